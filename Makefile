@@ -1,0 +1,48 @@
+# What can be done here: `make` lists it.  Everything runs in a virtual environment of its own.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+INSTALLED = $(VENV)/.installed
+JOBS ?= 2
+SAMPLE ?= samples/matmul.tc
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check lint types test bless gpu bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(INSTALLED): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)  ## compile samples/matmul.tc to PTX and run its stated problem in the interpreter
+	@mkdir -p build
+	$(BIN)/tritonc $(SAMPLE) -o build/$(notdir $(basename $(SAMPLE))).ptx -v
+	$(BIN)/tritonc run $(SAMPLE)
+
+check: lint types test  ## lint, types and all tests that need no GPU
+
+lint: $(INSTALLED)  ## ruff
+	$(BIN)/ruff check .
+
+types: $(INSTALLED)  ## mypy --strict
+	$(BIN)/mypy
+
+test: $(INSTALLED)  ## pytest
+	$(BIN)/python -m pytest -n $(JOBS)
+
+bless: $(INSTALLED)  ## rewrite golden files and generated documents; then read the difference
+	$(BIN)/python -m pytest --bless -k 'lit or generated'
+
+gpu: $(INSTALLED)  ## run every sample and run-test on the GPU and compare with the interpreter
+	@$(BIN)/python -c 'import cuda.bindings' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gpu]'
+	$(BIN)/python -m pytest --gpu -m gpu
+
+bench: $(INSTALLED)  ## how long a compilation takes, beside its peers
+	$(BIN)/python bench/compile_time.py
+
+clean:  ## remove what the targets above made
+	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

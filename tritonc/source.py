@@ -1,0 +1,171 @@
+"""Where text came from, and how a problem with it is shown to a person.
+
+A `Span` is a range of characters of one `SourceFile`.  Everything that the compiler reads keeps
+one: tokens, syntax-tree nodes, IR operations.  A `Diagnostic` is a message about a span;
+`Diagnostics` collects them, and `CompileError` is the one exception that a user's mistake can
+raise.
+
+Columns count Unicode code points from 1; a tab is one column, and is shown as the text has it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(eq=False)
+class SourceFile:
+    """One file's name, as the user spelt it, and its text.
+
+    `included_at` is the span of the `#include` that brought it in; None for the main file.
+    """
+
+    name: str
+    text: str = field(repr=False)
+    included_at: Span | None = None
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        starts = [0]
+        find, at = self.text.find, 0
+        while (at := find("\n", at) + 1) > 0:
+            starts.append(at)
+        return starts
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Line and column, both from 1, of a character offset."""
+        line = bisect_right(self.line_starts, offset)
+        return line, offset - self.line_starts[line - 1] + 1
+
+    def line_text(self, line: int) -> str:
+        """The text of line `line` (from 1) without its end."""
+        start = self.line_starts[line - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A token came out of macro `macro`, whose body spells it at `spelling` (None for a `-D` and
+    for predefined macros)."""
+
+    macro: str
+    spelling: Span | None
+    predefined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters [start, end) of `file`.
+
+    A token that a macro produced has the span of the macro's use, as the reader sees it, and an
+    `expansion` that tells where the body spells the token.  A macro argument keeps its own span.
+    """
+
+    file: SourceFile
+    start: int
+    end: int
+    expansion: Expansion | None = None
+
+    @property
+    def line(self) -> int:
+        return self.file.line_column(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        return self.file.line_column(self.start)[1]
+
+    def to(self, other: Span) -> Span:
+        """The span from here to the end of `other`; this span alone if they are in two files."""
+        if other.file is not self.file or other.end <= self.start:
+            return self
+        same = self.expansion if self.expansion == other.expansion else None
+        return Span(self.file, self.start, other.end, same)
+
+    def __str__(self) -> str:
+        line, column = self.file.line_column(self.start)
+        return f"{self.file.name}:{line}:{column}"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark that belongs to a diagnostic: where something was declared, what would help."""
+
+    message: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message about the input.  `name` is its row in `tritonc.diagnostics`."""
+
+    name: str
+    severity: str  # "error", "warning" or "remark"
+    message: str
+    span: Span | None = None
+    notes: tuple[Note, ...] = ()
+    suggestion: str | None = None  # text that could stand at the span instead
+
+
+class CompileError(Exception):
+    """The input is wrong.  Carries every diagnostic known when it was raised, errors included."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("; ".join(f"{d.span}: {d.message}" for d in self.diagnostics))
+
+
+class TooManyErrors(CompileError):
+    """The limit of `-ferror-limit` was reached."""
+
+
+@dataclass
+class Diagnostics:
+    """Collects the diagnostics of one run, applies the warning flags, stops at the error limit."""
+
+    limit: int = 20  # errors after which the run stops; 0 means no limit
+    disabled: frozenset[str] = frozenset()  # warnings turned off by name; "all" turns off all
+    as_errors: frozenset[str] = frozenset()  # warnings made errors by name; "all" makes all
+    items: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[str, Span | None, str]] = field(default_factory=set)
+
+    @property
+    def errors(self) -> int:
+        return sum(d.severity == "error" for d in self.items)
+
+    def error(self, name: str, span: Span | None, message: str, *notes: Note,
+              suggestion: str | None = None) -> None:
+        """Record an error; raises TooManyErrors at the limit."""
+        self._add(Diagnostic(name, "error", message, span, notes, suggestion))
+
+    def warning(self, name: str, span: Span | None, message: str, *notes: Note,
+                suggestion: str | None = None) -> None:
+        """Record a warning, unless its name is disabled; an error where -Werror says so."""
+        if name in self.disabled or "all" in self.disabled:
+            return
+        strict = name in self.as_errors or "all" in self.as_errors
+        severity = "error" if strict else "warning"
+        self._add(Diagnostic(name, severity, message, span, notes, suggestion))
+
+    def _add(self, item: Diagnostic) -> None:
+        key = (item.name, item.span, item.message)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.items.append(item)
+        if self.limit and item.severity == "error" and self.errors >= self.limit:
+            raise TooManyErrors(self.items)
+
+    def raise_if_errors(self) -> None:
+        """Raise CompileError if an error was recorded."""
+        if self.errors:
+            raise CompileError(self.items)
+
+
+def fail(name: str, span: Span | None, message: str, *notes: Note,
+         suggestion: str | None = None) -> CompileError:
+    """A CompileError with one error, for `raise fail(...)`."""
+    return CompileError([Diagnostic(name, "error", message, span, notes, suggestion)])

@@ -1,0 +1,536 @@
+"""The syntax tree of Triton-C: one class for each construct, a span on every node.
+
+The parser builds it, semantic analysis reads it, nobody changes it.  A node's `span` covers the
+construct from its first to its last token; names of things have a `name_span` of their own.
+Nodes compare by identity.  Parentheses leave no node, and a typedef is already replaced by the
+scalar type that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from tritonc.source import Span
+
+SIGNED_TYPES = ("int8", "int16", "int32", "int64")
+UNSIGNED_TYPES = ("uint8", "uint16", "uint32", "uint64")
+FLOAT_TYPES = (
+    "float8_e4m3", "float8_e5m2", "float16", "bfloat16", "tf32", "float32", "float64",
+)  # fmt: skip
+# The canonical names that `TypeSpec.scalar` may have.
+SCALAR_TYPES = ("void", "bool", *SIGNED_TYPES, *UNSIGNED_TYPES, *FLOAT_TYPES)
+
+# The canonical names that `Qualifier.name` may have; `align` and `multiple_of` have an argument.
+# Other qualifiers become fields: `const` and `__constant__` of TypeSpec, `kernel` of Function.
+QUALIFIERS = (
+    "restrict", "read_only", "write_only", "align", "multiple_of", "retune",
+    "static", "inline", "volatile", "device",
+)  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """What every node of the tree has."""
+
+    span: Span
+
+
+@dataclass(slots=True, eq=False)
+class Expression(Node):
+    """A scalar or tile value; also what may stand left of `=`."""
+
+
+@dataclass(slots=True, eq=False)
+class Statement(Node):
+    """One statement of a function, or of the file where it fills a constant table."""
+
+
+# --- types and declarations -----------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class TypeSpec(Node):
+    """`const float*` and `[TM, TK]`: an element type and, for a tile, its extents.
+
+    The span is that of the type's own tokens; extents after a name are outside it.
+    `const` is that of the element: what a `const T*` points to, or the scalar itself.
+    `const_pointer` is that of the pointer, `T* const`.  `space` is "constant" for
+    `__constant__ T*`, else "global".  `extents` is None unless there were brackets.
+    """
+
+    scalar: str
+    const: bool = False
+    pointer: bool = False
+    space: str = "global"
+    const_pointer: bool = False
+    extents: tuple[Expression, ...] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Qualifier(Node):
+    """`restrict`, `__multipleof(8)` and the like, under its canonical name (see QUALIFIERS)."""
+
+    name: str
+    argument: Expression | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Parameter(Node):
+    """One parameter; a prototype's may have no name (""), then `name_span` is the type's."""
+
+    name: str
+    name_span: Span
+    type: TypeSpec
+    qualifiers: tuple[Qualifier, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Variable(Node):
+    """One name of a local declaration; the span begins at the name's declarator, not the type."""
+
+    name: str
+    name_span: Span
+    type: TypeSpec
+    initializer: Expression | None
+    qualifiers: tuple[Qualifier, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Function(Node):
+    """A function; `kernel` says that the source marks it as one.  A prototype has no body."""
+
+    name: str
+    name_span: Span
+    kernel: bool
+    returns: TypeSpec
+    parameters: tuple[Parameter, ...]
+    body: Block | None
+    qualifiers: tuple[Qualifier, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Tunable(Node):
+    """`const tunable int TM = {16, 32};`; `values` is None when the list is missing."""
+
+    name: str
+    name_span: Span
+    type: TypeSpec
+    values: tuple[Expression, ...] | None
+
+
+@dataclass(slots=True, eq=False)
+class Constant(Node):
+    """`const int X = expr;` at file scope; the value is a scalar."""
+
+    name: str
+    name_span: Span
+    type: TypeSpec
+    value: Expression
+
+
+@dataclass(slots=True, eq=False)
+class ConstantTable(Node):
+    """A table in constant memory: `__constant__ int* delta = alloc_const int[512];`.
+
+    `type` is that of the name (a pointer to constant memory).  The size is `extents` elements
+    of type `element`; for `= calloc(n)`, `element` is None and `extents` is one count of bytes.
+    """
+
+    name: str
+    name_span: Span
+    type: TypeSpec
+    element: TypeSpec | None
+    extents: tuple[Expression, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Typedef(Node):
+    """`typedef float real;`.  Uses of the name are already replaced."""
+
+    name: str
+    name_span: Span
+    type: TypeSpec
+
+
+@dataclass(slots=True, eq=False)
+class Program(Node):
+    """A whole preprocessed source, in order."""
+
+    items: tuple[Item, ...]
+
+
+# --- statements -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Block(Statement):
+    """`{ ... }`; a local typedef is among the statements."""
+
+    statements: tuple[Statement, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Declaration(Statement):
+    """`int a, *b[TM] = c;`: one or more variables."""
+
+    variables: tuple[Variable, ...]
+
+
+@dataclass(slots=True, eq=False)
+class LocalTypedef(Statement):
+    """A typedef inside a function."""
+
+    typedefs: tuple[Typedef, ...]
+
+
+@dataclass(slots=True, eq=False)
+class ExpressionStatement(Statement):
+    """`expr;`."""
+
+    expression: Expression
+
+
+@dataclass(slots=True, eq=False)
+class StaticAssert(Statement):
+    """`static_assert(condition, "message");` in a function or at file scope."""
+
+    condition: Expression
+    message: str | None
+
+
+@dataclass(slots=True, eq=False)
+class If(Statement):
+    """`if (condition) then else orelse`."""
+
+    condition: Expression
+    then: Statement
+    orelse: Statement | None
+
+
+@dataclass(slots=True, eq=False)
+class For(Statement):
+    """`for (init; condition; step) body`; each part of the head may be missing."""
+
+    init: Statement | None
+    condition: Expression | None
+    step: Expression | None
+    body: Statement
+
+
+@dataclass(slots=True, eq=False)
+class While(Statement):
+    """`while (condition) body`."""
+
+    condition: Expression
+    body: Statement
+
+
+@dataclass(slots=True, eq=False)
+class DoWhile(Statement):
+    """`do body while (condition);`."""
+
+    body: Statement
+    condition: Expression
+
+
+@dataclass(slots=True, eq=False)
+class Break(Statement):
+    """`break;`."""
+
+
+@dataclass(slots=True, eq=False)
+class Continue(Statement):
+    """`continue;`."""
+
+
+@dataclass(slots=True, eq=False)
+class Return(Statement):
+    """`return;` or `return value;`."""
+
+    value: Expression | None
+
+
+@dataclass(slots=True, eq=False)
+class Empty(Statement):
+    """`;`."""
+
+
+@dataclass(slots=True, eq=False)
+class Predicated(Statement):
+    """`@mask body`: the body takes effect where the mask holds."""
+
+    mask: Expression
+    body: Statement
+
+
+# --- expressions ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Name(Expression):
+    """A use of a variable, parameter, constant or tunable."""
+
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class IntLiteral(Expression):
+    """An integer; `suffix` is "", "u", "l" or "ul".  In C the type depends on `decimal` too."""
+
+    value: int
+    suffix: str = ""
+    decimal: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class FloatLiteral(Expression):
+    """A floating literal: `text` without its suffix, exact as written; or "inf" or "nan".
+
+    `suffix` is "" or "f" (or "l", which C calls long double).
+    """
+
+    text: str
+    suffix: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class BoolLiteral(Expression):
+    """`true` or `false`."""
+
+    value: bool
+
+
+@dataclass(slots=True, eq=False)
+class CharLiteral(Expression):
+    """`'a'`, an int by value as in C."""
+
+    value: int
+
+
+@dataclass(slots=True, eq=False)
+class StringLiteral(Expression):
+    """A string, escapes decoded; only an argument of printf or assert."""
+
+    value: str
+
+
+@dataclass(slots=True, eq=False)
+class Unary(Expression):
+    """`operator` is one of `- + ! ~`, or `^`: rotate the axes left by one."""
+
+    operator: str
+    operand: Expression
+
+
+@dataclass(slots=True, eq=False)
+class Binary(Expression):
+    """`operator` is one of `* / % + - << >> < > <= >= == != & ^ |`, or `@`: matrix product."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    operator_span: Span
+
+
+@dataclass(slots=True, eq=False)
+class Logical(Expression):
+    """`&&` or `||`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    operator_span: Span
+
+
+@dataclass(slots=True, eq=False)
+class Range(Expression):
+    """`low ... high`."""
+
+    low: Expression
+    high: Expression
+
+
+@dataclass(slots=True, eq=False)
+class Assign(Expression):
+    """`target = value`, or `target += value` with `operator` "+" (None for plain `=`)."""
+
+    operator: str | None
+    target: Expression
+    value: Expression
+    operator_span: Span
+
+
+@dataclass(slots=True, eq=False)
+class IncDec(Expression):
+    """`++x`, `x--`: `operator` is "+" or "-", `prefix` says where it stands."""
+
+    operator: str
+    prefix: bool
+    target: Expression
+
+
+@dataclass(slots=True, eq=False)
+class Conditional(Expression):
+    """`condition ? then : orelse`."""
+
+    condition: Expression
+    then: Expression
+    orelse: Expression
+
+
+@dataclass(slots=True, eq=False)
+class Cast(Expression):
+    """`(type)operand`; the type may have extents."""
+
+    type: TypeSpec
+    operand: Expression
+
+
+@dataclass(slots=True, eq=False)
+class Bitcast(Expression):
+    """`bitcast<type>(operand)`."""
+
+    type: TypeSpec
+    operand: Expression
+
+
+@dataclass(slots=True, eq=False)
+class SizeOf(Expression):
+    """`sizeof(type)`."""
+
+    type: TypeSpec
+
+
+@dataclass(slots=True, eq=False)
+class Call(Expression):
+    """`callee(arguments)`.
+
+    `template` holds the first group of `get_global_range[TM](0)` and of
+    `atomic_add(float, TM, TN)(p, v, m)`, whose first entry is a type; None without one.
+    """
+
+    callee: str
+    callee_span: Span
+    template: tuple[Expression | TypeSpec, ...] | None
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Deref(Expression):
+    """`*pointer`."""
+
+    pointer: Expression
+
+
+@dataclass(slots=True, eq=False)
+class MaskedDeref(Expression):
+    """`*?(mask) pointer`."""
+
+    mask: Expression
+    pointer: Expression
+
+
+@dataclass(slots=True, eq=False)
+class Subscript(Expression):
+    """`base[entries]`, as `x[:, newaxis]`."""
+
+    base: Expression
+    entries: tuple[SubscriptEntry, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Keep(Node):
+    """`:`."""
+
+
+@dataclass(slots=True, eq=False)
+class NewAxis(Node):
+    """`newaxis`."""
+
+
+@dataclass(slots=True, eq=False)
+class Reduce(Node):
+    """`+`, `*`, `&`, `|`, `^`, `max` or `min` in a subscript."""
+
+    operator: str
+
+
+@dataclass(slots=True, eq=False)
+class Rotate(Node):
+    """`^k` in a subscript: axis k of the base comes here."""
+
+    axis: int
+
+
+@dataclass(slots=True, eq=False)
+class Index(Node):
+    """Any other expression in a subscript; only a constant table can be indexed, by one."""
+
+    index: Expression
+
+
+@dataclass(slots=True, eq=False)
+class Slice(Node):
+    """`low:high` with at least one of both; never legal, kept so that the message can say so."""
+
+    low: Expression | None
+    high: Expression | None
+
+
+SubscriptEntry = Keep | NewAxis | Reduce | Rotate | Index | Slice
+Item = Function | Tunable | Constant | ConstantTable | Typedef | Statement
+
+
+# --- walking and printing -------------------------------------------------------------------------
+
+
+def _field_names(kind: type[Node]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name != "span")
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below `node`, in the order of the source."""
+    for name in _field_names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (entry for entry in value if isinstance(entry, Node))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """`node` and every node below it, parents first; needs no recursion."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(reversed(list(children(current))))
+
+
+def dump(program: Node) -> str:
+    """The tree as text, for `--emit=ast`: one line for each node, with its line and column.
+
+    Children are indented by two spaces and follow the name of the field that holds them; a field
+    that is None or has its default value is left out.
+    """
+    lines: list[str] = []
+    pending: list[tuple[int, str, Node]] = [(0, "", program)]
+    while pending:
+        depth, label, node = pending.pop()
+        plain: list[str] = []
+        below: list[tuple[int, str, Node]] = []
+        defaults = {field.name: field.default for field in fields(node)}
+        for name in _field_names(type(node)):
+            value = getattr(node, name)
+            if isinstance(value, Node):
+                below.append((depth + 1, f"{name}: ", value))
+            elif isinstance(value, tuple):
+                below.extend((depth + 1, f"{name}: ", entry) for entry in value)
+            elif (value is not None and not isinstance(value, Span)
+                  and value != defaults.get(name)):
+                plain.append(f"{name}={value!r}")
+        head = " ".join([type(node).__name__, *plain])
+        lines.append(f"{'  ' * depth}{label}{head} <{node.span.line}:{node.span.column}>")
+        pending.extend(reversed(below))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Triton-IR: SSA over basic blocks, with predicates for control flow inside a tile."""

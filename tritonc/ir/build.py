@@ -1,0 +1,56 @@
+"""Making operations: types inferred and checked by the typing rules as they are appended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.ops import OPS, OpInfo
+from tritonc.ir.types import Type
+from tritonc.source import Span
+
+
+def make_op(name: str, operands: list[Value], type: Type | None = None, *,
+            guard: Value | None = None, span: Span | None = None,
+            blocks: list[Block] | None = None, table: dict[str, OpInfo] | None = None,
+            **attributes: Any) -> Op:
+    """An operation with its result types inferred; `type` states what the rule cannot infer.
+
+    Raises rules.TypeMismatch if the operands do not fit.
+    """
+    info = (table or OPS)[name]
+    result_types = info.rule([v.type for v in operands], attributes, type)
+    return Op(name, operands, attributes, result_types, guard, span, blocks)
+
+
+class Builder:
+    """Appends operations to a block, or inserts them at a position of it."""
+
+    def __init__(self, block: Block, at: int | None = None, span: Span | None = None) -> None:
+        self.block = block
+        self.at = at  # None appends
+        self.span = span  # of the operations to come
+
+    def emit(self, name: str, *operands: Value, type: Type | None = None,
+             guard: Value | None = None, blocks: list[Block] | None = None,
+             table: dict[str, OpInfo] | None = None, **attributes: Any) -> Op:
+        """Make an operation and place it.  Raises rules.TypeMismatch."""
+        op = make_op(name, list(operands), type, guard=guard, span=self.span, blocks=blocks,
+                     table=table, **attributes)
+        self.insert(op)
+        return op
+
+    def insert(self, op: Op) -> None:
+        if self.at is None:
+            self.block.ops.append(op)
+        else:
+            self.block.ops.insert(self.at, op)
+            self.at += 1
+
+    def value(self, name: str, *operands: Value, type: Type | None = None,
+              guard: Value | None = None, **attributes: Any) -> Value:
+        """The one result of a new operation."""
+        return self.emit(name, *operands, type=type, guard=guard, **attributes).result
+
+    def constant(self, value: int | float | bool, type: Type) -> Value:
+        return self.value("constant", type=type, value=value)

@@ -1,0 +1,309 @@
+"""The control-flow graph of a kernel: predecessors, dominators and natural loops.
+
+`Cfg(kernel)` is a snapshot.  A pass that moves operations may keep it; one that changes blocks or
+terminators makes a new one.  All lists come in one order, whatever the hash seed: blocks in reverse
+postorder, predecessors in the order of the kernel's blocks.
+
+A block whose `cond_br` names one successor twice counts as one predecessor of it, and a phi has one
+operand for it.
+
+Dominators follow Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm" (2001): walk the
+blocks in reverse postorder and let each block's dominator be the nearest common ancestor of its
+predecessors in the tree so far; two rounds suffice without irreducible loops.  The tree is then
+numbered depth first, so that `a` dominates `b` where b's interval lies in a's.
+
+A natural loop is what a back edge (latch -> header, the header dominating the latch) encloses: the
+blocks that reach the latch without passing the header.  Back edges of one header make one loop.
+The language has no goto, so that each cycle of a kernel is a natural loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+from tritonc.ir.core import Block, Kernel, Op, Value
+
+
+@dataclass(eq=False)
+class Loop:
+    """A natural loop; `blocks` are in reverse postorder: the header first, inner loops included."""
+
+    header: Block
+    blocks: list[Block]
+    latches: list[Block]  # the sources of its back edges
+    preheader: Block | None  # the one block from which it is entered, which leads nowhere else
+    exits: list[tuple[Block, Block]]  # edges that leave it: (inside, outside)
+    parent: Loop | None = None
+    depth: int = 1  # 1 for an outermost loop
+
+    @cached_property
+    def block_set(self) -> frozenset[Block]:
+        """The blocks, for membership."""
+        return frozenset(self.blocks)
+
+    def __contains__(self, block: Block) -> bool:
+        return block in self.block_set
+
+    @property
+    def latch(self) -> Block | None:
+        """The only latch, or None."""
+        return self.latches[0] if len(self.latches) == 1 else None
+
+    def __repr__(self) -> str:
+        return f"<loop {self.header.name}, depth {self.depth}>"
+
+
+class Cfg:
+    """The graph of a kernel's blocks as it is now."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.order = _reverse_postorder(kernel.entry)  # reachable blocks, the entry first
+        self.index = {block: i for i, block in enumerate(self.order)}
+        self.predecessors: dict[Block, list[Block]] = {block: [] for block in kernel.blocks}
+        for block in kernel.blocks:
+            for successor in dict.fromkeys(block.successors):
+                self.predecessors[successor].append(block)
+
+    def reachable(self, block: Block) -> bool:
+        """Whether control can come there from the entry."""
+        return block in self.index
+
+    # dominators
+
+    @cached_property
+    def immediate_dominator(self) -> dict[Block, Block | None]:
+        """The nearest strict dominator of each reachable block; None for the entry."""
+        index = self.index
+        above = [0] * len(self.order)  # by position in reverse postorder
+        sources = [[index[p] for p in self.predecessors[b] if p in index] for b in self.order]
+        seen = [False] * len(self.order)
+        seen[0] = True
+        changed = True
+        while changed:
+            changed = False
+            for i in range(1, len(self.order)):
+                found = -1
+                for j in sources[i]:
+                    if seen[j]:
+                        found = j if found < 0 else _meet(above, found, j)
+                if not seen[i] or above[i] != found:
+                    above[i], seen[i], changed = found, True, True
+        return {block: self.order[above[i]] if i else None for i, block in enumerate(self.order)}
+
+    @cached_property
+    def children(self) -> dict[Block, list[Block]]:
+        """The dominance tree downwards, each list in reverse postorder."""
+        found: dict[Block, list[Block]] = {block: [] for block in self.order}
+        for block in self.order[1:]:
+            above = self.immediate_dominator[block]
+            assert above is not None
+            found[above].append(block)
+        return found
+
+    @cached_property
+    def _interval(self) -> dict[Block, tuple[int, int]]:
+        """Depth-first numbers of a block's subtree of the dominance tree: first, last."""
+        first: dict[Block, int] = {}
+        found: dict[Block, tuple[int, int]] = {}
+        stack: list[tuple[Block, bool]] = [(self.order[0], False)]
+        while stack:
+            block, left = stack.pop()
+            if left:
+                found[block] = (first[block], len(first) - 1)
+                continue
+            first[block] = len(first)
+            stack.append((block, True))
+            stack.extend((child, False) for child in reversed(self.children[block]))
+        return found
+
+    def dominates(self, a: Block, b: Block) -> bool:
+        """Whether each path from the entry to `b` passes `a`; true of a block and itself.
+
+        An unreachable `b` is dominated by everything, as no path leads there.
+        """
+        interval = self._interval
+        if b not in interval:
+            return True
+        if a not in interval:
+            return False
+        first, last = interval[a]
+        return first <= interval[b][0] <= last
+
+    @cached_property
+    def dominance_preorder(self) -> list[Block]:
+        """Reachable blocks, each after its immediate dominator, subtrees kept together."""
+        return sorted(self.order, key=lambda block: self._interval[block][0])
+
+    # loops
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """All natural loops, outer ones before the loops that they contain."""
+        found: list[Loop] = []
+        for header in self.order:
+            latches = [p for p in self.predecessors[header]
+                       if p in self.index and self.dominates(header, p)]
+            if latches:
+                found.append(self._loop(header, latches))
+        for i, loop in enumerate(found):
+            for outer in reversed(found[:i]):  # the nearest enclosing loop has the latest header
+                if loop.header in outer.block_set:
+                    loop.parent, loop.depth = outer, outer.depth + 1
+                    break
+        return found
+
+    def _loop(self, header: Block, latches: list[Block]) -> Loop:
+        inside = {header}
+        stack = list(latches)
+        while stack:
+            block = stack.pop()
+            if block not in inside:
+                inside.add(block)
+                stack.extend(p for p in self.predecessors[block] if p in self.index)
+        blocks = sorted(inside, key=self.index.__getitem__)
+        exits = [(block, to) for block in blocks for to in dict.fromkeys(block.successors)
+                 if to not in inside]
+        outside = [p for p in self.predecessors[header] if p in self.index and p not in inside]
+        preheader = None
+        if len(outside) == 1 and len(dict.fromkeys(outside[0].successors)) == 1:
+            preheader = outside[0]
+        return Loop(header, blocks, latches, preheader, exits)
+
+    @cached_property
+    def innermost(self) -> dict[Block, Loop]:
+        """The innermost loop of each block that is in one."""
+        found: dict[Block, Loop] = {}
+        for loop in self.loops:
+            found.update(dict.fromkeys(loop.blocks, loop))
+        return found
+
+    @cached_property
+    def block_of(self) -> dict[Op, Block]:
+        """The block in which each operation stands, as of the first question."""
+        return {op: block for block in self.kernel.blocks for op in block.ops}
+
+
+def _reverse_postorder(entry: Block) -> list[Block]:
+    """Blocks that `entry` reaches, each before its successors but for back edges."""
+    order: list[Block] = []
+    seen = {entry}
+    stack = [(entry, iter(reversed(entry.successors)))]
+    while stack:
+        block, rest = stack[-1]
+        for successor in rest:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append((successor, iter(reversed(successor.successors))))
+                break
+        else:
+            order.append(block)
+            stack.pop()
+    order.reverse()
+    return order
+
+
+def _meet(above: list[int], a: int, b: int) -> int:
+    """The nearest common ancestor, by positions in reverse postorder."""
+    while a != b:
+        while a > b:
+            a = above[a]
+        while b > a:
+            b = above[b]
+    return a
+
+
+def remove_operands(phi: Op, sources: Collection[Block]) -> None:
+    """Drop the operands of a phi that come from `sources`."""
+    keep = [i for i, block in enumerate(phi.blocks) if block not in sources]
+    phi.operands = [phi.operands[i] for i in keep]
+    phi.blocks = [phi.blocks[i] for i in keep]
+
+
+def remove_unreachable(kernel: Kernel) -> bool:
+    """Drop blocks that control cannot reach, and the phi operands that came from them."""
+    reachable = set(_reverse_postorder(kernel.entry))
+    if len(reachable) == len(kernel.blocks):
+        return False
+    gone = {block for block in kernel.blocks if block not in reachable}
+    kernel.blocks = [block for block in kernel.blocks if block in reachable]
+    for block in kernel.blocks:
+        for op in block.phis():
+            remove_operands(op, gone)
+    return True
+
+
+def remove_edge(source: Block, target: Block) -> None:
+    """Drop the phi operands of `target` that come from `source`, whose branch there has gone."""
+    for op in target.phis():
+        remove_operands(op, (source,))
+
+
+def redirect(source: Block, old: Block, new: Block) -> None:
+    """Let the branches of `source` to `old` go to `new`.  Phis are the caller's."""
+    terminator = source.terminator
+    terminator.blocks = [new if block is old else block for block in terminator.blocks]
+
+
+def split_edge(kernel: Kernel, source: Block, target: Block, name: str = "") -> Block:
+    """Put a new block on the edge, before `target` in the kernel's list; the phis follow."""
+    middle = Block(name or f"{source.name}.{target.name}")
+    middle.ops.append(Op("br", [], blocks=[target], span=source.terminator.span))
+    redirect(source, target, middle)
+    for op in target.phis():
+        op.blocks = [middle if block is source else block for block in op.blocks]
+    kernel.blocks.insert(kernel.blocks.index(target), middle)
+    return middle
+
+
+def merge_edges(kernel: Kernel, sources: list[Block], target: Block, name: str) -> Block:
+    """Let all edges from `sources` to `target` pass a new block, which holds their phis' merges."""
+    middle = Block(name)
+    chosen = set(sources)
+    for op in target.phis():
+        picked = [i for i, block in enumerate(op.blocks) if block in chosen]
+        values = [op.operands[i] for i in picked]
+        merged = values[0]
+        if any(value is not merged for value in values):
+            phi = Op("phi", values, None, (op.result.type,), span=op.span,
+                     blocks=[op.blocks[i] for i in picked])
+            phi.result.name = op.result.name
+            middle.ops.append(phi)
+            merged = phi.result
+        remove_operands(op, chosen)
+        op.operands.append(merged)
+        op.blocks.append(middle)
+    for source in sources:
+        redirect(source, target, middle)
+    middle.ops.append(Op("br", [], blocks=[target], span=sources[0].terminator.span))
+    kernel.blocks.insert(kernel.blocks.index(target), middle)
+    return middle
+
+
+def ensure_preheader(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block:
+    """The preheader of the loop, made if it has none; then the cfg is out of date."""
+    if loop.preheader is None:
+        outside = [p for p in cfg.predecessors[loop.header]
+                   if cfg.reachable(p) and p not in loop.block_set]
+        name = f"{loop.header.name}.preheader"
+        assert outside, "the entry block is no loop header"
+        if len(outside) == 1:
+            loop.preheader = split_edge(kernel, outside[0], loop.header, name)
+        else:
+            loop.preheader = merge_edges(kernel, outside, loop.header, name)
+    return loop.preheader
+
+
+def ensure_latch(kernel: Kernel, loop: Loop) -> Block:
+    """The only latch of the loop, made if it has several; then the cfg is out of date."""
+    if len(loop.latches) > 1:
+        latch = merge_edges(kernel, loop.latches, loop.header, f"{loop.header.name}.latch")
+        loop.latches = [latch]
+    return loop.latches[0]
+
+
+def incoming(phi: Op, block: Block) -> Value:
+    """The operand of a phi for the edge from `block`."""
+    return phi.operands[phi.blocks.index(block)]

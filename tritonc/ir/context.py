@@ -1,0 +1,45 @@
+"""What a pass may know besides the kernel, and where it leaves what it has to say.
+
+Every pass, of `opt` and of `backend`, has the form
+
+    def pass_name(kernel: Kernel, context: Context) -> bool
+
+and returns whether it changed the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tritonc.ir.ops import OPS, OpInfo
+from tritonc.source import Span
+
+
+class Remark(NamedTuple):
+    """What a pass did, or (`missed`) could not do, at a place of the source; for `-Rpass`."""
+
+    pass_name: str
+    message: str
+    span: Span | None
+    missed: bool
+
+
+@dataclass
+class Context:
+    """Options and facts of one compilation.  Passes read; only `remarks` grows."""
+
+    table: dict[str, OpInfo] = field(default_factory=lambda: OPS)  # the rows of all operations
+    target: Any = None  # a backend.target.Target; passes of `opt` do not look
+    meta: Mapping[str, int] = field(default_factory=dict)  # meta-parameters bound by the tuner
+    contract: bool = True  # -ffp-contract=on
+    fast_math: bool = False
+    precise_math: bool = False
+    device_assert: bool = False
+    remarks: list[Remark] = field(default_factory=list)
+
+    def remark(self, pass_name: str, message: str, span: Span | None = None, *,
+               missed: bool = False) -> None:
+        """Tell the user of the option `-Rpass` (`-Rpass-missed`) about one place."""
+        self.remarks.append(Remark(pass_name, message, span, missed))

@@ -1,0 +1,180 @@
+"""The data structure of Triton-IR: modules, kernels, blocks, operations and values.
+
+A kernel is a list of basic blocks, the entry first.  A block is a list of operations: phis first,
+one terminator last.  An operation has operands, attributes, results and, maybe, a *guard*: a
+predicate under which it takes effect, element by element.  Values know the operation that makes
+them; the users of a value are found by walking (`uses`), so a rewrite has one list to keep right
+and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tritonc.ir.types import Scalar, Type
+from tritonc.source import Span
+
+
+class Value:
+    """The result of an operation, or a kernel's parameter (then `op` is None)."""
+
+    __slots__ = ("name", "op", "type")
+
+    def __init__(self, type: Type, name: str = "", op: Op | None = None) -> None:
+        self.type = type
+        self.name = name  # a hint for the printer, which makes names unique
+        self.op = op
+
+    def __repr__(self) -> str:
+        return f"%{self.name or '?'}: {self.type}"
+
+
+class Op:
+    """One operation; `name` is its row in the tables of operations.
+
+    `blocks` are the successors of a terminator, or the incoming blocks of a phi, one per operand.
+    """
+
+    __slots__ = ("attributes", "blocks", "guard", "name", "operands", "results", "span")
+
+    def __init__(self, name: str, operands: list[Value], attributes: dict[str, Any] | None = None,
+                 result_types: tuple[Type, ...] = (), guard: Value | None = None,
+                 span: Span | None = None, blocks: list[Block] | None = None) -> None:
+        self.name = name
+        self.operands = operands
+        self.attributes = attributes if attributes is not None else {}
+        self.results = [Value(t, "", self) for t in result_types]
+        self.guard = guard
+        self.span = span
+        self.blocks = blocks if blocks is not None else []
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        assert len(self.results) == 1, f"{self.name} has {len(self.results)} results"
+        return self.results[0]
+
+    def inputs(self) -> list[Value]:
+        """Operands and guard."""
+        return self.operands if self.guard is None else [*self.operands, self.guard]
+
+    def replace_inputs(self, mapping: Mapping[Value, Value]) -> None:
+        """Read mapped values in place of the old ones."""
+        self.operands = [mapping.get(v, v) for v in self.operands]
+        if self.guard is not None:
+            self.guard = mapping.get(self.guard, self.guard)
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(map(repr, self.results))} = {self.name} {self.operands}>"
+
+
+class Block:
+    """A basic block: phis, then other operations, then a terminator."""
+
+    __slots__ = ("name", "ops")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ops: list[Op] = []
+
+    @property
+    def terminator(self) -> Op:
+        return self.ops[-1]
+
+    @property
+    def successors(self) -> list[Block]:
+        return self.ops[-1].blocks if self.ops else []
+
+    def phis(self) -> list[Op]:
+        """The phis at the start, as a new list."""
+        found = []
+        for op in self.ops:
+            if op.name != "phi":
+                break
+            found.append(op)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<block {self.name}>"
+
+
+@dataclass
+class ParameterInfo:
+    """What the source promises about a parameter.
+
+    `multiple_of` is in units of the value (a pointer's is in bytes: its alignment).
+    """
+
+    ctype: str = ""  # as a C host writes it: "float *", "unsigned int"
+    multiple_of: int = 1
+    read_only: bool = False
+    write_only: bool = False
+    no_alias: bool = False
+    retune: bool = False
+    span: Span | None = None
+
+
+@dataclass(eq=False)
+class ConstantTable:
+    """A symbol in constant memory.  `data` is its initial content, None where the host fills it."""
+
+    name: str
+    element: Scalar
+    count: int
+    data: list[int | float] | None = None
+    span: Span | None = None
+
+
+@dataclass(eq=False)
+class Kernel:
+    """An entry point.  `tile[axis]` is the extent of an instance's slice of the global range."""
+
+    name: str
+    parameters: list[Value]
+    info: list[ParameterInfo]
+    blocks: list[Block] = field(default_factory=list)
+    tile: dict[int, int] = field(default_factory=dict)
+    tunables: dict[str, int] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)  # num_warps, shared_bytes, ...
+    span: Span | None = None
+
+    @property
+    def entry(self) -> Block:
+        return self.blocks[0]
+
+    def ops(self) -> Iterator[Op]:
+        """All operations in block order.  Do not change the lists meanwhile."""
+        for block in self.blocks:
+            yield from block.ops
+
+    def replace(self, mapping: Mapping[Value, Value]) -> None:
+        """Replace the use of each key by its value; chains of replacements are followed."""
+        if not mapping:
+            return
+        resolved: dict[Value, Value] = {}
+        for old in mapping:
+            new = mapping[old]
+            while new in mapping:
+                new = mapping[new]
+            resolved[old] = new
+        for op in self.ops():
+            op.replace_inputs(resolved)
+
+
+@dataclass(eq=False)
+class Module:
+    """What one source file defines."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    constants: list[ConstantTable] = field(default_factory=list)
+
+
+def uses(kernel: Kernel) -> dict[Value, list[Op]]:
+    """The operations that read each value, guards included, in block order."""
+    found: dict[Value, list[Op]] = {}
+    for op in kernel.ops():
+        for value in op.inputs():
+            found.setdefault(value, []).append(op)
+    return found

@@ -1,0 +1,258 @@
+"""The operations of Triton-IR, one row each.
+
+Parser, verifier, constant folding, interpreter and the reference manual derive from a row: operand
+names, attributes, effects, typing rule, meaning, one sentence of documentation.  Passes read
+`effects` and the flags; none keeps a list of names.
+
+`meaning(m, op, *operands)` computes the result.  `m` is an array namespace: NumPy arrays in the
+interpreter (`ir.arrays`), Python numbers in constant folding (`ir.numbers`).  Integers wrap to the
+result's width and floats round to its format after the call, so a meaning states plain arithmetic.
+Rows with no meaning (memory, control) are executed by the interpreter itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tritonc.ir import rules
+from tritonc.ir.rules import Rule
+
+READ, WRITE = "read", "write"  # of global memory
+SYNC = "sync"  # orders memory accesses of the instance
+SHARED_READ, SHARED_WRITE = "shared read", "shared write"
+OUTPUT = "output"  # prints, or ends the kernel
+CONTROL = "control"  # a terminator
+
+ICMP = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+FCMP = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "ord", "uno")
+
+
+@dataclass(frozen=True)
+class OpInfo:
+    """A row.  `operands` names them; a last name with `*` takes the rest."""
+
+    name: str
+    operands: tuple[str, ...]
+    rule: Rule
+    doc: str
+    meaning: Callable[..., Any] | None = None
+    attributes: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()  # attributes that may be missing
+    effects: frozenset[str] = frozenset()
+    elementwise: bool = False  # result element i depends on operand elements i alone
+    commutative: bool = False
+    may_trap: bool = False  # must not run where the program does not (division by zero)
+    guardable: bool = False  # may carry a guard
+
+    @property
+    def terminator(self) -> bool:
+        return CONTROL in self.effects
+
+    @property
+    def pure(self) -> bool:
+        """No effects: equal inputs give equal results, and an unused one may go."""
+        return not self.effects
+
+
+def _elementwise(name: str, operands: str, rule: Rule, doc: str,
+                 meaning: Callable[..., Any] | None,
+                 **flags: Any) -> OpInfo:
+    return OpInfo(name, tuple(operands.split()), rule, doc, meaning, elementwise=True,
+                  guardable=flags.get("may_trap", False), **flags)
+
+
+def _memory(name: str, operands: str, rule: Rule, doc: str, effects: set[str],
+            attributes: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> OpInfo:
+    return OpInfo(name, tuple(operands.split()), rule, doc, None, attributes, optional,
+                  effects=frozenset(effects), guardable=True)
+
+
+def _unary_float(name: str, doc: str) -> OpInfo:
+    return _elementwise(name, "a", rules.same_float, doc,
+                        lambda m, op, a: getattr(m, name)(a))
+
+
+# A product and the sum that it is part of, of one expression: both may be rounded at once.
+_CONTRACT = ("contract",)
+
+_ROWS: list[OpInfo] = [
+    # constants and indices
+    OpInfo("constant", (), rules.stated_type, "The number `value`, in every element.",
+           lambda m, op: m.full(op.result.type, op.attributes["value"]), ("value",)),
+    OpInfo("undef", (), rules.stated_type, "A value nobody may depend on.", None),
+    OpInfo("range", (), rules.make_range, "The integers `start` ... `stop` - 1.",
+           lambda m, op: m.range(op.attributes["start"], op.attributes["stop"]),
+           ("start", "stop")),
+    OpInfo("get_program_id", (), rules.scalar_i32, "This instance's index along `axis`.", None,
+           ("axis",)),
+    OpInfo("get_num_programs", (), rules.scalar_i32, "How many instances lie along `axis`.", None,
+           ("axis",)),
+    OpInfo("get_global_range", (), rules.global_range,
+           "This instance's `extent` indices of the global range along `axis`.", None,
+           ("axis", "extent")),
+    OpInfo("constant_table", (), rules.stated_type,
+           "The address of constant memory `symbol`.", None, ("symbol",)),
+    # integers
+    _elementwise("add", "a b", rules.same_int, "Sum, wrapping.", lambda m, op, a, b: a + b,
+                 commutative=True),
+    _elementwise("sub", "a b", rules.same_int, "Difference, wrapping.",
+                 lambda m, op, a, b: m.subtract(a, b)),
+    _elementwise("mul", "a b", rules.same_int, "Product, wrapping.", lambda m, op, a, b: a * b,
+                 commutative=True),
+    _elementwise("sdiv", "a b", rules.same_int, "Signed quotient, truncated towards zero.",
+                 lambda m, op, a, b: m.truncated_quotient(a, b), may_trap=True),
+    _elementwise("udiv", "a b", rules.same_int, "Unsigned quotient.",
+                 lambda m, op, a, b: m.unsigned(op, a) // m.unsigned(op, b), may_trap=True),
+    _elementwise("srem", "a b", rules.same_int, "Signed remainder, of the dividend's sign.",
+                 lambda m, op, a, b: m.truncated_remainder(a, b), may_trap=True),
+    _elementwise("urem", "a b", rules.same_int, "Unsigned remainder.",
+                 lambda m, op, a, b: m.unsigned(op, a) % m.unsigned(op, b), may_trap=True),
+    _elementwise("and", "a b", rules.same_int, "Bitwise and.", lambda m, op, a, b: a & b,
+                 commutative=True),
+    _elementwise("or", "a b", rules.same_int, "Bitwise or.", lambda m, op, a, b: a | b,
+                 commutative=True),
+    _elementwise("xor", "a b", rules.same_int, "Bitwise exclusive or.",
+                 lambda m, op, a, b: a ^ b, commutative=True),
+    _elementwise("shl", "a b", rules.same_int, "Shift left.",
+                 lambda m, op, a, b: m.shift_left(op, a, b)),
+    _elementwise("lshr", "a b", rules.same_int, "Shift right, zeros in.",
+                 lambda m, op, a, b: m.shift_right(op, m.unsigned(op, a), b)),
+    _elementwise("ashr", "a b", rules.same_int, "Shift right, copies of the sign in.",
+                 lambda m, op, a, b: m.shift_right(op, a, b)),
+    _elementwise("smin", "a b", rules.same_int, "The lesser, signed.",
+                 lambda m, op, a, b: m.minimum(a, b), commutative=True),
+    _elementwise("smax", "a b", rules.same_int, "The greater, signed.",
+                 lambda m, op, a, b: m.maximum(a, b), commutative=True),
+    _elementwise("umin", "a b", rules.same_int, "The lesser, unsigned.",
+                 lambda m, op, a, b: m.minimum(m.unsigned(op, a), m.unsigned(op, b)),
+                 commutative=True),
+    _elementwise("umax", "a b", rules.same_int, "The greater, unsigned.",
+                 lambda m, op, a, b: m.maximum(m.unsigned(op, a), m.unsigned(op, b)),
+                 commutative=True),
+    # floats
+    _elementwise("fadd", "a b", rules.same_float, "Sum, rounded to nearest even.",
+                 lambda m, op, a, b: a + b, commutative=True, optional=_CONTRACT),
+    _elementwise("fsub", "a b", rules.same_float, "Difference, rounded to nearest even.",
+                 lambda m, op, a, b: a - b, optional=_CONTRACT),
+    _elementwise("fmul", "a b", rules.same_float, "Product, rounded to nearest even.",
+                 lambda m, op, a, b: a * b, commutative=True, optional=_CONTRACT),
+    _elementwise("fdiv", "a b", rules.same_float, "Quotient, rounded to nearest even.",
+                 lambda m, op, a, b: m.divide(a, b)),
+    _elementwise("fneg", "a", rules.same_float, "The sign changed.", lambda m, op, a: -a),
+    _elementwise("fmin", "a b", rules.same_float, "The lesser; the number beside a NaN.",
+                 lambda m, op, a, b: m.fmin(a, b), commutative=True),
+    _elementwise("fmax", "a b", rules.same_float, "The greater; the number beside a NaN.",
+                 lambda m, op, a, b: m.fmax(a, b), commutative=True),
+    _elementwise("fma", "a b c", rules.same_float, "a * b + c, rounded once.",
+                 lambda m, op, a, b, c: m.fma(op, a, b, c)),
+    _unary_float("fabs", "The magnitude."),
+    _unary_float("exp", "e to the a."),
+    _unary_float("exp2", "2 to the a."),
+    _unary_float("log", "Natural logarithm."),
+    _unary_float("log2", "Logarithm to base 2."),
+    _unary_float("sqrt", "Square root, rounded to nearest even."),
+    _unary_float("rsqrt", "1 / sqrt(a)."),
+    _unary_float("sin", "Sine of a in radians."),
+    _unary_float("cos", "Cosine of a in radians."),
+    _unary_float("tanh", "Hyperbolic tangent."),
+    _unary_float("erf", "Error function."),
+    _unary_float("floor", "The greatest integer not above a."),
+    _unary_float("ceil", "The least integer not below a."),
+    _unary_float("round", "The nearest integer, halves away from zero."),
+    _unary_float("trunc", "The integer part."),
+    # comparisons and predicates
+    OpInfo("icmp", ("a", "b"), rules.compare_int, "Integer comparison.",
+           lambda m, op, a, b: m.compare_int(op, a, b), ("predicate",), elementwise=True),
+    OpInfo("fcmp", ("a", "b"), rules.compare_float, "Float comparison, IEEE.",
+           lambda m, op, a, b: m.compare_float(op, a, b), ("predicate",), elementwise=True),
+    _elementwise("cmpp", "c", rules.predicates,
+                 "Two opposite predicates: where `c` holds, and where it does not.",
+                 lambda m, op, c: (c, m.logical_not(c))),
+    _elementwise("psi", "*pairs", rules.merge,
+                 "The value of the last pair whose predicate holds (PSSA, paper section 4).", None),
+    _elementwise("select", "c a b", rules.choose, "a where c holds, else b.",
+                 lambda m, op, c, a, b: m.where(c, a, b)),
+    # conversions
+    _elementwise("sext", "a", rules.extend, "Widened, by copies of the sign.",
+                 lambda m, op, a: m.sign_extend(op, a)),
+    _elementwise("zext", "a", rules.extend, "Widened, by zeros.",
+                 lambda m, op, a: m.unsigned(op, a)),
+    _elementwise("truncate", "a", rules.truncate, "The low bits; to i1, the lowest.",
+                 lambda m, op, a: m.truncate(op, a)),
+    _elementwise("fptosi", "a", rules.float_to_int,
+                 "Towards zero, saturating at the ends of the signed type; 0 for a NaN.",
+                 lambda m, op, a: m.to_int(op, a, True)),
+    _elementwise("fptoui", "a", rules.float_to_int,
+                 "Towards zero, saturating at the ends of the unsigned type; 0 for a NaN.",
+                 lambda m, op, a: m.to_int(op, a, False)),
+    _elementwise("sitofp", "a", rules.int_to_float, "The nearest float of a signed integer.",
+                 lambda m, op, a: m.to_float(op, a)),
+    _elementwise("uitofp", "a", rules.int_to_float, "The nearest float of an unsigned integer.",
+                 lambda m, op, a: m.to_float(op, m.unsigned(op, a))),
+    _elementwise("fpcast", "a", rules.float_cast, "The nearest float of another format.",
+                 lambda m, op, a: m.to_float(op, a)),
+    _elementwise("bitcast", "a", rules.bit_cast, "The same bits as another type of that width.",
+                 lambda m, op, a: m.bitcast(op, a)),
+    _elementwise("ptrtoint", "a", rules.pointer_to_int, "The address.", lambda m, op, a: a),
+    _elementwise("inttoptr", "a", rules.int_to_pointer, "The pointer of an address.",
+                 lambda m, op, a: a),
+    # pointers
+    _elementwise("addptr", "p offset", rules.add_pointer,
+                 "The pointer `offset` (signed) elements further on.",
+                 lambda m, op, p, offset: m.add_pointer(op, p, offset)),
+    _elementwise("ptrdiff", "p q", rules.subtract_pointers, "How many elements p is beyond q.",
+                 lambda m, op, p, q: m.pointer_difference(op, p, q)),
+    # memory
+    _memory("load", "p", rules.load,
+            "What lies at p; where the guard does not hold, the number `other`, else undefined.",
+            {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis")),
+    _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
+            {WRITE}, optional=("cache", "vector", "vector_axis", "release")),
+    _memory("atomic_rmw", "p value", rules.atomic,
+            "Combines memory with value by `kind` atomically, device scope; gives the old value.",
+            {READ, WRITE}, ("kind",)),
+    _memory("atomic_cas", "p compare value", rules.atomic,
+            "Writes value where memory equals compare, atomically; gives the old value.",
+            {READ, WRITE}),
+    OpInfo("memory_barrier", (), rules.nothing,
+           "Earlier writes of the instance are seen by its later reads.",
+           effects=frozenset({SYNC, READ, WRITE})),
+    # shapes
+    OpInfo("splat", ("a",), rules.splat, "A scalar in every element.",
+           lambda m, op, a: m.full(op.result.type, a)),
+    OpInfo("broadcast", ("a",), rules.broadcast, "Extents of 1 repeated.",
+           lambda m, op, a: m.broadcast(op.result.type, a)),
+    OpInfo("reshape", ("a",), rules.reshape, "The same elements, row-major, in another shape.",
+           lambda m, op, a: m.reshape(op.result.type, a)),
+    OpInfo("trans", ("a",), rules.transpose, "Result axis d is operand axis `permutation[d]`.",
+           lambda m, op, a: m.transpose(a, op.attributes["permutation"]), ("permutation",)),
+    OpInfo("reduce", ("a",), rules.reduce, "Combines the elements along `axes` by `kind`.",
+           lambda m, op, a: m.reduce(op, a), ("kind", "axes")),
+    OpInfo("argreduce", ("a",), rules.arg_reduce,
+           "Index of the first least or greatest element along `axis` (`kind` as in reduce).",
+           lambda m, op, a: m.argreduce(op, a), ("kind", "axis")),
+    OpInfo("scan", ("a",), rules.scan, "Inclusive scan along `axis` by `kind`.",
+           lambda m, op, a: m.scan(op, a), ("kind", "axis")),
+    OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading axes.",
+           lambda m, op, a, b, c: m.dot(op, a, b, c), optional=("instruction",)),
+    # hints and checks
+    OpInfo("assume_multiple", ("a",), rules.multiple,
+           "a, which is a multiple of `n` (bytes, for a pointer).",
+           None, ("n",), elementwise=True),
+    OpInfo("assume", ("c",), rules.holds, "c holds.", effects=frozenset({OUTPUT}),
+           guardable=True),
+    OpInfo("assert", ("c",), rules.holds, "Ends the program with `message` unless c holds.",
+           None, ("message",), effects=frozenset({OUTPUT}), guardable=True),
+    OpInfo("printf", ("*values",), rules.printed, "Prints the values by `format`.", None,
+           ("format",), effects=frozenset({OUTPUT}), guardable=True),
+    # control
+    OpInfo("phi", ("*values",), rules.phi, "The value that belongs to the block come from.", None),
+    OpInfo("br", (), rules.nothing, "Goes to the block.", effects=frozenset({CONTROL})),
+    OpInfo("cond_br", ("c",), rules.condition, "Goes to the first block if c, else the second.",
+           effects=frozenset({CONTROL})),
+    OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL})),
+]
+
+OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}

@@ -1,0 +1,345 @@
+"""Typing rules of operations: from operand types to result types.
+
+A rule takes the operand types, the attributes, and the result type that the program states (None if
+it states none), and returns the result types.  It raises `TypeMismatch` with what was found and
+what was wanted.  Semantic analysis builds operations through these rules and the verifier checks
+them with the same ones.  Layouts take part in equality: an elementwise operation keeps the layout
+of its operands; operations that change the shape take the result's layout as stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from tritonc.ir.types import (
+    F32,
+    I1,
+    I32,
+    I64,
+    SCALARS,
+    Buffer,
+    Pointer,
+    Scalar,
+    Tile,
+    Type,
+    element,
+    is_float,
+    is_int,
+    is_pointer,
+    make,
+    shape,
+    with_element,
+)
+
+
+class TypeMismatch(Exception):
+    """The operands of an operation do not fit it."""
+
+
+Types = tuple[Type, ...]
+Attributes = Mapping[str, Any]
+Rule = Callable[[Sequence[Type], Attributes, Type | None], Types]
+
+
+def _want(condition: bool, message: str) -> None:
+    if not condition:
+        raise TypeMismatch(message)
+
+
+def _same(types: Sequence[Type]) -> Type:
+    for t in types[1:]:
+        _want(t == types[0], f"operands of one type wanted, found {types[0]} and {t}")
+    return types[0]
+
+
+def same_int(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """All operands of one integer type, which is the result's."""
+    t = _same(types)
+    _want(is_int(t), f"integers wanted, found {t}")
+    return (t,)
+
+
+def same_float(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """All operands of one float type, which is the result's."""
+    t = _same(types)
+    _want(is_float(t), f"floats wanted, found {t}")
+    return (t,)
+
+
+def compare_int(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t = _same(types)
+    _want(is_int(t), f"integers wanted, found {t}")
+    return (with_element(t, I1),)
+
+
+def compare_float(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t = _same(types)
+    _want(is_float(t), f"floats wanted, found {t}")
+    return (with_element(t, I1),)
+
+
+def predicates(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """A condition gives two opposite predicates."""
+    _want(element(types[0]) == I1, f"i1 wanted, found {types[0]}")
+    return (types[0], types[0])
+
+
+def choose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """condition, a, b: a and b of one type, the condition of its shape."""
+    t = _same(types[1:])
+    _want(types[0] == with_element(t, I1), f"{with_element(t, I1)} wanted, found {types[0]}")
+    return (t,)
+
+
+def merge(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """psi: predicate, value, predicate, value, ..."""
+    _want(len(types) >= 2 and len(types) % 2 == 0, "pairs of predicate and value wanted")
+    t = _same(types[1::2])
+    for p in types[0::2]:
+        _want(p == with_element(t, I1), f"{with_element(t, I1)} wanted, found {p}")
+    return (t,)
+
+
+def phi(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    if not types:
+        _want(stated is not None, "a phi with no operand must state its type")
+        assert stated is not None
+        return (stated,)
+    return (_same(types),)
+
+
+def stated_type(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """No operands; the type is the one stated."""
+    if stated is None:
+        raise TypeMismatch("the result type must be stated")
+    return (stated,)
+
+
+def scalar_i32(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return (I32,)
+
+
+def make_range(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    extent = attributes["stop"] - attributes["start"]
+    _want(extent > 0, f"an empty range {attributes['start']} ... {attributes['stop']}")
+    return _shaped(I32, (extent,), stated)
+
+
+def global_range(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return _shaped(I32, (attributes["extent"],), stated)
+
+
+def _shaped(e: Any, extents: tuple[int, ...], stated: Type | None) -> Types:
+    """A result of that element and shape; its layout is the stated type's."""
+    if isinstance(stated, Tile) and stated.element == e and stated.shape == extents:
+        return (stated,)
+    return (make(e, extents),)
+
+
+def _cast(from_ok: Callable[[Type], bool], to_ok: Callable[[Scalar | Pointer], bool],
+          fits: Callable[[int, int], bool]) -> Rule:
+    def rule(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+        if stated is None:
+            raise TypeMismatch("a conversion must state its type")
+        t, to = types[0], element(stated)
+        _want(from_ok(t) and to_ok(to) and fits(element(t).bits, to.bits),
+              f"no such conversion from {t} to {stated}")
+        return (with_element(t, to),)
+
+    return rule
+
+
+def _int(e: Scalar | Pointer) -> bool:
+    return e.is_int
+
+
+def _float(e: Scalar | Pointer) -> bool:
+    return e.is_float
+
+
+extend = _cast(is_int, _int, lambda a, b: a < b)
+truncate = _cast(is_int, _int, lambda a, b: a > b)
+float_to_int = _cast(is_float, _int, lambda a, b: True)
+int_to_float = _cast(is_int, _float, lambda a, b: True)
+float_cast = _cast(is_float, _float, lambda a, b: True)
+pointer_to_int = _cast(is_pointer, lambda e: e == I64, lambda a, b: True)
+int_to_pointer = _cast(lambda t: element(t) == I64, lambda e: isinstance(e, Pointer),
+                       lambda a, b: True)
+bit_cast = _cast(lambda t: True, lambda e: True, lambda a, b: a == b)
+
+
+def add_pointer(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    p, offset = types
+    _want(is_pointer(p), f"a pointer wanted, found {p}")
+    _want(is_int(offset) and with_element(p, element(offset)) == offset,
+          f"integers of the pointer's shape wanted, found {offset} for {p}")
+    return (p,)
+
+
+def subtract_pointers(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t = _same(types)
+    _want(is_pointer(t), f"pointers wanted, found {t}")
+    return (with_element(t, I64),)
+
+
+def pointee(pointer: Type) -> Type:
+    """The type of what a pointer, or tile of pointers, points to."""
+    e = element(pointer)
+    _want(isinstance(e, Pointer), f"a pointer wanted, found {pointer}")
+    assert isinstance(e, Pointer)
+    return with_element(pointer, e.element)
+
+
+def load(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return (pointee(types[0]),)
+
+
+def store(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    want = pointee(types[0])
+    _want(types[1] == want, f"{want} wanted, found {types[1]}")
+    return ()
+
+
+def atomic(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    want = pointee(types[0])
+    for t in types[1:]:
+        _want(t == want, f"{want} wanted, found {t}")
+    if "kind" in attributes:
+        kind = attributes["kind"]
+        _want(kind in ATOMICS, f"no atomic operation '{kind}'")
+        _want(ATOMICS[kind] in ("any", "float" if is_float(want) else "int"),
+              f"no atomic '{kind}' of {want}")
+    return (want,)
+
+
+def splat(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    _want(isinstance(stated, Tile) and not isinstance(types[0], Tile | Buffer)
+          and stated.element == types[0], f"cannot splat {types[0]} to {stated}")
+    assert stated is not None
+    return (stated,)
+
+
+def broadcast(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t = types[0]
+    ok = (isinstance(t, Tile) and isinstance(stated, Tile) and t.element == stated.element
+          and len(t.shape) == len(stated.shape)
+          and all(a in (1, b) for a, b in zip(t.shape, stated.shape, strict=True)))
+    _want(ok, f"cannot broadcast {t} to {stated}")
+    assert stated is not None
+    return (stated,)
+
+
+def reshape(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t = types[0]
+    _want(stated is not None and element(t) == element(stated)
+          and prod(shape(t)) == prod(shape(stated)), f"cannot reshape {t} to {stated}")
+    assert stated is not None
+    return (stated,)
+
+
+def transpose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t, order = types[0], attributes["permutation"]
+    _want(sorted(order) == list(range(len(shape(t)))), f"{order} does not permute the axes of {t}")
+    return _shaped(element(t), tuple(shape(t)[d] for d in order), stated)
+
+
+def reduce(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t, axes, kind = types[0], attributes["axes"], attributes["kind"]
+    _want(bool(axes) and all(0 <= d < len(shape(t)) for d in axes), f"no axes {axes} in {t}")
+    _combines(kind, t)
+    left = tuple(n for d, n in enumerate(shape(t)) if d not in axes)
+    return _shaped(element(t), left, stated)
+
+
+def _combines(kind: str, t: Type) -> None:
+    _want(kind in REDUCTIONS, f"no reduction '{kind}'")
+    _want(REDUCTIONS[kind] == ("float" if is_float(t) else "int") and not is_pointer(t),
+          f"no '{kind}' of {t}")
+
+
+def arg_reduce(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t, axis = types[0], attributes["axis"]
+    _want(0 <= axis < len(shape(t)), f"no axis {axis} in {t}")
+    _combines(attributes["kind"], t)
+    _want(attributes["kind"][-3:] in ("min", "max"), "a minimum or maximum wanted")
+    left = tuple(n for d, n in enumerate(shape(t)) if d != axis)
+    return _shaped(I32, left, stated)
+
+
+def scan(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t, axis = types[0], attributes["axis"]
+    _want(0 <= axis < len(shape(t)), f"no axis {axis} in {t}")
+    _combines(attributes["kind"], t)
+    return (t,)
+
+
+def dot(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """a [..., M, K] @ b [..., K, N] + c [..., M, N]; c's element is the accumulator's."""
+    a, b, c = types
+    sa, sb = shape(a), shape(b)
+    _want(len(sa) == len(sb) >= 2 and sa[:-2] == sb[:-2] and sa[-1] == sb[-2],
+          f"cannot multiply {a} and {b}")
+    _want(element(a) == element(b), f"one element type wanted, found {a} and {b}")
+    want = make(accumulator(element(a)), (*sa[:-1], sb[-1]))
+    _want(shape(c) == shape(want) and element(c) == element(want), f"{want} wanted, found {c}")
+    return (c,)
+
+
+def accumulator(e: Scalar | Pointer) -> Scalar:
+    """The element type in which a dot of `e` operands accumulates."""
+    _want(isinstance(e, Scalar) and e != I1, f"no dot of {e}")
+    assert isinstance(e, Scalar)
+    if e.is_float:
+        return e if e.bits == 64 else F32
+    return SCALARS["i32"] if e.bits == 8 else e
+
+
+def nothing(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return ()
+
+
+def same_as_first(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return (types[0],)
+
+
+def multiple(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t = types[0]
+    _want(is_int(t) or is_pointer(t), f"integers or pointers wanted, found {t}")
+    return (t,)
+
+
+def holds(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """An i1 that is promised or asserted, element by element."""
+    _want(element(types[0]) == I1, f"i1 wanted, found {types[0]}")
+    return ()
+
+
+def printed(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """Values to print: scalars, and tiles of one shape."""
+    shapes = [shape(t) for t in types if shape(t)]
+    _want(not any(isinstance(t, Buffer) for t in types), "a buffer cannot be printed")
+    found = " and ".join(map(str, types))
+    _want(len(set(shapes)) <= 1, f"tiles of one shape wanted, found {found}")
+    return ()
+
+
+def condition(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """A scalar i1 that a branch reads."""
+    _want(types[0] == I1, f"i1 wanted, found {types[0]}")
+    return ()
+
+
+# What each reduction and scan kind takes: "int" or "float".
+REDUCTIONS: dict[str, str] = {
+    "add": "int", "fadd": "float", "mul": "int", "fmul": "float",
+    "smin": "int", "smax": "int", "umin": "int", "umax": "int", "fmin": "float", "fmax": "float",
+    "and": "int", "or": "int", "xor": "int",
+}
+
+# The same of atomic operations; "any" is both, and pointers.
+ATOMICS: dict[str, str] = {
+    **{kind: takes for kind, takes in REDUCTIONS.items() if kind not in ("mul", "fmul")},
+    "xchg": "any",
+}

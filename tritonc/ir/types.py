@@ -1,0 +1,174 @@
+"""The types of Triton-IR: scalars, pointers, tiles of either, and buffers in shared memory.
+
+Integers carry no sign, as in LLVM: operations do.  A tile has a constant shape; once the backend
+has decided how its elements lie in the threads of a block, it has a `Layout` too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+from tritonc.ir.layout import Layout, SharedLayout
+
+GLOBAL, CONSTANT = "global", "constant"  # address spaces of pointers
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An element type.  `kind` is "int" or "float"; i1 is the type of predicates and booleans."""
+
+    name: str
+    bits: int  # in memory; an i1 takes a byte there
+    kind: str
+    mantissa: int = 0  # explicit significand bits of a float
+    exponent: int = 0  # exponent bits of a float
+
+    @property
+    def bytes(self) -> int:
+        return max(self.bits // 8, 1)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_int(self) -> bool:
+        return self.kind == "int"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+I1 = Scalar("i1", 1, "int")
+I8 = Scalar("i8", 8, "int")
+I16 = Scalar("i16", 16, "int")
+I32 = Scalar("i32", 32, "int")
+I64 = Scalar("i64", 64, "int")
+F16 = Scalar("f16", 16, "float", 10, 5)
+BF16 = Scalar("bf16", 16, "float", 7, 8)
+TF32 = Scalar("tf32", 32, "float", 10, 8)  # stored as an f32; a dot reads ten mantissa bits
+F32 = Scalar("f32", 32, "float", 23, 8)
+F64 = Scalar("f64", 64, "float", 52, 11)
+F8E4M3 = Scalar("f8e4m3", 8, "float", 3, 4)  # no infinities, as the OCP "fn" form
+F8E5M2 = Scalar("f8e5m2", 8, "float", 2, 5)
+
+SCALARS: dict[str, Scalar] = {
+    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A 64-bit address of an `element` in global or constant memory."""
+
+    element: Scalar
+    space: str = GLOBAL
+
+    @property
+    def bits(self) -> int:
+        return 64
+
+    @property
+    def bytes(self) -> int:
+        return 8
+
+    @property
+    def is_float(self) -> bool:
+        return False
+
+    @property
+    def is_int(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return f"{self.element}*" if self.space == GLOBAL else f"{self.element} {self.space}*"
+
+
+Element = Scalar | Pointer
+
+
+@dataclass(frozen=True)
+class Tile:
+    """`shape` elements, row-major in meaning; `layout` places them in threads, once it is known."""
+
+    element: Element
+    shape: tuple[int, ...]
+    layout: Layout | None = None
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.element}<{', '.join(map(str, self.shape))}>"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """`stages` tiles in shared memory, each laid out by `layout`, one after the other."""
+
+    element: Scalar
+    shape: tuple[int, ...]
+    stages: int
+    layout: SharedLayout | None = None
+
+    @property
+    def stage_bytes(self) -> int:
+        return prod(self.shape) * self.element.bytes
+
+    @property
+    def bytes(self) -> int:
+        return self.stages * self.stage_bytes
+
+    def __str__(self) -> str:
+        return f"buffer<{self.stages} x {self.element}<{', '.join(map(str, self.shape))}>>"
+
+
+Type = Scalar | Pointer | Tile | Buffer
+
+
+def element(t: Type) -> Element:
+    """The element type of a tile or buffer; a scalar or pointer itself."""
+    return t.element if isinstance(t, Tile | Buffer) else t
+
+
+def scalar(t: Type) -> Scalar:
+    """The element type, which the caller knows to be no pointer."""
+    e = element(t)
+    assert isinstance(e, Scalar), f"{t} has pointer elements"
+    return e
+
+
+def shape(t: Type) -> tuple[int, ...]:
+    """The shape; () for a scalar or pointer."""
+    return t.shape if isinstance(t, Tile | Buffer) else ()
+
+
+@cache
+def make(e: Element, extents: tuple[int, ...], layout: Layout | None = None) -> Type:
+    """The tile type of `e` and `extents`; `e` itself where there are no extents."""
+    return Tile(e, extents, layout) if extents else e
+
+
+def with_element(t: Type, e: Element) -> Type:
+    """The type like `t` (shape, layout) but of elements `e`."""
+    return Tile(e, t.shape, t.layout) if isinstance(t, Tile) else e
+
+
+def with_layout(t: Type, layout: Layout | None) -> Type:
+    """A tile type with another layout; scalars unchanged."""
+    return Tile(t.element, t.shape, layout) if isinstance(t, Tile) else t
+
+
+def is_pointer(t: Type) -> bool:
+    return isinstance(element(t), Pointer)
+
+
+def is_float(t: Type) -> bool:
+    return element(t).is_float
+
+
+def is_int(t: Type) -> bool:
+    return element(t).is_int

@@ -1,0 +1,278 @@
+"""The verifier: whether the IR is what every pass may rely on.
+
+`verify` raises VerifyError, which means that a pass is wrong; it runs after each pass in tests.
+`check` is for IR that a user wrote (a `.tir` file) and reports the same things as located errors.
+
+What holds of a kernel:
+
+  - a block is phis, then other operations, then one terminator; nothing branches to the entry
+  - a phi has one operand for each block that comes before its own
+  - each value is defined once, by an operation of this kernel or as its parameter, and its
+    definition
+    dominates its uses; a phi uses an operand at the end of the block that the operand belongs to
+  - an operation has the operands, attributes and result types that its row and typing rule say
+  - only operations that may carry a guard do, and it is an i1 of the shape of an operand
+
+Code that cannot be reached need not fulfil the rule about dominance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from tritonc.ir import rules
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Module, Op, Value
+from tritonc.ir.ops import FCMP, ICMP, OPS, OpInfo
+from tritonc.ir.text import print_op
+from tritonc.ir.types import CONSTANT, I1, Buffer, Pointer, Scalar, Tile, element, with_element
+from tritonc.source import Diagnostics, Span
+
+MAX_ELEMENTS = 1 << 24  # of one tile, so that a slip of the pen does not eat the memory
+SUCCESSORS = {"br": 1, "cond_br": 2, "ret": 0}
+Legality = Callable[[Kernel, Op], str | None]  # what a stage asks besides: a complaint, or None
+
+
+class VerifyError(Exception):
+    """The IR is broken: an internal error of the pass that ran last."""
+
+
+class Problem(NamedTuple):
+    """`block` and `op` are None where the kernel as a whole is wrong."""
+
+    kernel: Kernel
+    block: Block | None
+    op: Op | None
+    message: str
+
+    @property
+    def span(self) -> Span | None:
+        return self.op.span if self.op is not None and self.op.span else self.kernel.span
+
+    def __str__(self) -> str:
+        place = f"kernel '{self.kernel.name}'"
+        if self.block is not None:
+            place += f", block '{self.block.name}'"
+        return f"{place}: {self.message}" + (f"\n  {print_op(self.op)}" if self.op else "")
+
+
+def verify(subject: Module | Kernel, stage: str = "", table: Mapping[str, OpInfo] = OPS,
+           legality: Sequence[Legality] = ()) -> None:
+    """Raise VerifyError if `subject` is broken.
+
+    `stage` names what ran last, for the message.  `table` has the rows of all operations that may
+    occur; `legality` is what holds from this stage on, operation by operation.
+    """
+    found = [*problems(subject, table, legality)]
+    if found:
+        after = f"after {stage}: " if stage else ""
+        raise VerifyError("\n".join(f"{after}{problem}" for problem in found[:5]))
+
+
+def check(module: Module, diagnostics: Diagnostics, table: Mapping[str, OpInfo] = OPS) -> None:
+    """Report what is wrong with IR that a user wrote.  Raises CompileError if anything is."""
+    for problem in problems(module, table):
+        where = "" if problem.op else f"kernel '{problem.kernel.name}': "
+        if problem.block is not None and problem.op is None:
+            where = f"block '{problem.block.name}' of {where}"
+        diagnostics.error("ir-invalid", problem.span, where + problem.message)
+    diagnostics.raise_if_errors()
+
+
+def problems(subject: Module | Kernel, table: Mapping[str, OpInfo] = OPS,
+             legality: Sequence[Legality] = ()) -> Iterator[Problem]:
+    """Everything wrong, at most one problem per operation."""
+    if isinstance(subject, Kernel):
+        yield from _kernel(subject, table, legality)
+        return
+    tables = {constant.name: constant for constant in subject.constants}
+    for kernel in subject.kernels:
+        yield from _kernel(kernel, table, legality)
+        for block in kernel.blocks:
+            for op in block.ops:
+                if op.name == "constant_table" and op.results:
+                    constant = tables.get(op.attributes.get("symbol", ""))
+                    if constant is None:
+                        yield Problem(kernel, block, op, "no constant table has this name")
+                    elif op.result.type != Pointer(constant.element, CONSTANT):
+                        yield Problem(kernel, block, op,
+                                      f"a table of {constant.element} is not a {op.result.type}")
+
+
+def _kernel(kernel: Kernel, table: Mapping[str, OpInfo],
+            legality: Sequence[Legality]) -> Iterator[Problem]:
+    structure = [*_structure(kernel, table)]
+    yield from structure
+    if structure:
+        return  # the graph cannot be trusted
+    cfg = Cfg(kernel)
+    defined: dict[Value, tuple[Block, int] | None] = dict.fromkeys(kernel.parameters)
+    for block in kernel.blocks:
+        for index, op in enumerate(block.ops):
+            for result in op.results:
+                defined[result] = (block, index)
+    for block in kernel.blocks:
+        for index, op in enumerate(block.ops):
+            message = (_operation(op, table[op.name]) or _phi(op, block, cfg)
+                       or _uses(op, block, index, cfg, defined)
+                       or next(filter(None, (legal(kernel, op) for legal in legality)), None))
+            if message:
+                yield Problem(kernel, block, op, message)
+
+
+def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]:
+    """What is wrong with blocks, terminators and the identity of operations."""
+    if not kernel.blocks:
+        yield Problem(kernel, None, None, "there is no block")
+    if len(kernel.info) != len(kernel.parameters):
+        yield Problem(kernel, None, None, "there is not one ParameterInfo per parameter")
+    for parameter in kernel.parameters:
+        if not isinstance(parameter.type, Scalar | Pointer):
+            yield Problem(kernel, None, None, f"a parameter of type {parameter.type}")
+    if any(axis not in range(3) or extent < 1 for axis, extent in kernel.tile.items()):
+        yield Problem(kernel, None, None, f"the tile {kernel.tile}: up to three axes, from 1 on")
+    seen: set[Op] = set()
+    blocks = set(kernel.blocks)
+    for block in kernel.blocks:
+        for op in block.ops:
+            if op in seen:
+                yield Problem(kernel, block, op, "the operation stands in two places")
+            seen.add(op)
+            if op.name not in table:
+                yield Problem(kernel, block, op, f"'{op.name}' is no operation of this stage")
+            elif table[op.name].terminator != (op is block.ops[-1]):
+                yield Problem(kernel, block, op, "a block ends in a terminator, its only one")
+            if any(result.op is not op for result in op.results):
+                yield Problem(kernel, block, op, "a result belongs to another operation")
+        for one, two in pairwise(block.ops):
+            if two.name == "phi" and one.name != "phi":
+                yield Problem(kernel, block, two, "a phi stands behind another operation")
+        if not block.ops:
+            yield Problem(kernel, block, None, "it is empty; a block ends in a terminator")
+            continue
+        end = block.ops[-1]
+        if len(end.blocks) != SUCCESSORS.get(end.name, len(end.blocks)):
+            yield Problem(kernel, block, end, f"'{end.name}' to {len(end.blocks)} blocks")
+        for target in end.blocks:
+            if target not in blocks:
+                yield Problem(kernel, block, end, "a branch to a block of another kernel")
+            elif target is kernel.blocks[0]:
+                yield Problem(kernel, block, end, "a branch to the entry")
+
+
+def _phi(op: Op, block: Block, cfg: Cfg) -> str | None:
+    if op.name != "phi":
+        return "only phis and terminators name blocks" if op.blocks and (
+            op is not block.ops[-1]) else None
+    if len(op.blocks) != len(op.operands):
+        return f"{len(op.operands)} operands for {len(op.blocks)} blocks"
+    before = cfg.predecessors[block]
+    if len(set(op.blocks)) != len(op.blocks) or set(op.blocks) != set(before):
+        names = ", ".join(b.name for b in before)
+        return f"the blocks before '{block.name}' are {names or 'none'}"
+    return None
+
+
+def _uses(op: Op, block: Block, index: int, cfg: Cfg,
+          defined: Mapping[Value, tuple[Block, int] | None]) -> str | None:
+    """Whether all that the operation reads is there."""
+    for i, value in enumerate(op.inputs()):
+        if value not in defined:
+            return f"{value!r} is not of this kernel"
+        place = defined[value]
+        user = op.blocks[i] if op.name == "phi" else block
+        if place is None or not cfg.reachable(user):
+            continue
+        there, at = place
+        if there is user:
+            good = op.name == "phi" or at < index
+        else:
+            good = cfg.reachable(there) and cfg.dominates(there, user)
+        if not good:
+            return f"%{value.name or '?'} may be used before it is defined"
+    return None
+
+
+def _operation(op: Op, row: OpInfo) -> str | None:
+    """Whether the operation fits its row."""
+    least = len(row.operands)
+    rest = bool(row.operands) and row.operands[-1].startswith("*")
+    if len(op.operands) < least - rest or (len(op.operands) > least and not rest):
+        return f"'{op.name}' takes {least - rest} operands, found {len(op.operands)}"
+    for name in row.attributes:
+        if name not in op.attributes:
+            return f"'{op.name}' needs the attribute '{name}'"
+    for name, value in op.attributes.items():
+        if name not in row.attributes and name not in row.optional:
+            return f"'{op.name}' has no attribute '{name}'"
+        if OPS.get(op.name) is row and not _attribute_fits(op, name, value):
+            return f"the attribute '{name}' of '{op.name}' cannot be {value!r}"
+    for result in op.results:
+        t = result.type
+        if isinstance(t, Tile | Buffer) and (
+                not t.shape or min(t.shape) < 1 or _count(t.shape) > MAX_ELEMENTS):
+            return f"a tile has from 1 to {MAX_ELEMENTS} elements, {t} has not"
+    stated = op.results[0].type if op.results else None
+    try:
+        types = row.rule([v.type for v in op.operands], op.attributes, stated)
+    except rules.TypeMismatch as mismatch:
+        return str(mismatch)
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
+            ValueError) as error:  # a rule of machine operations may trust its attributes
+        return f"its attributes do not fit: {type(error).__name__}: {error}"
+    if types != tuple(r.type for r in op.results):
+        found = ", ".join(str(r.type) for r in op.results) or "none"
+        return f"results of {', '.join(map(str, types)) or 'none'} wanted, found {found}"
+    return _guard(op, row) if op.guard is not None else None
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    found = 1
+    for extent in shape:
+        found *= extent
+    return found
+
+
+def _guard(op: Op, row: OpInfo) -> str | None:
+    assert op.guard is not None
+    if not row.guardable:
+        return f"'{op.name}' carries no guard"
+    shapes = [with_element(v.type, I1) for v in op.operands if not isinstance(v.type, Buffer)]
+    if op.guard.type not in (shapes or [I1]):
+        return f"a guard of {shapes[0] if shapes else I1} wanted, found {op.guard.type}"
+    return None
+
+
+def _integers(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(v) is int for v in value)
+
+
+def _attribute_fits(op: Op, name: str, value: Any) -> bool:
+    """Whether an attribute's value is of the kind that rules and meanings take for granted."""
+    if name in ("axes", "permutation"):
+        return _integers(value)
+    if name == "axis":
+        launch = op.name.startswith("get_")
+        return type(value) is int and 0 <= value < (3 if launch else 1 << 16)
+    if name in ("n", "extent"):
+        return type(value) is int and 0 < value < 1 << 31
+    if name in ("start", "stop"):
+        return type(value) is int and -(1 << 31) <= value <= 1 << 31
+    if name == "predicate":
+        return value in (ICMP if op.name == "icmp" else FCMP)
+    if name in ("kind", "message", "format", "symbol"):
+        return isinstance(value, str)
+    if name in ("value", "other") and op.results:
+        return _number_fits(op, value)
+    return True
+
+
+def _number_fits(op: Op, value: Any) -> bool:
+    e = element(op.results[0].type)
+    if not isinstance(value, int | float):
+        return False
+    if e.is_float:
+        return True
+    return isinstance(value, int) and -(1 << (e.bits - 1)) <= value < 1 << e.bits

@@ -1,0 +1,115 @@
+"""Semantic analysis: from the syntax tree to Triton-IR in SSA form, in one walk.
+
+`analyze` checks the whole program and lowers its kernels; `tunables` says beforehand which values
+the program leaves open.  The parts, from the bottom: `ctypes exact term scope` (types, constants,
+names), `ssa context` (making operations), `convert predicates operators memory subscripts products`
+(what operations mean), `builtins` with `launch builtin_*` (the table of functions), `constants
+casts choices assignments expressions statements functions` (the constructs), `unit tables` (the
+file).  Statements and expressions reach each other through `Context.lower`, so that no file needs
+one that needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tritonc import syntax
+from tritonc.ir.core import Kernel, Module
+from tritonc.options import Options
+from tritonc.sema import builtins, expressions, functions, statements, unit
+from tritonc.sema.context import Context
+from tritonc.sema.scope import FunctionEntity
+from tritonc.sema.tables import fill_tables
+from tritonc.sema.unit import Unit
+from tritonc.source import Diagnostics, Span
+
+__all__ = ["TunableInfo", "analyze", "tunables"]
+
+_HANDLERS = {**expressions.HANDLERS, **statements.HANDLERS}
+# A level of the syntax tree takes up to five frames; context.MAX_NESTING bounds the levels.
+_RECURSION_LIMIT = 60_000
+
+
+class TunableInfo(NamedTuple):
+    """A tunable: its legal values, None where the value must come from outside."""
+
+    name: str
+    values: tuple[int, ...] | None
+    span: Span
+
+
+def tunables(program: syntax.Program, diagnostics: Diagnostics) -> list[TunableInfo]:
+    """The program's tunables in the order of their declarations.
+
+    Raises CompileError if their values are no constants.
+    """
+    with _deep_recursion():
+        context = _context(Unit(), Kernel("", [], []), diagnostics)
+        unit.collect(context, program)
+    diagnostics.raise_if_errors()
+    return [TunableInfo(t.name, t.values, t.span) for t in context.unit.tunables]
+
+
+def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: Diagnostics,
+            options: Options | None = None) -> Module:
+    """The program as Triton-IR.
+
+    `bindings` gives tunables their values; one that has none takes the first of its list.
+    Of the `options` only the contraction of products and sums matters: `assert` and `printf` are
+    always in the result, for the interpreter, and a later stage drops what is not asked for.
+    Raises CompileError with all that was found.
+    """
+    contract = options is None or options.fp_contract
+    with _deep_recursion():
+        file_context = _context(Unit(), Kernel("", [], []), diagnostics)
+        file_unit = file_context.unit
+        unit.collect(file_context, program)
+        unit.bind(file_context, bindings)
+        unit.complete(file_context)
+        fill_tables(file_context, file_unit.statements)
+        unit.find_kernels(file_unit, program)
+        module = Module([], [t.table for t in file_unit.tables])
+        entries = [f for f in file_unit.functions if f.kernel and f.node.body is not None]
+        for function in entries:
+            module.kernels.append(_lower(file_unit, function, diagnostics, contract))
+        for function in file_unit.functions:
+            if not function.kernel and not function.used and function.node.body is not None:
+                _lower(file_unit, function, diagnostics, contract)  # only for its errors
+    if not entries:
+        diagnostics.error("no-kernel", program.span, "there is no kernel here: a function marked "
+                          "'kernel' or '__global__', or a void function that no other one calls")
+    diagnostics.raise_if_errors()
+    return module
+
+
+def _lower(file_unit: Unit, function: FunctionEntity, diagnostics: Diagnostics,
+           contract: bool) -> Kernel:
+    kernel = Kernel(function.name, [], [], span=function.span)
+    context = _context(file_unit, kernel, diagnostics)
+    context.contract = contract
+    file_unit.used.clear()
+    functions.lower_entry(context, function)
+    for tunable in file_unit.tunables:
+        number = tunable.value.number if tunable.value is not None else None
+        if tunable.name in file_unit.used and number is not None:
+            kernel.tunables[tunable.name] = number
+    kernel.tile = dict(sorted(kernel.tile.items()))
+    return kernel
+
+
+def _context(file_unit: Unit, kernel: Kernel, diagnostics: Diagnostics) -> Context:
+    return Context(file_unit, diagnostics, kernel, file_unit.scope, _HANDLERS, builtins.PURE)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Room for the deepest tree that the parser lets pass, with functions inlined into it."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

@@ -1,0 +1,150 @@
+"""Assignment: to variables, merged under predicates, and to memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc import syntax
+from tritonc.sema import constants, convert, memory, operators
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import INT_TYPE, PointerTo
+from tritonc.sema.predicates import merge
+from tritonc.sema.scope import Entity, Poisoned, Table, Variable
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note, Span
+
+
+@dataclass(slots=True, eq=False)
+class MemoryPlace:
+    """`*pointer` or `*?(mask) pointer` as a target."""
+
+    pointer: Term
+    mask: Term | None
+    node: syntax.Expression
+    at: Span  # where an error about the pointer stands
+
+
+Place = Variable | MemoryPlace
+
+
+def place(context: Context, node: syntax.Expression) -> Place | None:
+    """What an assignment changes; None after a message."""
+    if isinstance(node, syntax.Name):
+        return _variable(context, node)
+    if isinstance(node, syntax.Deref):
+        pointer = context.operand(node.pointer)
+        return None if pointer.poisoned else MemoryPlace(pointer, None, node, node.pointer.span)
+    if isinstance(node, syntax.MaskedDeref):
+        mask = memory.mask_term(context, context.operand(node.mask), node.mask.span)
+        pointer = context.operand(node.pointer)
+        if mask.poisoned or pointer.poisoned:
+            return None
+        return MemoryPlace(pointer, mask, node, node.pointer.span)
+    if isinstance(node, syntax.Subscript):
+        _subscripted(context, node)
+        return None
+    term = context.lower(node)
+    if not term.poisoned:
+        context.error("not-assignable", node.span, "only a variable and what a pointer points to, "
+                      "*p, can be assigned")
+    return None
+
+
+def _variable(context: Context, node: syntax.Name) -> Variable | None:
+    entity = context.scope.lookup(node.name)
+    if isinstance(entity, Variable):
+        if entity.const:
+            context.error("const-assignment", node.span, f"'{node.name}' is const",
+                          Note("it is declared here", entity.span))
+            return None
+        return entity
+    if entity is None or isinstance(entity, Poisoned):
+        context.lower(node)  # reports that there is no such name
+    else:
+        context.error("not-assignable", node.span, f"'{node.name}' is {_article(entity)}; only a "
+                      "variable and what a pointer points to, *p, can be assigned",
+                      Note("it is declared here", entity.span))
+    return None
+
+
+def _article(entity: Entity) -> str:
+    return f"a {entity.kind}"
+
+
+def _subscripted(context: Context, node: syntax.Subscript) -> None:
+    if isinstance(node.base, syntax.Name):
+        entity = context.scope.lookup(node.base.name)
+        if isinstance(entity, Table):
+            context.error("constant-memory", node.span, f"'{entity.name}' is in constant memory, "
+                          "which only the host and statements outside functions may fill")
+            return
+    base = context.operand(node.base)
+    if base.poisoned:
+        return
+    if isinstance(base.type.element, PointerTo) and not base.shape:
+        context.error("subscript-index", node.span, "a pointer is not indexed; write *(p + i), "
+                      "where i can be a tile")
+        return
+    context.error("subscript-index", node.span, f"a part of the tile {base.type} cannot be "
+                  "assigned; assign the tile, under a predicate as in '@mask x = value;'")
+
+
+def _read(context: Context, target: Place, span: Span) -> Term:
+    if isinstance(target, Variable):
+        return context.read(target, span)
+    return memory.load(context, target.pointer, target.mask, target.node.span, target.at)
+
+
+def _write(context: Context, target: Place, value: Term, span: Span, value_span: Span) -> Term:
+    """Assign, and give the value as the target has it now."""
+    context.assignments += 1
+    if isinstance(target, MemoryPlace):
+        return memory.store(context, target.pointer, target.mask, value, span, value_span,
+                            target.at)
+    context.at(value_span)
+    converted = convert.assign(context, value, target.type, value_span, f"'{target.name}'",
+                               Note(f"'{target.name}' is declared here", target.span))
+    if converted.poisoned:
+        # What was wrong is reported; later reads shall not call the variable uninitialised.
+        context.ssa.write(target, context.block, context.ssa.undef(target.type.ir))
+        return POISON
+    context.at(span)
+    merged = merge(context, target, converted, span)
+    if merged is None:
+        return POISON
+    context.write(target, merged)
+    return merged
+
+
+def assign(context: Context, node: syntax.Assign) -> Term:
+    """`target = value` and `target op= value`."""
+    if context.constant_for is not None:
+        return constants.not_constant(context, node.span, context.constant_for,
+                                      "it assigns a variable")
+    target = place(context, node.target)
+    value = context.operand(node.value)
+    if target is None:
+        return POISON
+    if node.operator is not None:
+        old = _read(context, target, node.target.span)
+        product = value
+        value = operators.binary(context, node.operator, old, value, node.span,
+                                 node.operator_span)
+        operators.may_contract(context, value, node.value, product)
+    span = node.span if node.operator is not None else node.value.span
+    return _write(context, target, value, node.span, span)
+
+
+def step(context: Context, node: syntax.IncDec) -> Term:
+    """`++x`, `x--` and so on."""
+    if context.constant_for is not None:
+        return constants.not_constant(context, node.span, context.constant_for,
+                                      "it assigns a variable")
+    target = place(context, node.target)
+    if target is None:
+        return POISON
+    old = _read(context, target, node.target.span)
+    new = operators.binary(context, node.operator, old, Term(INT_TYPE, constant=1), node.span,
+                           node.span)
+    new = _write(context, target, new, node.span, node.span)
+    return new if node.prefix or new.poisoned else old

@@ -1,0 +1,118 @@
+"""How elementwise builtins lower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc import syntax
+from tritonc.sema import builtin_tiles, convert
+from tritonc.sema.context import Context, decayed
+from tritonc.sema.ctypes import FLOAT, Number
+from tritonc.sema.memory import kind_of
+from tritonc.sema.operators import negate
+from tritonc.sema.term import POISON, Term
+
+Lower = Callable[[Context, syntax.Call, list[Term]], Term]
+
+
+def _unified(context: Context, node: syntax.Call, arguments: list[Term],
+             compute: bool = True) -> list[Term] | None:
+    """The arguments in one type; floating constants alone are double."""
+    for term in arguments:
+        if compute and not isinstance(term.type.element, Number):
+            context.error("type-mismatch", node.span, f"'{node.callee}' takes numbers, found "
+                          f"{term.type}")
+            return None
+    operands = convert.unify(context, node.span, *arguments, compute=compute)
+    return None if operands is None else [decayed(t) for t in operands]
+
+
+def function(name: str) -> Lower:
+    """A function of one float; integers convert to float."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        operands = _unified(context, node, arguments)
+        if operands is None:
+            return POISON
+        x = operands[0]
+        element = x.type.element
+        if isinstance(element, Number) and not element.is_float:
+            x = convert.number(context, x, FLOAT)
+        return context.op(name, x.type, x)
+
+    return lower
+
+
+def extremum(operation: str) -> Lower:
+    """min and max, of several arguments or of the elements of one tile."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        if len(arguments) == 1:
+            if not arguments[0].shape:
+                return context.error("call-arguments", node.span, f"'{node.callee}' takes two "
+                                     f"arguments or more, or one tile; found {arguments[0].type}")
+            return builtin_tiles.reduction(operation)(context, node, arguments)
+        operands = _unified(context, node, arguments)
+        if operands is None:
+            return POISON
+        result = operands[0]
+        for other in operands[1:]:
+            result = _pick(context, operation, result, other)
+        return result
+
+    return lower
+
+
+def _pick(context: Context, operation: str, a: Term, b: Term) -> Term:
+    element = a.type.element
+    assert isinstance(element, Number)
+    return context.op(kind_of(operation, element), a.type, a, b)
+
+
+def magnitude(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """abs of floats and integers."""
+    operands = _unified(context, node, arguments)
+    if operands is None:
+        return POISON
+    x = operands[0]
+    element = x.type.element
+    assert isinstance(element, Number)
+    if element.is_float:
+        return context.op("fabs", x.type, x)
+    return context.op("smax", x.type, x, negate(context, x)) if element.signed else x
+
+
+def select(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """select(c, a, b); a and b may be pointers."""
+    condition = convert.truth(context, arguments[0], node.arguments[0].span,
+                              "the condition of select")
+    operands = _unified(context, node, arguments[1:], compute=False)
+    if condition.poisoned or operands is None:
+        return POISON
+    shape = convert.meet_shapes(context, node.span, condition, operands[0])
+    if shape is None:
+        return POISON
+    context.at(node.span)
+    a, b = (convert.broadcast(context, t, shape) for t in operands)
+    return context.op("select", a.type, convert.broadcast(context, condition, shape), a, b)
+
+
+def clamp(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    operands = _unified(context, node, arguments)
+    if operands is None:
+        return POISON
+    x, low, high = operands
+    return _pick(context, "min", _pick(context, "max", x, low), high)
+
+
+def fma(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """Of floats rounded once; of integers it is a * b + c."""
+    operands = _unified(context, node, arguments)
+    if operands is None:
+        return POISON
+    a, b, c = operands
+    element = a.type.element
+    assert isinstance(element, Number)
+    if element.is_float:
+        return context.op("fma", a.type, a, b, c)
+    return context.op("add", a.type, context.op("mul", a.type, a, b), c)
+
+

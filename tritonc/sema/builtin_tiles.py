@@ -1,0 +1,175 @@
+"""How builtins that work across the elements of a tile, or on its shape, lower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from tritonc import syntax
+from tritonc.sema import constants, convert, products, subscripts
+from tritonc.sema.context import Context
+from tritonc.sema.term import POISON, Term
+
+Lower = Callable[[Context, syntax.Call, list[Term]], Term]
+
+
+def _tile_and_axis(context: Context, node: syntax.Call, arguments: list[Term]
+                   ) -> tuple[Term, int | None] | None:
+    """The tile and the axis, counted from 0, of f(x) or f(x, axis); None after a message."""
+    x = arguments[0]
+    if not x.shape:
+        context.error("reduction", node.arguments[0].span, f"'{node.callee}' takes a tile, found "
+                      f"the scalar {x.type}")
+        return None
+    if len(arguments) == 1:
+        return x, None
+    span = node.arguments[1].span
+    axis = constants.integer_of(context, arguments[1], span, "an axis")
+    rank = len(x.shape)
+    if axis is None:
+        return None
+    if not -rank <= axis < rank:
+        axes = "only axis 0" if rank == 1 else f"axes 0 {'and' if rank == 2 else 'to'} {rank - 1}"
+        context.error("reduction", span, f"{x.type} has {axes}, found {axis}")
+        return None
+    context.at(node.span)
+    return x, axis % rank
+
+
+def reduction(operation: str) -> Lower:
+    """f(x) and f(x, axis)."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        found = _tile_and_axis(context, node, arguments)
+        if found is None:
+            return POISON
+        x, axis = found
+        axes = list(range(len(x.shape))) if axis is None else [axis]
+        return subscripts.reduce(context, x, operation, axes, node.span)
+
+    return lower
+
+
+def truth_reduction(operation: str) -> Lower:
+    """any and all: elements count as conditions do."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        x = convert.truth(context, arguments[0], node.arguments[0].span,
+                          f"what '{node.callee}' reduces")
+        if x.poisoned:
+            return POISON
+        return reduction(operation)(context, node, [x, *arguments[1:]])
+
+    return lower
+
+
+def _flat(context: Context, x: Term, axis: int | None) -> tuple[Term, int]:
+    if axis is not None:
+        return x, axis
+    return convert.reshape(context, x, (x.type.size,)), 0
+
+
+def arg_reduction(operation: str) -> Lower:
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        found = _tile_and_axis(context, node, arguments)
+        if found is None:
+            return POISON
+        x, axis = _flat(context, *found)
+        return subscripts.argreduce(context, x, operation, axis, node.span)
+
+    return lower
+
+
+def scan(operation: str) -> Lower:
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        found = _tile_and_axis(context, node, arguments[:2])
+        if found is None:
+            return POISON
+        x, axis = _flat(context, *found)
+        return subscripts.scan(context, x, operation, axis, node.span)
+
+    return lower
+
+
+_SCANS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+
+
+def named_scan(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """scan(x, axis, operation)."""
+    name = arguments[2].constant if len(arguments) == 3 else "sum"
+    if not isinstance(name, str) or name not in _SCANS:
+        return context.error("reduction", node.arguments[2].span, "the operation of a scan is one "
+                             f"of {', '.join(_SCANS)}")
+    if name in ("any", "all"):
+        arguments = [convert.truth(context, arguments[0], node.arguments[0].span,
+                                   "what 'scan' combines"), *arguments[1:]]
+        if arguments[0].poisoned:
+            return POISON
+    return scan(_SCANS[name])(context, node, arguments)
+
+
+def product(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """dot(a, b) and dot(a, b, acc)."""
+    acc = arguments[2] if len(arguments) == 3 else None
+    return products.dot(context, arguments[0], arguments[1], acc, node.span,
+                        node.arguments[2].span if acc is not None else None)
+
+
+# --- shapes ---
+
+
+def _integers(context: Context, node: syntax.Call, arguments: list[Term], what: str
+              ) -> list[int] | None:
+    """The constant integers behind the first argument; None after a message."""
+    found = [constants.integer_of(context, t, n.span, what)
+             for t, n in zip(arguments[1:], node.arguments[1:])]
+    return None if None in found else [n for n in found if n is not None]
+
+
+def transpose(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """trans(x), trans(x, axes...) and permute(x, axes...)."""
+    x = arguments[0]
+    if not x.shape:
+        return context.error("subscript", node.arguments[0].span, f"'{node.callee}' takes a tile, "
+                             f"found the scalar {x.type}")
+    if len(arguments) == 1:
+        return subscripts.permute(context, x, list(reversed(range(len(x.shape)))), node.span)
+    order = _integers(context, node, arguments, "an axis")
+    return POISON if order is None else subscripts.permute(context, x, order, node.span)
+
+
+def _extents(context: Context, node: syntax.Call, arguments: list[Term]
+             ) -> tuple[int, ...] | None:
+    extents = _integers(context, node, arguments, "an extent")
+    if extents is None:
+        return None
+    for extent, argument in zip(extents, node.arguments[1:]):
+        if extent < 1:
+            context.error("tile-extent", argument.span, "the extent of a tile must be positive, "
+                          f"found {extent}")
+            return None
+    shape = tuple(extents)
+    return shape if convert.check_size(context, shape, node.span) else None
+
+
+def reshaped(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    shape = _extents(context, node, arguments)
+    if shape is None:
+        return POISON
+    x = arguments[0]
+    count = prod(shape)
+    if count != x.type.size:
+        return context.error("shape-mismatch", node.span, f"{x.type} has {x.type.size} elements, "
+                             f"{convert.spell(shape)} has {count}")
+    context.at(node.span)
+    return convert.reshape(context, x, shape)
+
+
+def broadcast(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    shape = _extents(context, node, arguments)
+    if shape is None:
+        return POISON
+    x = arguments[0]
+    if not convert.broadcastable(x.shape, shape):
+        return context.error("shape-mismatch", node.span, f"{x.type} does not broadcast to "
+                             f"{convert.spell(shape)}: extents must be equal, or 1 in the operand")
+    context.at(node.span)
+    return convert.broadcast(context, x, shape)

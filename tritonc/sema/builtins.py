@@ -1,0 +1,216 @@
+"""The builtin functions: one row each.
+
+A row names a function, says what it takes and does, and lowers a call of it.  Help, the manual and
+the tests of completeness derive from the rows.  Arguments come lowered; those that must be constant
+are terms with a constant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from tritonc import syntax
+from tritonc.sema import builtin_math, builtin_memory, builtin_tiles, constants, launch
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import STRING_TYPE
+from tritonc.sema.term import POISON, Term
+
+Lower = Callable[[Context, syntax.Call, list[Term]], Term]
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """`least` to `most` arguments (None: any number).
+
+    `strings` are positions that a string may take, `words` those of a bare name which is not
+    looked up.  `template` says that `f[...](...)` or `f(...)(...)` is a form of the call.
+    `effects` covers reading memory: a predicate must guard such a call.
+    """
+
+    name: str
+    signature: str
+    least: int
+    most: int | None
+    doc: str
+    lower: Lower
+    spellings: tuple[str, ...] = ()
+    strings: tuple[int, ...] = ()
+    words: tuple[int, ...] = ()
+    template: bool = False
+    effects: bool = False
+
+
+def _row(signature: str, least: int, most: int | None, doc: str, lower: Lower,
+         *spellings: str, strings: tuple[int, ...] = (), words: tuple[int, ...] = (),
+         template: bool = False, effects: bool = False) -> Builtin:
+    name = signature.partition("(")[0].partition("[")[0]
+    return Builtin(name, signature, least, most, doc, lower, spellings, strings, words, template,
+                   effects)
+
+
+def _math(name: str, doc: str, *spellings: str) -> Builtin:
+    return _row(f"{name}(x)", 1, 1, doc, builtin_math.function(name), *spellings)
+
+
+def _atomic(operation: str, doc: str, *spellings: str) -> Builtin:
+    return _row(f"atomic_{operation}(p, v, mask)", 2, 3, doc, builtin_memory.atomic(operation),
+                f"__atomic_{operation}", *spellings, template=True, effects=True)
+
+
+BUILTINS: tuple[Builtin, ...] = (
+    # the launch
+    _row("get_global_range[T](axis)", 1, 1, "This instance's T indices of the global range along "
+         "the axis, an int tile; without [T], the whole initialiser of a 1-D tile, whose length "
+         "it takes.", launch.global_range, template=True),
+    _row("get_program_id(axis)", 1, 1, "This instance's index along the axis.", launch.program_id,
+         "get_range_id"),
+    _row("get_num_programs(axis)", 1, 1, "How many instances lie along the axis.",
+         launch.num_programs, "get_num_program"),
+    # elementwise
+    _row("min(a, b, ...)", 1, None, "The least of the arguments, a number rather than a NaN; the "
+         "least element of one tile.", builtin_math.extremum("min")),
+    _row("max(a, b, ...)", 1, None, "The greatest of the arguments, a number rather than a NaN; "
+         "the greatest element of one tile.", builtin_math.extremum("max")),
+    _row("abs(x)", 1, 1, "The magnitude.", builtin_math.magnitude, "fabs", "fabsf"),
+    _row("select(c, a, b)", 3, 3, "a where c holds, else b; both are evaluated.",
+         builtin_math.select),
+    _row("clamp(x, lo, hi)", 3, 3, "min(max(x, lo), hi).", builtin_math.clamp),
+    _row("fma(a, b, c)", 3, 3, "a * b + c, rounded once.", builtin_math.fma, "fmaf"),
+    _math("exp", "e to the x.", "expf", "__expf"),
+    _math("exp2", "2 to the x.", "exp2f"),
+    _math("log", "The natural logarithm.", "logf", "__logf"),
+    _math("log2", "The logarithm to base 2.", "log2f"),
+    _math("sqrt", "The square root, correctly rounded.", "sqrtf"),
+    _math("rsqrt", "1 / sqrt(x).", "rsqrtf"),
+    _math("sin", "The sine of x in radians.", "sinf"),
+    _math("cos", "The cosine of x in radians.", "cosf"),
+    _math("tanh", "The hyperbolic tangent.", "tanhf"),
+    _math("erf", "The error function.", "erff"),
+    _math("floor", "The greatest integer not above x, in x's type.", "floorf"),
+    _math("ceil", "The least integer not below x, in x's type.", "ceilf"),
+    _math("round", "The nearest integer, halves away from zero, in x's type.", "roundf"),
+    _math("trunc", "The integer part, in x's type.", "truncf"),
+    # across elements
+    _row("sum(x, axis)", 1, 2, "The sum along an axis, a negative one from the end; of all "
+         "elements without axis.", builtin_tiles.reduction("add"), "__sum"),
+    _row("prod(x, axis)", 1, 2, "The product along an axis, or of all elements.",
+         builtin_tiles.reduction("mul")),
+    _row("any(x, axis)", 1, 2, "Whether any element along the axis, or any at all, is true.",
+         builtin_tiles.truth_reduction("or")),
+    _row("all(x, axis)", 1, 2, "Whether all elements, or all along the axis, are true.",
+         builtin_tiles.truth_reduction("and")),
+    _row("argmax(x, axis)", 1, 2, "The index of the greatest element, the first on a tie; without "
+         "axis, the index in row-major order.", builtin_tiles.arg_reduction("max")),
+    _row("argmin(x, axis)", 1, 2, "The index of the least element, the first on a tie; without "
+         "axis, the index in row-major order.", builtin_tiles.arg_reduction("min")),
+    _row("cumsum(x, axis)", 1, 2, "Inclusive sums along an axis; without axis, of all elements in "
+         "row-major order.", builtin_tiles.scan("add")),
+    _row("cumprod(x, axis)", 1, 2, "Inclusive products along an axis; without axis, of all "
+         "elements in row-major order.", builtin_tiles.scan("mul")),
+    _row("scan(x, axis, operation)", 2, 3, "The inclusive scan along an axis by sum (if nothing is "
+         "said), prod, max, min, any or all.", builtin_tiles.named_scan, words=(2,)),
+    _row("dot(a, b, acc)", 2, 3, "The matrix product a @ b, plus acc.", builtin_tiles.product),
+    # shapes
+    _row("trans(x, axes...)", 1, None, "The axes in the order given; reversed without one.",
+         builtin_tiles.transpose),
+    _row("permute(x, axes...)", 2, None, "The axes in the order given.", builtin_tiles.transpose),
+    _row("reshape(x, extents...)", 2, None, "The same elements, row-major, in another shape.",
+         builtin_tiles.reshaped, "__reshape"),
+    _row("broadcast(x, extents...)", 2, None, "Extents of 1 repeated, missing axes added at the "
+         "left.", builtin_tiles.broadcast, "__broadcast"),
+    # memory
+    _atomic("add", "Adds v to *p atomically, where mask holds, if there is one; gives the old "
+            "value, as all atomics do.", "f32_atomic_add"),
+    _atomic("max", "*p = max(*p, v), atomically."),
+    _atomic("min", "*p = min(*p, v), atomically."),
+    _atomic("and", "*p &= v, atomically."),
+    _atomic("or", "*p |= v, atomically."),
+    _atomic("xor", "*p ^= v, atomically."),
+    _atomic("xchg", "*p = v, atomically.", "__atomic_exch", "atomic_exch"),
+    _row("atomic_cas(p, compare, v, mask)", 3, 4, "*p = v where *p equals compare, atomically; "
+         "gives the old value.", builtin_memory.atomic("cas"), "__atomic_cas", template=True,
+         effects=True),
+    _row("__debug_barrier()", 0, 0, "What any element wrote before is seen by all elements of the "
+         "instance afterwards.", builtin_memory.barrier, effects=True),
+    # hints and checks
+    _row("multiple_of(x, n)", 2, 2, "x, which is a multiple of n (bytes, for a pointer).",
+         builtin_memory.multiple_of),
+    _row("assume(c)", 1, 1, "c holds, everywhere; the compiler may build on it.",
+         builtin_memory.assume, "__builtin_assume", effects=True),
+    _row("assert(c, message)", 1, 2, "With --device-assert, ends the program unless c holds.",
+         builtin_memory.check, strings=(1,), effects=True),
+    _row("printf(format, values...)", 1, None, "With --device-assert, prints the values as C does, "
+         "a line of text for each element of a tile.", builtin_memory.printf, strings=(0,),
+         effects=True),
+)
+
+# What other languages have under a name, and what to write here.
+FOREIGN = {
+    "__syncthreads": "accesses of one instance that may meet are kept in order without a barrier",
+    "arange": "a ... b is the tile a, a + 1, ..., b - 1",
+    "axis": "arguments are given by place, as in sum(x, 1)",
+    "load": "*p loads; 'mask ? *p : other' loads where the mask holds",
+    "matmul": "a @ b, or dot(a, b, acc)",
+    "mean": "sum(x, axis) divided by the number of elements",
+    "store": "*p = x stores; '@mask *p = x' where the mask holds",
+    "transpose": "trans(x)",
+    "where": "select(c, a, b), or c ? a : b",
+    "zeros": "a value fills a tile, as in 'float x[16, 16] = 0'",
+}
+
+PURE = frozenset(spelling for row in BUILTINS if not row.effects
+                 for spelling in (row.name, *row.spellings))
+
+_TYPED_ATOMIC = re.compile(r"(?:__)?atomic_(add|max|min|and|or|xor|xchg|cas)_[a-z]\w*?_\d+x\d+")
+
+
+@cache
+def _by_spelling() -> dict[str, Builtin]:
+    return {spelling: row for row in BUILTINS for spelling in (row.name, *row.spellings)}
+
+
+def find(name: str) -> Builtin | None:
+    """The row of a name: its own, another spelling, or `atomic_add_float_64x32` and the like."""
+    row = _by_spelling().get(name)
+    if row is None and (match := _TYPED_ATOMIC.fullmatch(name)):
+        row = _by_spelling()[f"atomic_{match[1]}"]
+    return row
+
+
+def names() -> list[str]:
+    """All spellings."""
+    return list(_by_spelling())
+
+
+def call(context: Context, row: Builtin, node: syntax.Call) -> Term:
+    """Lower a call of a builtin."""
+    arguments: list[Term] = []
+    good = True
+    for at, argument in enumerate(node.arguments):
+        if at in row.words and isinstance(argument, syntax.Name):
+            arguments.append(Term(STRING_TYPE, constant=argument.name))
+            continue
+        term = context.lower(argument) if at in row.strings else context.operand(argument)
+        good = good and not term.poisoned
+        arguments.append(term)
+    count = len(arguments)
+    if count < row.least or (row.most is not None and count > row.most):
+        wanted = str(row.least) if row.most == row.least else (
+            f"at least {row.least}" if row.most is None else
+            f"{row.least} {'or' if row.most == row.least + 1 else 'to'} {row.most}")
+        many = "argument" if wanted.split()[-1] == "1" else "arguments"
+        return context.error("call-arguments", node.span, f"'{node.callee}' takes {wanted} {many}, "
+                             f"found {count}: {row.signature}")
+    if node.template is not None and not row.template:
+        return context.error("call-arguments", node.span, f"'{node.callee}' takes one list of "
+                             f"arguments: {row.signature}")
+    if not good:
+        return POISON
+    if context.constant_for is not None and row.effects:
+        return constants.not_constant(context, node.span, context.constant_for,
+                                      f"'{node.callee}' runs on the GPU")
+    context.at(node.span)
+    return row.lower(context, node, arguments)

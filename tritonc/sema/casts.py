@@ -1,0 +1,105 @@
+"""Explicit conversions: casts and bitcasts."""
+
+from __future__ import annotations
+
+from tritonc import syntax
+from tritonc.sema import constants, convert
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import (
+    BOOL,
+    DOUBLE,
+    LITERAL,
+    LONG,
+    VOID,
+    CType,
+    Element,
+    Number,
+    PointerTo,
+    ctype,
+)
+from tritonc.sema.term import NOTHING, POISON, Term
+from tritonc.source import Span
+
+
+def cast(context: Context, node: syntax.Cast) -> Term:
+    type = constants.resolve_type(context, node.type)
+    term = context.operand(node.operand)
+    if type is None or term.poisoned:
+        return POISON
+    context.at(node.span)
+    return NOTHING if type.element is VOID else convert_to(context, term, type, node.span)
+
+
+def bitcast(context: Context, node: syntax.Bitcast) -> Term:
+    to = constants.value_type(context, node.type, "the type of a bitcast")
+    term = context.operand(node.operand)
+    if to is None or term.poisoned:
+        return POISON
+    source = term.type.element
+    if source is LITERAL:
+        term = convert.number(context, term, DOUBLE)
+        source = DOUBLE
+    shape = to.shape or term.shape
+    if source.ir.bits != to.element.ir.bits or (source is BOOL) != (to.element is BOOL):
+        return context.error("type-mismatch", node.span, f"a bitcast keeps the bits, but {source} "
+                             f"has {source.ir.bits} and {to.element} has {to.element.ir.bits}")
+    if shape != term.shape:
+        return context.error("shape-mismatch", node.span, f"a bitcast keeps the shape, but the "
+                             f"operand is {term.type} and the type {to}")
+    context.at(node.span)
+    type = ctype(to.element, shape)
+    if source.ir == to.element.ir:
+        return Term(type, term.value, term.constant)
+    if isinstance(source, PointerTo) != isinstance(to.element, PointerTo):
+        if isinstance(source, PointerTo):
+            term = convert.address(context, term)
+            return term if to.element is LONG else _same_bits(context, term, to.element)
+        if isinstance(source, Number) and source.is_float:
+            term = context.op("bitcast", ctype(LONG, shape), term)
+        assert isinstance(to.element, PointerTo)
+        return convert.pointer_at(context, term, to.element)
+    return context.op("bitcast", type, term)
+
+
+def _same_bits(context: Context, term: Term, to: Number | PointerTo) -> Term:
+    type = ctype(to, term.shape)
+    if isinstance(to, Number) and to.is_int:
+        return Term(type, term.value, term.constant)
+    return context.op("bitcast", type, term)
+
+
+def convert_to(context: Context, term: Term, to: CType, span: Span) -> Term:
+    """An explicit conversion: the element type, then the shape (section 4 of the language)."""
+    if term.poisoned:
+        return POISON
+    converted = _element(context, term, to.element, span)
+    if converted.poisoned or not to.shape or converted.shape == to.shape:
+        return converted
+    if convert.broadcastable(converted.shape, to.shape):
+        return convert.broadcast(context, converted, to.shape)
+    if converted.type.size == to.size:
+        return convert.reshape(context, converted, to.shape)
+    return context.error("shape-mismatch", span, f"{term.type} cannot become {to}: it neither "
+                         f"broadcasts to {convert.spell(to.shape)}, nor has as many elements")
+
+
+def _element(context: Context, term: Term, to: Element, span: Span) -> Term:
+    source = term.type.element
+    if isinstance(source, Number) and isinstance(to, Number):
+        return convert.number(context, term, to)
+    if isinstance(source, PointerTo) and isinstance(to, PointerTo):
+        if source.space != to.space:
+            return context.error("type-mismatch", span, f"{term.type} points to {source.space} "
+                                 f"memory; it cannot become {to}")
+        return convert.pointer(context, term, to)
+    if isinstance(source, PointerTo):
+        assert isinstance(to, Number)
+        if to is BOOL:
+            return convert.implicit(context, term, to, span, "")
+        if to.is_float:
+            return context.error("type-mismatch", span, f"{term.type} cannot become {to}")
+        return convert.number(context, convert.address(context, term), to)
+    assert isinstance(to, PointerTo)
+    if source.is_float:
+        return context.error("type-mismatch", span, f"{term.type} cannot become {to}")
+    return convert.pointer_at(context, convert.number(context, term, LONG), to)

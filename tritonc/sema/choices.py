@@ -1,0 +1,273 @@
+"""`c ? a : b`, `a && b`, `a || b`.
+
+With a scalar condition only what is chosen is evaluated.  The sides are lowered to blocks of their
+own; where these turn out to hold nothing but operations that may as well run in any case, they are
+joined to the block before, and a `select` (`and`, `or`) takes the place of the branch.
+
+With a tile for a condition both sides are evaluated, their loads, stores and divisions under the
+condition's predicate.
+"""
+
+from __future__ import annotations
+
+from tritonc import syntax
+from tritonc.ir.core import Block, Op
+from tritonc.ir.ops import OPS
+from tritonc.sema import convert, predicates
+from tritonc.sema.context import Context, decayed, is_poisoned
+from tritonc.sema.ctypes import BOOL, BOOL_TYPE, DOUBLE, LITERAL, VOID_TYPE, CType, ctype
+from tritonc.sema.operators import invert
+from tritonc.sema.scope import Variable
+from tritonc.sema.term import NOTHING, POISON, Term
+
+
+class _Side:
+    """One alternative, lowered into a block of its own after `origin`."""
+
+    def __init__(self, context: Context, node: syntax.Expression, name: str) -> None:
+        self.origin = context.block
+        self.begin = Block(name)
+        if context.live:
+            context.ssa.add_edge(self.origin, self.begin)
+        before = context.assignments
+        context.start(self.begin)
+        self.term: Term = context.lower(node)
+        self.end = context.block
+        self.assigns = context.assignments != before
+        context.builder.block = self.origin
+
+    @property
+    def free(self) -> bool:
+        """Nothing here needs the condition to hold."""
+        return (self.begin is self.end and not self.assigns
+                and all(_speculatable(op) for op in self.begin.ops))
+
+
+def _speculatable(op: Op) -> bool:
+    row = OPS[op.name]
+    if not row.pure:
+        return False
+    if not row.may_trap:
+        return True
+    divisor = op.operands[1].op
+    return (divisor is not None and divisor.name == "constant"
+            and divisor.attributes["value"] not in (0, -1))
+
+
+def _join(context: Context, sides: list[_Side]) -> None:
+    """Move the operations of free sides to the block before."""
+    for side in sides:
+        context.block.ops.extend(side.begin.ops)
+        context.ssa.predecessors.pop(side.begin, None)
+        if context.kernel.blocks and side.begin in context.kernel.blocks[-2:]:
+            context.kernel.blocks.remove(side.begin)
+
+
+# --- conditional ---
+
+
+def conditional(context: Context, node: syntax.Conditional) -> Term:
+    """`condition ? then : orelse`."""
+    condition = convert.truth(context, context.operand(node.condition), node.condition.span)
+    if condition.poisoned:
+        if context.constant_for is None:
+            context.lower(node.then)
+            context.lower(node.orelse)
+        return POISON
+    if condition.shape:
+        return _tile_conditional(context, node, condition)
+    if condition.constant is not None:
+        return _known_conditional(context, node, bool(condition.constant))
+    then = _Side(context, node.then, "then")
+    orelse = _Side(context, node.orelse, "else")
+    return _branches(context, node, condition, then, orelse)
+
+
+def _known_conditional(context: Context, node: syntax.Conditional, holds: bool) -> Term:
+    """The condition is a constant: one side is only checked."""
+    if holds:
+        then = context.lower(node.then)
+        with context.unreachable():
+            orelse = context.lower(node.orelse)
+    else:
+        with context.unreachable():
+            then = context.lower(node.then)
+        orelse = context.lower(node.orelse)
+    if then.type is VOID_TYPE is orelse.type:
+        return NOTHING
+    if not _both_values(context, node, then, orelse):
+        return POISON
+    type = convert.meet_types(context, node.span, then, orelse, compute=False)
+    if type is None:
+        return POISON
+    return convert.to_type(context, then if holds else orelse, type)
+
+
+def _both_values(context: Context, node: syntax.Conditional, then: Term, orelse: Term) -> bool:
+    if is_poisoned(then, orelse):
+        return False
+    if then.type is VOID_TYPE or orelse.type is VOID_TYPE:
+        context.error("void-value", node.span, "one side of '?:' has a value and the other is void")
+        return False
+    return True
+
+
+def _branches(context: Context, node: syntax.Conditional, condition: Term, then: _Side,
+              orelse: _Side) -> Term:
+    """Put the two sides of a scalar condition together."""
+    if then.term.type is VOID_TYPE is orelse.term.type:
+        type: CType | None = VOID_TYPE
+    elif not _both_values(context, node, then.term, orelse.term):
+        type = None
+    else:
+        type = convert.meet_types(context, node.span, then.term, orelse.term, compute=False)
+        if type is not None and type.element is LITERAL:
+            type = ctype(DOUBLE, type.shape)
+    sides = [then, orelse]
+    context.at(node.span)
+    if type is not None and type is not VOID_TYPE:
+        for side in sides:
+            context.builder.block = side.end
+            side.term = convert.to_type(context, side.term, type)
+            if not (then.free and orelse.free):
+                context.value(side.term)
+        context.builder.block = then.origin
+        if then.free and orelse.free:
+            _join(context, sides)
+            chosen = convert.broadcast(context, condition, type.shape)
+            return context.op("select", type, chosen, then.term, orelse.term)
+    context.builder.block = then.origin
+    if context.live:
+        context.emit("cond_br", context.value(condition)).blocks = [then.begin, orelse.begin]
+    result = Variable("", node.span, type) if type is not None and type is not VOID_TYPE else None
+    join = Block("join")
+    for side in sides:
+        context.builder.block = side.end
+        if result is not None:
+            context.write(result, side.term)
+        context.branch(join)
+    context.start(join)
+    if result is not None:
+        return Term(result.type, context.ssa.read(result, context.block))
+    return NOTHING if type is VOID_TYPE else POISON
+
+
+def _tile_conditional(context: Context, node: syntax.Conditional, condition: Term) -> Term:
+    guarded = [predicates.needs_guard(context, side) for side in (node.then, node.orelse)]
+    if not any(guarded):
+        then, orelse = context.lower(node.then), context.lower(node.orelse)
+        mask = None
+    else:
+        outer = context.mask
+        mask = predicates.enter(context, condition, node.condition.span)
+        if mask is None:
+            return POISON
+        context.mask = mask if guarded[0] else outer
+        context.widened = node.then
+        then = context.lower(node.then)
+        context.mask = outer
+        if guarded[1]:
+            opposite = predicates.opposite(context, mask)
+            assert opposite is not None, "the predicate itself had a shape"
+            context.mask = opposite
+        context.widened = node.orelse
+        orelse = context.lower(node.orelse)
+        context.mask = outer
+    if then.type is VOID_TYPE is orelse.type:
+        return NOTHING
+    if not _both_values(context, node, then, orelse):
+        return POISON
+    context.at(node.span)
+    operands = convert.unify(context, node.span, then, orelse, compute=False)
+    if operands is None:
+        return POISON
+    a, b = (decayed(t) for t in operands)
+    shape = convert.meet_shapes(context, node.span, condition, a)
+    if shape is None:
+        return POISON
+    a, b = convert.broadcast(context, a, shape), convert.broadcast(context, b, shape)
+    if mask is None:
+        return context.op("select", a.type, convert.broadcast(context, condition, shape), a, b)
+    holds, fails = (context.value(convert.broadcast(context, t, shape)) for t in mask.own)
+    values = context.value(a), context.value(b)
+    return Term(a.type, context.emit("psi", holds, values[0], fails, values[1],
+                                     type=a.type).result)
+
+
+# --- logical ---
+
+
+def logical(context: Context, node: syntax.Logical) -> Term:
+    """`left && right`, `left || right`."""
+    what = f"an operand of '{node.operator}'"
+    left = convert.truth(context, context.operand(node.left), node.left.span, what)
+    conjunction = node.operator == "&&"
+    if left.poisoned:
+        if context.constant_for is None:
+            context.lower(node.right)
+        return POISON
+    if left.shape:
+        return _tile_logical(context, node, left, conjunction, what)
+    if left.constant is not None:
+        if bool(left.constant) == conjunction:
+            return convert.truth(context, context.operand(node.right), node.right.span, what)
+        with context.unreachable():
+            right = convert.truth(context, context.operand(node.right), node.right.span, what)
+        if right.poisoned:
+            return POISON
+        return Term(ctype(BOOL, right.shape), constant=not conjunction)
+    side = _Side(context, node.right, "right")
+    context.builder.block = side.end
+    right = convert.truth(context, _checked(context, side.term, node.right), node.right.span, what)
+    context.builder.block = side.origin
+    context.at(node.span)
+    type = ctype(BOOL, right.shape) if not right.poisoned else BOOL_TYPE
+    if side.free and not right.poisoned:
+        _join(context, [side])
+        return context.op("and" if conjunction else "or", type,
+                          convert.broadcast(context, left, right.shape), right)
+    result = Variable("", node.span, type)
+    join = Block("join")
+    context.write(result, Term(type, constant=not conjunction))
+    origin = context.block
+    if context.live:
+        targets = [side.begin, join] if conjunction else [join, side.begin]
+        context.emit("cond_br", context.value(left)).blocks = targets
+        context.ssa.add_edge(origin, join)
+    context.builder.block = side.end
+    if not right.poisoned:
+        context.write(result, right)
+    context.branch(join)
+    context.start(join)
+    return POISON if right.poisoned else Term(type, context.ssa.read(result, context.block))
+
+
+def _checked(context: Context, term: Term, node: syntax.Expression) -> Term:
+    """What `context.operand` checks, of a term that is lowered already."""
+    if term.type is VOID_TYPE:
+        return context.error("void-value", node.span, "a value is wanted here; this call of a "
+                             "void function gives none")
+    return term
+
+
+def _tile_logical(context: Context, node: syntax.Logical, left: Term, conjunction: bool,
+                  what: str) -> Term:
+    outer = context.mask
+    if predicates.needs_guard(context, node.right):
+        context.at(node.left.span)
+        decides = left if conjunction else invert(context, left)
+        context.mask = predicates.enter(context, decides, node.left.span)
+        if context.mask is None:
+            context.mask = outer
+            return POISON
+    right = convert.truth(context, context.operand(node.right), node.right.span, what)
+    context.mask = outer
+    if right.poisoned:
+        return POISON
+    shape = convert.meet_shapes(context, node.operator_span, left, right)
+    if shape is None:
+        return POISON
+    context.at(node.span)
+    return context.op("and" if conjunction else "or", ctype(BOOL, shape),
+                      convert.broadcast(context, left, shape),
+                      convert.broadcast(context, right, shape))

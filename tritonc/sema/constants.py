@@ -1,0 +1,111 @@
+"""Constant expressions, and the types that are written with them.
+
+A constant expression is lowered as any other; its operations fold.  Meanwhile
+`context.constant_for` says what wants it, so that what can never be constant is reported at its
+place, and operations go to a block that is thrown away.
+"""
+
+from __future__ import annotations
+
+from tritonc import syntax
+from tritonc.ir.core import Block
+from tritonc.sema import convert
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import NUMBERS, VOID, CType, Number, ctype, pointer_to
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Span
+
+
+def constant(context: Context, node: syntax.Expression, what: str) -> Term:
+    """The value of a constant expression, a constant scalar; poisoned after a message."""
+    if isinstance(node, syntax.IntLiteral):
+        return context.operand(node)
+    outer, block = context.constant_for, context.block
+    context.constant_for = what
+    context.builder.block = Block("constant")
+    term = context.operand(node)
+    context.builder.block = block
+    context.constant_for = outer
+    if term.poisoned:
+        return POISON
+    if term.constant is None or term.shape:
+        return not_constant(context, node.span, what)
+    return term
+
+
+def not_constant(context: Context, span: Span, what: str, found: str = "") -> Term:
+    because = f": {found}" if found else ""
+    return context.error("not-a-constant", span, f"{what} must be a constant expression{because}")
+
+
+def integer(context: Context, node: syntax.Expression, what: str) -> int | None:
+    """The value of a constant integer expression; None after a message."""
+    term = constant(context, node, what)
+    if term.poisoned:
+        return None
+    return integer_of(context, term, node.span, what)
+
+
+def integer_of(context: Context, term: Term, span: Span, what: str) -> int | None:
+    """The value of a term that has to be a constant integer; None after a message."""
+    if term.poisoned:
+        return None
+    number = term.number
+    if number is None:
+        element = term.type.element
+        if isinstance(element, Number) and element.is_int and not term.shape:
+            not_constant(context, span, what)
+        else:
+            context.error("not-a-constant", span, f"{what} must be a constant integer, found "
+                          f"{term.type}")
+    return number
+
+
+def extents(context: Context, nodes: tuple[syntax.Expression, ...], span: Span
+            ) -> tuple[int, ...] | None:
+    """The extents of a tile; None after a message."""
+    found: list[int] = []
+    good = True
+    for node in nodes:
+        number = integer(context, node, "the extent of a tile")
+        if number is None:
+            good = False
+        elif number < 1:
+            context.error("tile-extent", node.span, "the extent of a tile must be positive, found "
+                          f"{number}")
+            good = False
+        else:
+            found.append(number)
+    shape = tuple(found)
+    if not good or not convert.check_size(context, shape, span):
+        return None
+    return shape
+
+
+def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
+    """The type that the source spells; None after a message."""
+    shape: tuple[int, ...] | None = ()
+    if spec.extents is not None:
+        span = spec.extents[0].span.to(spec.extents[-1].span) if spec.extents else spec.span
+        shape = extents(context, spec.extents, span)
+    element = NUMBERS[spec.scalar]
+    if spec.pointer:
+        if element is VOID:
+            context.error("void-type", spec.span, "a pointer to void is not supported; name the "
+                          "type of what it points to")
+            return None
+        pointer = pointer_to(element, spec.const, spec.space)
+        return None if shape is None else ctype(pointer, shape)
+    if element is VOID and spec.extents is not None:
+        context.error("void-type", spec.span, "there are no tiles of void")
+        return None
+    return None if shape is None else ctype(element, shape)
+
+
+def value_type(context: Context, spec: syntax.TypeSpec, what: str) -> CType | None:
+    """Like `resolve_type`, for something that must have a value."""
+    type = resolve_type(context, spec)
+    if type is not None and type.element is VOID:
+        context.error("void-type", spec.span, f"{what} cannot be void")
+        return None
+    return type

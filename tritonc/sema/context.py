@@ -1,0 +1,265 @@
+"""The state of lowering one kernel, and the means by which all of `sema` makes operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tritonc import syntax
+from tritonc.ir import numbers
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import OPS
+from tritonc.sema.ctypes import (
+    DOUBLE,
+    ERROR_TYPE,
+    LITERAL,
+    STRING_TYPE,
+    VOID_TYPE,
+    CType,
+    ctype,
+)
+from tritonc.sema.exact import Exact, round_exact
+from tritonc.sema.scope import FunctionEntity, Scope, Variable
+from tritonc.sema.ssa import Ssa
+from tritonc.sema.term import POISON, Term
+from tritonc.source import CompileError, Diagnostics, Note, Span
+
+if TYPE_CHECKING:
+    from tritonc.sema.predicates import Mask
+    from tritonc.sema.unit import Unit
+
+MAX_NESTING = 6000  # levels of syntax trees inside each other, over all inlined functions
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """A function being lowered.  `result` is None where it is void."""
+
+    function: FunctionEntity
+    returns: CType
+    mask: Mask | None
+    outer: Frame | None
+    call: Span | None
+    result: Variable | None = None
+    exit: Block | None = None  # made by the first `return` that is not at the end
+    tail: syntax.Statement | None = None  # the last statement of the body
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """The innermost loop of a function."""
+
+    mask: Mask | None
+    exit: Block
+    next: Block  # where `continue` goes
+
+
+@dataclass(eq=False)
+class Context:
+    """One kernel on its way from syntax to Triton-IR."""
+
+    unit: Unit
+    diagnostics: Diagnostics
+    kernel: Kernel
+    scope: Scope
+    handlers: dict[type[syntax.Node], Callable[[Context, Any], Any]]
+    pure_calls: frozenset[str]  # builtins that have no effects and read no memory
+    contract: bool = True  # a * b + c within one expression may be rounded once
+    builder: Builder = field(init=False)
+    ssa: Ssa = field(init=False)
+    frame: Frame | None = None
+    loop: Loop | None = None
+    mask: Mask | None = None  # the tile predicate of the statement
+    widened: syntax.Expression | None = None  # a load that may take the predicate's shape
+    constant_for: str | None = None  # what wants a constant expression, while one is read
+    nesting: int = 0
+    assignments: int = 0  # lowered so far; tells whether an expression has any
+    operations: int = 0  # made so far
+    calls: int = 0  # inlined so far
+    reads: list[tuple[Span, Variable, Value]] = field(default_factory=list)
+    tile_spans: dict[int, Span] = field(default_factory=dict)  # where each axis got its extent
+    _constants: dict[Block, dict[Any, Value]] = field(default_factory=dict)
+    guarded_nodes: dict[syntax.Node, bool] = field(default_factory=dict)  # of predicates.py
+
+    def __post_init__(self) -> None:
+        entry = Block("entry")
+        self.kernel.blocks.append(entry)
+        self.builder = Builder(entry)
+        self.ssa = Ssa(entry)
+
+    # --- messages ---
+
+    def error(self, name: str, span: Span, message: str, *notes: Note,
+              suggestion: str | None = None) -> Term:
+        """Report an error.  Gives the poisoned term, whose use reports nothing more."""
+        self.diagnostics.error(name, span, message, *notes, suggestion=suggestion)
+        return POISON
+
+    def warning(self, name: str, span: Span, message: str, *notes: Note,
+                suggestion: str | None = None) -> None:
+        self.diagnostics.warning(name, span, message, *notes, suggestion=suggestion)
+
+    # --- reading the tree ---
+
+    def lower(self, node: syntax.Node) -> Any:
+        """Lower any node: a Term for an expression, None for a statement."""
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            self.diagnostics.error("inline-limit", node.span,
+                                   "calls and expressions are nested too deeply here")
+            raise CompileError(self.diagnostics.items)
+        result = self.handlers[type(node)](self, node)
+        self.nesting -= 1
+        return result
+
+    def operand(self, node: syntax.Expression) -> Term:
+        """Lower an expression that has to have a value; poisoned if it has none."""
+        term: Term = self.lower(node)
+        if term.type is VOID_TYPE:
+            return self.error("void-value", node.span, "a value is wanted here; this call of a "
+                              "void function gives none")
+        if term.type is STRING_TYPE:
+            return self.error("string-literal", node.span, "a string can stand only as an argument "
+                              "of printf, assert and static_assert")
+        return term
+
+    # --- making operations ---
+
+    def value(self, term: Term) -> Value:
+        """The term as an IR value; a constant becomes an operation, once in a block."""
+        if term.value is not None:
+            return term.value
+        constant, type = term.constant, term.type.ir
+        if isinstance(constant, Exact):
+            constant = round_exact(constant, DOUBLE.ir)
+        if constant is None or isinstance(constant, str):
+            assert term.poisoned or term.type is VOID_TYPE, f"{term} has no value"
+            return self.ssa.undef(type)
+        known = self._constants.setdefault(self.builder.block, {})
+        key = (type, repr(constant))
+        found = known.get(key)
+        if found is None:
+            found = known[key] = self.builder.value("constant", type=type, value=constant)
+        return found
+
+    def op(self, name: str, type: CType, *terms: Term, guard: Value | None = None,
+           **attributes: Any) -> Term:
+        """The result of an operation; computed here where all operands are constants."""
+        if guard is None:
+            constants = [t.constant for t in terms]
+            if constants and None not in constants:
+                folded = self._fold(name, type, terms, attributes)
+                if folded is not None:
+                    return folded
+        values = [self.value(t) for t in terms]
+        return Term(type, self.emit(name, *values, type=type, guard=guard, **attributes).result)
+
+    def emit(self, name: str, *values: Value, type: CType | None = None,
+             guard: Value | None = None, **attributes: Any) -> Op:
+        op = make_op(name, list(values), type.ir if type is not None else None, guard=guard,
+                     span=self.builder.span, **attributes)
+        assert type is None or op.results[0].type == type.ir, f"{op} is no {type}"
+        self.builder.block.ops.append(op)
+        self.operations += 1
+        return op
+
+    def _fold(self, name: str, type: CType, terms: tuple[Term, ...],
+              attributes: dict[str, Any]) -> Term | None:
+        operands = [Value(t.type.ir) for t in terms]
+        op = make_op(name, operands, type.ir, **attributes)
+        constants = [round_exact(t.constant, DOUBLE.ir) if isinstance(t.constant, Exact)
+                     else t.constant for t in terms]
+        try:
+            found = numbers.evaluate(OPS[name], op, constants)  # type: ignore[arg-type]
+        except numbers.NotFoldable:
+            return None
+        return Term(type, constant=found[0])
+
+    def at(self, span: Span) -> None:
+        """Operations from here on belong to that part of the source."""
+        self.builder.span = span
+
+    # --- control flow ---
+
+    @property
+    def block(self) -> Block:
+        return self.builder.block
+
+    @property
+    def live(self) -> bool:
+        """Whether control can reach this point."""
+        return self.ssa.is_live(self.builder.block)
+
+    def start(self, block: Block, seal: bool = True) -> None:
+        """Go on in `block`.  Its edges are known; `seal` says that there will be no more."""
+        if self.ssa.is_live(block):
+            self.kernel.blocks.append(block)
+        if seal:
+            self.ssa.seal(block)
+        self.builder.block = block
+
+    def branch(self, target: Block) -> None:
+        """End the block by going to `target`; what follows is dead until `start`."""
+        if self.live:
+            self.emit("br").blocks = [target]
+            self.ssa.add_edge(self.block, target)
+        self.die()
+
+    def branch_if(self, condition: Term, then: Block, orelse: Block) -> None:
+        """End the block by going to one of two; by a constant condition, to one of one."""
+        if condition.constant is not None:
+            self.branch(then if condition.constant else orelse)
+            return
+        if self.live:
+            self.emit("cond_br", self.value(condition)).blocks = [then, orelse]
+            self.ssa.add_edge(self.block, then)
+            self.ssa.add_edge(self.block, orelse)
+        self.die()
+
+    def die(self) -> None:
+        """Control does not reach what follows."""
+        self.builder.block = Block("dead")
+        self.ssa.seal(self.builder.block)
+
+    @contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """What is lowered meanwhile is checked, but leaves no operations."""
+        block = self.block
+        self.die()
+        yield
+        self.builder.block = block
+
+    @contextmanager
+    def inner_scope(self) -> Iterator[Scope]:
+        outer = self.scope
+        self.scope = Scope(outer)
+        yield self.scope
+        self.scope = outer
+
+    # --- variables ---
+
+    def read(self, variable: Variable, span: Span) -> Term:
+        """The variable's value; that it has one is checked at the end."""
+        value = self.ssa.read(variable, self.block)
+        if value.op is not None and value.op.name in ("undef", "phi"):
+            self.reads.append((span, variable, value))
+        return Term(variable.type, value)
+
+    def write(self, variable: Variable, term: Term) -> None:
+        self.ssa.write(variable, self.block, self.value(term))
+
+
+def decayed(term: Term) -> Term:
+    """A LITERAL as the double that it is where it stands alone; other terms unchanged."""
+    if term.type.element is not LITERAL:
+        return term
+    constant = term.constant
+    assert isinstance(constant, Exact | float)
+    return Term(ctype(DOUBLE, term.shape), constant=round_exact(constant, DOUBLE.ir))
+
+
+def is_poisoned(*terms: Term) -> bool:
+    return any(t.type is ERROR_TYPE for t in terms)

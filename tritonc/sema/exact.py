@@ -1,0 +1,157 @@
+"""Exact values of floating constants that have no format yet.
+
+`1.1` has no suffix, so that its format is that of the operand which it meets; rounding it to double
+first and to half later could give another half than rounding once.  So its value is kept as a
+fraction until a format is known.  Infinities, NaN and -0, which no fraction holds, stay Python's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tritonc.ir.numbers import round_dyadic, round_to
+from tritonc.ir.types import F64, Scalar
+
+_DIGITS = 1000  # more decide nothing: the middle between two doubles has at most 768
+_FAR = 400  # decimal exponents beyond it are infinite or zero in every format
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """numerator / denominator, the denominator positive."""
+
+    numerator: int
+    denominator: int
+
+
+ExactNumber = Exact | float  # a float only where it is infinite, NaN or -0
+
+
+def parse(text: str) -> ExactNumber:
+    """The value of a C floating constant without its suffix, or of "inf" or "nan".
+
+    >>> parse("1.5"), parse("25e-1"), parse("0x1.8p1"), parse("1e999999999"), parse("inf")
+    (Exact(numerator=15, denominator=10), Exact(numerator=25, denominator=10), Exact(numerator=24, denominator=8), inf, inf)
+    """  # noqa: E501
+    if text in ("inf", "nan"):
+        return float(text)
+    lower = text.lower()
+    hexadecimal = lower.startswith("0x")
+    body, _, exponent_text = lower.removeprefix("0x").partition("p" if hexadecimal else "e")
+    whole, _, fraction = body.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return Exact(0, 1)
+    scale = -len(fraction)
+    sign = -1 if exponent_text.startswith("-") else 1
+    exponent_digits = exponent_text.lstrip("+-").lstrip("0")
+    exponent = sign * int(exponent_digits[:9] or 0)
+    if hexadecimal:
+        if abs(exponent + 4 * (len(digits) + scale)) > 4 * _FAR:
+            return math.inf if exponent > 0 else Exact(0, 1)
+        return _scaled(int(digits, 16), 2, exponent + 4 * scale)
+    if abs(exponent + len(digits) + scale) > _FAR:
+        return math.inf if exponent + len(digits) + scale > 0 else Exact(0, 1)
+    if len(digits) > _DIGITS:
+        scale += len(digits) - _DIGITS - 1
+        digits = digits[:_DIGITS] + ("1" if digits[_DIGITS:].strip("0") else "0")
+    return _scaled(int(digits), 10, exponent + scale)
+
+
+def _scaled(number: int, base: int, exponent: int) -> Exact:
+    if exponent >= 0:
+        return Exact(number * base**exponent, 1)
+    return Exact(number, base**-exponent)
+
+
+def of_float(value: float) -> ExactNumber:
+    """The exact value of a Python float."""
+    if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
+        return value
+    return Exact(*value.as_integer_ratio())
+
+
+def round_exact(value: ExactNumber, e: Scalar) -> float:
+    """The nearest number of format `e`, ties to even.
+
+    >>> from tritonc.ir.types import F16, F32
+    >>> round_exact(parse("0.1"), F16), round_exact(parse("16777217.0"), F32)
+    (0.0999755859375, 16777216.0)
+    """
+    if isinstance(value, float):
+        return round_to(e, value)
+    numerator, denominator = abs(value.numerator), value.denominator
+    # At least 70 bits of the quotient, and one more that tells whether anything is left.
+    shift = max(0, 70 + denominator.bit_length() - numerator.bit_length())
+    quotient, rest = divmod(numerator << shift, denominator)
+    quotient = 2 * quotient + (rest != 0)
+    return round_dyadic(e, quotient if value.numerator >= 0 else -quotient, shift + 1)
+
+
+def is_exact(value: ExactNumber, e: Scalar) -> bool:
+    """Whether the format has this very number.
+
+    >>> from tritonc.ir.types import F8E4M3
+    >>> is_exact(parse("1.5"), F8E4M3), is_exact(parse("1.1"), F8E4M3), is_exact(parse("inf"), F8E4M3)
+    (True, False, False)
+    """  # noqa: E501
+    rounded = of_float(round_exact(value, e))
+    if isinstance(value, float) or isinstance(rounded, float):
+        return value == rounded or (value != value and rounded != rounded)
+    return value.numerator * rounded.denominator == rounded.numerator * value.denominator
+
+
+def truncate(value: ExactNumber) -> int | None:
+    """The integer part; None for infinities and NaN."""
+    if isinstance(value, float):
+        return 0 if value == 0 else None
+    quotient = abs(value.numerator) // value.denominator
+    return quotient if value.numerator >= 0 else -quotient
+
+
+def is_integer(value: ExactNumber) -> bool:
+    return value == 0 if isinstance(value, float) else value.numerator % value.denominator == 0
+
+
+def negate(a: ExactNumber) -> ExactNumber:
+    if isinstance(a, float):
+        return Exact(0, 1) if a == 0 else -a
+    return -0.0 if a.numerator == 0 else Exact(-a.numerator, a.denominator)
+
+
+def compute(operator: str, a: ExactNumber, b: ExactNumber) -> ExactNumber:
+    """a + b, a - b, a * b or a / b; exact, or in double where an operand is no fraction."""
+    if isinstance(a, float) or isinstance(b, float):
+        return of_float(_in_double(operator, round_exact(a, F64), round_exact(b, F64)))
+    n, d, m, e = a.numerator, a.denominator, b.numerator, b.denominator
+    if operator in "+-":
+        found = _reduced(n * e + (m * d if operator == "+" else -m * d), d * e)
+    elif operator == "*":
+        found = _reduced(n * m, d * e)
+    elif m == 0:
+        return math.nan if n == 0 else math.copysign(math.inf, n)
+    else:
+        found = _reduced(n * e, d * m) if m > 0 else _reduced(-n * e, -d * m)
+    if found.denominator.bit_length() + found.numerator.bit_length() > 1 << 14:
+        return of_float(round_exact(found, F64))  # long products of constants stay small
+    return found
+
+
+def _reduced(numerator: int, denominator: int) -> Exact:
+    common = math.gcd(numerator, denominator)
+    return Exact(numerator // common, denominator // common)
+
+
+def _in_double(operator: str, a: float, b: float) -> float:
+    if operator == "+":
+        return a + b
+    if operator == "-":
+        return a - b
+    if operator == "*":
+        return a * b
+    if b == 0:
+        if a == 0 or math.isnan(a):
+            return math.nan
+        return math.copysign(math.inf, a) * math.copysign(1, b)
+    return a / b

@@ -1,0 +1,253 @@
+"""Expressions: one function per class of the syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tritonc import syntax
+from tritonc.sema import builtins, casts, choices, constants, convert, exact, memory, operators
+from tritonc.sema.assignments import assign, step
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import (
+    BOOL_TYPE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INT_TYPE,
+    LITERAL,
+    LONG,
+    STRING_TYPE,
+    UINT,
+    ULONG,
+    ctype,
+    integer_ends,
+)
+from tritonc.sema.functions import call_function
+from tritonc.sema.products import dot
+from tritonc.sema.scope import (
+    Counter,
+    Entity,
+    FunctionEntity,
+    NamedConstant,
+    Poisoned,
+    Table,
+    Tunable,
+    Variable,
+)
+from tritonc.sema.subscripts import rotate, subscript
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note, Span
+from tritonc.spelling import closest
+
+# --- literals and names ---
+
+
+def int_literal(context: Context, node: syntax.IntLiteral) -> Term:
+    """C11 6.4.4.1: the first type of a list that holds the value."""
+    unsigned, long = "u" in node.suffix, "l" in node.suffix
+    for type in (INT, UINT, LONG, ULONG):
+        if (unsigned and type.signed) or (long and type.ir.bits < 64):
+            continue
+        if not type.signed and not unsigned and node.decimal:
+            continue
+        if node.value <= integer_ends(type)[1]:
+            bits = type.ir.bits
+            value = node.value - (1 << bits) if node.value >> (bits - 1) else node.value
+            return Term(ctype(type), constant=value)
+    return context.error("literal-range", node.span, f"{node.value} fits no signed type; the "
+                         "suffix 'u' makes it unsigned")
+
+
+def float_literal(context: Context, node: syntax.FloatLiteral) -> Term:
+    value = exact.parse(node.text)
+    if not node.suffix:
+        return Term(ctype(LITERAL), constant=value)
+    type = FLOAT if node.suffix == "f" else DOUBLE
+    return Term(ctype(type), constant=exact.round_exact(value, type.ir))
+
+
+def bool_literal(context: Context, node: syntax.BoolLiteral) -> Term:
+    return Term(BOOL_TYPE, constant=node.value)
+
+
+def char_literal(context: Context, node: syntax.CharLiteral) -> Term:
+    return Term(INT_TYPE, constant=node.value)
+
+
+def string_literal(context: Context, node: syntax.StringLiteral) -> Term:
+    return Term(STRING_TYPE, constant=node.value)
+
+
+def name(context: Context, node: syntax.Name) -> Term:
+    entity = context.scope.lookup(node.name)
+    if isinstance(entity, Variable):
+        if entity.constant is not None:
+            return entity.constant
+        if context.constant_for is not None:
+            return constants.not_constant(context, node.span, context.constant_for,
+                                          f"'{node.name}' is a {entity.kind}")
+        return context.read(entity, node.span)
+    if isinstance(entity, Tunable):
+        return context.unit.tunable_value(context, entity, node.span)
+    if isinstance(entity, NamedConstant):
+        return context.unit.constant_value(context, entity, node.span)
+    if isinstance(entity, Counter):
+        if entity.value is None:
+            return context.error("uninitialized", node.span, f"'{node.name}' is read before it "
+                                 "gets a value", Note("it is declared here", entity.span))
+        return entity.value
+    if isinstance(entity, Table):
+        if context.constant_for is not None:
+            return constants.not_constant(context, node.span, context.constant_for,
+                                          f"'{node.name}' is a constant table")
+        context.at(node.span)
+        return context.op("constant_table", entity.type, symbol=entity.name)
+    if isinstance(entity, FunctionEntity):
+        return context.error("undeclared-name", node.span, f"'{node.name}' is a function; it can "
+                             "only be called", Note("it is declared here", entity.span))
+    if entity is None:
+        if builtins.find(node.name) is not None:
+            return context.error("undeclared-name", node.span, f"'{node.name}' is a builtin "
+                                 "function; it can only be called")
+        unknown(context, node.name, node.span, "there is nothing named")
+    return POISON
+
+
+def unknown(context: Context, name: str, span: Span, message: str) -> None:
+    """Report an unknown name, once in a scope."""
+    candidates = [*context.scope.visible(), *builtins.names()]
+    near = None if name in builtins.FOREIGN else closest(name, candidates)
+    notes = []
+    if near:
+        entity = context.scope.lookup(near)
+        notes = [Note(f"'{near}' is declared here", entity.span)] if entity else []
+    if name in builtins.FOREIGN:
+        notes = [Note(builtins.FOREIGN[name])]
+    text = f"{message} '{name}'" + (f"; did you mean '{near}'?" if near else "")
+    context.error("undeclared-name", span, text, *notes, suggestion=near)
+    context.scope.names[name] = Poisoned(name, span)
+
+
+# --- operators ---
+
+
+def unary(context: Context, node: syntax.Unary) -> Term:
+    term = context.operand(node.operand)
+    if node.operator == "^":
+        return rotate(context, term, node.span)
+    return operators.unary(context, node.operator, term, node.span)
+
+
+def binary(context: Context, node: syntax.Binary) -> Term:
+    left = context.operand(node.left)
+    right = context.operand(node.right)
+    if node.operator == "@":
+        return dot(context, left, right, None, node.span, None)
+    result = operators.binary(context, node.operator, left, right, node.span, node.operator_span)
+    if node.operator in ("+", "-"):
+        operators.may_contract(context, result, node.left, left)
+        operators.may_contract(context, result, node.right, right)
+    return result
+
+
+def range_(context: Context, node: syntax.Range) -> Term:
+    low = constants.integer(context, node.low, "the start of a range")
+    high = constants.integer(context, node.high, "the end of a range")
+    if low is None or high is None:
+        return POISON
+    if high <= low:
+        return context.error("range-bounds", node.span, f"the range {low} ... {high} is empty; its "
+                             "end must be greater than its start")
+    least, most = integer_ends(INT)
+    if low < least or high - 1 > most:
+        return context.error("range-bounds", node.span, f"the range {low} ... {high} does not "
+                             "fit int")
+    if not convert.check_size(context, (high - low,), node.span):
+        return POISON
+    context.at(node.span)
+    return context.op("range", ctype(INT, (high - low,)), start=low, stop=high)
+
+
+def sizeof(context: Context, node: syntax.SizeOf) -> Term:
+    type = constants.value_type(context, node.type, "the operand of sizeof")
+    if type is None:
+        return POISON
+    if type.shape:
+        return context.error("tile-sizeof", node.span, "sizeof takes a scalar type; a tile lies in "
+                             "registers and has no size in memory")
+    return Term(ctype(ULONG), constant=type.element.ir.bytes)
+
+
+# --- memory ---
+
+
+def deref(context: Context, node: syntax.Deref) -> Term:
+    if context.constant_for is not None:
+        return constants.not_constant(context, node.span, context.constant_for,
+                                      "'*' loads from memory")
+    widen = context.widened is node
+    pointer = context.operand(node.pointer)
+    return memory.load(context, pointer, None, node.span, node.pointer.span, widen)
+
+
+def masked_deref(context: Context, node: syntax.MaskedDeref) -> Term:
+    if context.constant_for is not None:
+        return constants.not_constant(context, node.span, context.constant_for,
+                                      "'*?' loads from memory")
+    widen = context.widened is node
+    mask = memory.mask_term(context, context.operand(node.mask), node.mask.span)
+    pointer = context.operand(node.pointer)
+    return memory.load(context, pointer, mask, node.span, node.pointer.span, widen)
+
+
+# --- calls ---
+
+
+def call(context: Context, node: syntax.Call) -> Term:
+    entity: Entity | None = context.scope.lookup(node.callee)
+    if isinstance(entity, FunctionEntity):
+        if context.constant_for is not None:
+            return constants.not_constant(context, node.span, context.constant_for,
+                                          f"'{node.callee}' is a function of the program")
+        if node.template is not None:
+            return context.error("call-arguments", node.span, f"function '{node.callee}' takes "
+                                 "one list of arguments", Note("it is declared here", entity.span))
+        return call_function(context, entity, node)
+    if entity is None:
+        row = builtins.find(node.callee)
+        if row is not None:
+            return builtins.call(context, row, node)
+        unknown(context, node.callee, node.callee_span, "there is no function")
+    elif not isinstance(entity, Poisoned):
+        hides = f", which hides the builtin '{node.callee}'" \
+            if builtins.find(node.callee) is not None else ""
+        context.error("not-a-function", node.callee_span, f"'{node.callee}' is a {entity.kind}"
+                      f"{hides}; it cannot be called", Note("it is declared here", entity.span))
+    for argument in node.arguments:
+        context.lower(argument)
+    return POISON
+
+
+HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], Term]] = {
+    syntax.Name: name,
+    syntax.IntLiteral: int_literal,
+    syntax.FloatLiteral: float_literal,
+    syntax.BoolLiteral: bool_literal,
+    syntax.CharLiteral: char_literal,
+    syntax.StringLiteral: string_literal,
+    syntax.Unary: unary,
+    syntax.Binary: binary,
+    syntax.Logical: choices.logical,
+    syntax.Range: range_,
+    syntax.Assign: assign,
+    syntax.IncDec: step,
+    syntax.Conditional: choices.conditional,
+    syntax.Cast: casts.cast,
+    syntax.Bitcast: casts.bitcast,
+    syntax.SizeOf: sizeof,
+    syntax.Call: call,
+    syntax.Deref: deref,
+    syntax.MaskedDeref: masked_deref,
+    syntax.Subscript: subscript,
+}

@@ -1,0 +1,300 @@
+"""Functions: kernels become IR kernels, device functions are inlined where they are called.
+
+A call lowers the callee's body in place, with variables of its own.  The callee's `return` goes to
+a block after the body, unless it is the body's last statement: then there is nothing to go to.
+"""
+
+from __future__ import annotations
+
+from math import lcm
+
+from tritonc import syntax
+from tritonc.ir.core import Kernel, Op, ParameterInfo, Value
+from tritonc.ir.ops import OPS, READ, WRITE
+from tritonc.sema import constants, convert
+from tritonc.sema.context import Context, Frame
+from tritonc.sema.ctypes import VOID, VOID_TYPE, CType, PointerTo
+from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
+from tritonc.sema.statements import HINTS, declare
+from tritonc.sema.term import NOTHING, POISON, Term
+from tritonc.source import CompileError, Note, Span
+
+MAX_DEPTH = 100  # inlined calls inside each other
+MAX_CALLS = 20_000  # of one kernel
+MAX_OPERATIONS = 200_000  # of one kernel; inlining can multiply them
+
+
+def signature_of(context: Context, entity: FunctionEntity) -> Signature:
+    """Types of a function's result and parameters, resolved once."""
+    if entity.signature is None:
+        node = entity.node
+        scope, context.scope = context.scope, context.unit.scope
+        returns = constants.resolve_type(context, node.returns)
+        parameters = [constants.value_type(context, p.type, f"parameter '{p.name}'")
+                      for p in node.parameters]
+        context.scope = scope
+        entity.signature = Signature(returns, parameters)
+    return entity.signature
+
+
+# --- device functions ---
+
+
+def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -> Term:
+    """Lower a call of a function of the program."""
+    arguments = [context.operand(a) for a in node.arguments]
+    declared = Note(f"'{entity.name}' is declared here", entity.span)
+    if len(arguments) != len(entity.node.parameters):
+        count = len(entity.node.parameters)
+        return context.error("call-arguments", node.span, f"'{entity.name}' takes {count} "
+                             f"argument{'' if count == 1 else 's'}, found {len(arguments)}",
+                             declared)
+    if entity.kernel:
+        return context.error("kernel-call", node.callee_span, f"'{entity.name}' is a kernel, which "
+                             "only a launch can call", declared)
+    if entity.node.body is None:
+        return context.error("undeclared-name", node.callee_span, f"'{entity.name}' is declared "
+                             "but has no body in this file", declared)
+    if not _may_inline(context, entity, node):
+        return POISON
+    signature = signature_of(context, entity)
+    values: list[Term] = []
+    for at, (argument, type) in enumerate(zip(arguments, signature.parameters)):
+        span = node.arguments[at].span
+        context.at(span)
+        name = entity.node.parameters[at].name
+        values.append(POISON if type is None else convert.assign(
+            context, argument, type, span, f"parameter '{name}' of '{entity.name}'", declared))
+    if signature.returns is None:
+        return POISON
+    return _inline(context, entity, signature, values, node.span)
+
+
+def _may_inline(context: Context, entity: FunctionEntity, node: syntax.Call) -> bool:
+    depth = 0
+    frame = context.frame
+    while frame is not None:
+        if frame.function is entity:
+            chain = Note(f"'{entity.name}' is called here first", frame.call or entity.span)
+            context.error("recursion", node.span, f"'{entity.name}' calls itself, directly or "
+                          "through others; functions are inlined, so there is no recursion", chain)
+            return False
+        depth += 1
+        frame = frame.outer
+    context.calls += 1
+    if depth > MAX_DEPTH or context.calls > MAX_CALLS or context.operations > MAX_OPERATIONS:
+        context.diagnostics.error(
+            "inline-limit", node.span, f"functions are inlined, and this call makes '"
+            f"{context.kernel.name}' too large: more than {MAX_DEPTH} calls inside each other, "
+            f"{MAX_CALLS} calls or {MAX_OPERATIONS} operations")
+        raise CompileError(context.diagnostics.items)
+    return True
+
+
+def _inline(context: Context, entity: FunctionEntity, signature: Signature, values: list[Term],
+            call: Span) -> Term:
+    node, returns = entity.node, signature.returns
+    assert node.body is not None and returns is not None
+    entity.used = True
+    saved = context.scope, context.frame, context.loop
+    frame = Frame(entity, returns, context.mask, context.frame, call)
+    context.scope, context.frame, context.loop = Scope(context.unit.scope), frame, None
+    for parameter, type, value in zip(node.parameters, signature.parameters, values):
+        _declare_parameter(context, parameter, type, value)
+    _lower_body(context, frame, node)
+    result = NOTHING
+    if frame.result is not None:
+        result = Term(returns, context.ssa.read(frame.result, context.block))
+    context.scope, context.frame, context.loop = saved
+    return result
+
+
+def _declare_parameter(context: Context, parameter: syntax.Parameter, type: CType | None,
+                       value: Term) -> None:
+    if type is None:
+        context.scope.declare(Poisoned(parameter.name, parameter.name_span))
+        return
+    spec = parameter.type
+    const = spec.const_pointer if spec.pointer else spec.const
+    variable = Variable(parameter.name, parameter.name_span, type, const, True, context.mask)
+    declare(context.scope, context, variable)
+    if value.poisoned:
+        context.ssa.write(variable, context.block, context.ssa.undef(type.ir))
+        return
+    context.write(variable, value)
+    if const and value.constant is not None:
+        variable.constant = value
+
+
+def _lower_body(context: Context, frame: Frame, node: syntax.Function) -> None:
+    """The statements of a function, and the join of its returns."""
+    assert node.body is not None
+    statements = node.body.statements
+    frame.tail = statements[-1] if statements else None
+    if frame.returns.element is not VOID:
+        frame.result = Variable("result", node.span, frame.returns, mask=context.mask)
+    context.lower(node.body)
+    returned = isinstance(frame.tail, syntax.Return)
+    if frame.result is not None and context.live and not returned:
+        end = Span(node.span.file, max(node.body.span.end - 1, 0), node.body.span.end)
+        context.error("missing-return", end, f"'{node.name}' must return a value of type "
+                      f"{frame.returns} on every path, but control can get to its end here",
+                      Note(f"'{node.name}' is declared here", node.name_span))
+        context.ssa.write(frame.result, context.block, context.ssa.undef(frame.returns.ir))
+    if frame.exit is not None:
+        context.at(node.body.span)
+        context.branch(frame.exit)
+        context.start(frame.exit)
+
+
+# --- entry points ---
+
+
+def lower_entry(context: Context, entity: FunctionEntity) -> None:
+    """Lower a function as a kernel: its parameters are the kernel's."""
+    node = entity.node
+    assert node.body is not None
+    signature = signature_of(context, entity)
+    _check_entry(context, entity, signature)
+    context.scope = Scope(context.unit.scope)
+    context.frame = Frame(entity, signature.returns or VOID_TYPE, None, None, None)
+    for parameter, type in zip(node.parameters, signature.parameters):
+        if type is None:
+            _declare_parameter(context, parameter, None, POISON)
+            continue
+        value = Value(type.ir, parameter.name)
+        context.kernel.parameters.append(value)
+        context.kernel.info.append(_information(context, parameter, type))
+        _declare_parameter(context, parameter, type, Term(type, value))
+    _lower_body(context, context.frame, node)
+    if context.live:
+        context.at(Span(node.span.file, max(node.span.end - 1, 0), node.span.end))
+        context.emit("ret")
+    context.ssa.finish(context.kernel)
+    _check_reads(context)
+    _check_access_hints(context, node)
+
+
+def _check_entry(context: Context, entity: FunctionEntity, signature: Signature) -> None:
+    if not entity.kernel:
+        return  # a device function that nobody calls, lowered to find its errors
+    node = entity.node
+    if signature.returns is not None and signature.returns.element is not VOID:
+        context.error("kernel-signature", node.returns.span, f"kernel '{node.name}' must be void, "
+                      f"found {signature.returns}; results go to memory")
+    for parameter, type in zip(node.parameters, signature.parameters):
+        if type is not None and type.shape:
+            context.error("kernel-signature", parameter.name_span, f"parameter '{parameter.name}' "
+                          f"of kernel '{node.name}' is the tile {type}; a launch passes only "
+                          "scalars and pointers")
+
+
+def _information(context: Context, parameter: syntax.Parameter, type: CType) -> ParameterInfo:
+    """What the source promises about a parameter, as the host sees it."""
+    info = ParameterInfo(ctype=host_type(type), span=parameter.name_span)
+    element = type.element
+    names = {q.name for q in parameter.qualifiers}
+    pointer = isinstance(element, PointerTo)
+    info.read_only = "read_only" in names or (pointer and isinstance(element, PointerTo)
+                                              and element.const)
+    info.write_only = "write_only" in names
+    info.no_alias = "restrict" in names
+    info.retune = "retune" in names
+    for qualifier in parameter.qualifiers:
+        if qualifier.name not in HINTS or qualifier.argument is None:
+            continue
+        n = constants.integer(context, qualifier.argument, f"the argument of '{qualifier.name}'")
+        if n is None:
+            continue
+        if n < 1:
+            context.error("call-arguments", qualifier.argument.span, f"a multiple of {n} makes no "
+                          "sense; the number must be positive")
+        elif not pointer and not element.ir.is_int:
+            context.error("type-mismatch", qualifier.span, "only integers and pointers are "
+                          f"multiples of a number; '{parameter.name}' is {type}")
+        else:
+            info.multiple_of = lcm(info.multiple_of, n)
+    return info
+
+
+def host_type(type: CType) -> str:
+    """A parameter's type as a C host writes it.
+
+    >>> from tritonc.sema.ctypes import FLOAT, LONG, ctype, pointer_to
+    >>> host_type(ctype(pointer_to(FLOAT, const=True))), host_type(ctype(LONG))
+    ('const float *', 'long long')
+    """
+    element = type.element
+    if isinstance(element, PointerTo):
+        return f"{'const ' if element.const else ''}{element.target.host} *"
+    return element.host
+
+
+# --- checks of the whole kernel ---
+
+
+def _check_reads(context: Context) -> None:
+    """Report variables that are read before anything can have been assigned to them."""
+    reported: set[Variable] = set()
+    for span, variable, value in context.reads:
+        value = context.ssa.resolve(value)
+        if context.ssa.undefined.get(value) is not None and variable not in reported:
+            reported.add(variable)
+            context.error("uninitialized", span, f"'{variable.name}' is read before it gets a "
+                          "value", Note(f"'{variable.name}' is declared here", variable.span))
+
+
+def _check_access_hints(context: Context, node: syntax.Function) -> None:
+    """Drop the hint of a read_only parameter that is written through, with a warning."""
+    kernel = context.kernel
+    hinted = {value: (info, parameter) for value, info, parameter in zip(
+        kernel.parameters, kernel.info, node.parameters)
+        if info.read_only or info.write_only} if len(kernel.parameters) == len(node.parameters) \
+        else {}
+    if not hinted:
+        return
+    roots = _pointer_roots(kernel, set(hinted))
+    for op in kernel.ops():
+        effects = OPS[op.name].effects
+        if not op.operands or not effects & {READ, WRITE}:
+            continue
+        for value in roots.get(op.operands[0], ()):
+            info, parameter = hinted[value]
+            if WRITE in effects and info.read_only:
+                info.read_only = False
+                if any(q.name == "read_only" for q in parameter.qualifiers):
+                    _warn(context, "read-only", op, parameter, "a store through it")
+            if READ in effects and info.write_only:
+                info.write_only = False
+                _warn(context, "write-only", op, parameter, "a load through it")
+
+
+def _warn(context: Context, name: str, op: Op, parameter: syntax.Parameter, what: str) -> None:
+    assert op.span is not None
+    context.warning(name, op.span, f"parameter '{parameter.name}' is declared "
+                    f"{name.replace('-', '_')}, but this is {what}; the hint is dropped",
+                    Note(f"'{parameter.name}' is declared here", parameter.name_span))
+
+
+def _pointer_roots(kernel: Kernel, parameters: set[Value]) -> dict[Value, tuple[Value, ...]]:
+    """For each pointer, those of `parameters` that it may be computed from.
+
+    Forward through operations that take and give pointers, to a fixed point around loops.
+    """
+    order = {value: at for at, value in enumerate(kernel.parameters)}
+    roots: dict[Value, tuple[Value, ...]] = {v: (v,) for v in kernel.parameters if v in parameters}
+    changed = True
+    while changed:
+        changed = False
+        for op in kernel.ops():
+            if op.name in ("load", "atomic_rmw", "atomic_cas", "store") or not op.results:
+                continue
+            found = {r for v in op.operands for r in roots.get(v, ())}
+            if not found:
+                continue
+            ordered = tuple(sorted(found, key=lambda v: order[v]))
+            for result in op.results:
+                if roots.get(result) != ordered:
+                    roots[result] = ordered
+                    changed = True
+    return roots

@@ -1,0 +1,89 @@
+"""Where an instance stands in the launch: global ranges and program ids.
+
+All uses of an axis's global range agree on its tile, which sets the grid.
+"""
+
+from __future__ import annotations
+
+from tritonc import syntax
+from tritonc.sema import constants
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import INT, INT_TYPE, ctype
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note, Span
+
+AXES = 3
+
+
+def _axis(context: Context, node: syntax.Call, term: Term) -> int | None:
+    span = node.arguments[0].span
+    if context.constant_for is not None:
+        constants.not_constant(context, node.span, context.constant_for,
+                               "it differs from instance to instance")
+        return None
+    axis = constants.integer_of(context, term, span, f"the axis of {node.callee}")
+    if axis is not None and not 0 <= axis < AXES:
+        context.error("launch-axis", span, f"a launch has axes 0 to {AXES - 1}, found {axis}")
+        return None
+    return axis
+
+
+def global_range(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """`get_global_range[T](axis)`."""
+    if node.template is None:
+        return context.error("global-range", node.span, "without [T], get_global_range must be the "
+                             "whole initialiser of a 1-D tile: int r[T] = get_global_range(axis);",
+                             Note("elsewhere, write get_global_range[T](axis)"))
+    extent_node = node.template[0]
+    if isinstance(extent_node, syntax.TypeSpec) or len(node.template) != 1:
+        return context.error("global-range", node.span, "get_global_range takes one extent: "
+                             "get_global_range[T](axis)")
+    shape = constants.extents(context, (extent_node,), extent_node.span)
+    if shape is None:
+        return POISON
+    return slice_of(context, node, arguments[0], shape[0])
+
+
+def slice_of(context: Context, node: syntax.Call, axis_term: Term, extent: int) -> Term:
+    """The int tile of `extent` indices along an axis."""
+    axis = _axis(context, node, axis_term)
+    if axis is None:
+        return POISON
+    if not _agree(context, axis, extent, node.span):
+        return POISON
+    context.at(node.span)
+    return context.op("get_global_range", ctype(INT, (extent,)), axis=axis, extent=extent)
+
+
+def _agree(context: Context, axis: int, extent: int, span: Span) -> bool:
+    tile = context.kernel.tile
+    earlier = context.tile_spans.get(axis)
+    if earlier is None:
+        if context.live:
+            tile[axis] = extent
+            context.tile_spans[axis] = span
+        return True
+    if tile[axis] == extent:
+        return True
+    context.error("global-range", span, f"the global range of axis {axis} is taken in tiles of "
+                  f"{extent} here, but of {tile[axis]} elsewhere; a kernel has one tile per axis",
+                  Note("the other use is here", earlier))
+    return False
+
+
+def program_id(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    return _of_axis(context, node, arguments, "get_program_id")
+
+
+def num_programs(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    return _of_axis(context, node, arguments, "get_num_programs")
+
+
+def _of_axis(context: Context, node: syntax.Call, arguments: list[Term], name: str) -> Term:
+    axis = _axis(context, node, arguments[0])
+    if axis is None:
+        return POISON
+    if context.live:
+        context.kernel.tile.setdefault(axis, 1)
+    context.at(node.span)
+    return context.op(name, INT_TYPE, axis=axis)

@@ -1,0 +1,222 @@
+"""Loads, stores and atomics, with the masks and predicates that guard them.
+
+A guard, a pointer and a value broadcast together.  The guard is what holds of an explicit mask,
+`*?(m) p`, and of the tile predicates around the access.
+
+A load under a predicate keeps the shape of its pointer, so that a scalar loaded there is a scalar,
+and a function means the same whether it is called under a predicate or not: where the pointer lacks
+axes of the predicate, the load happens if any element along them holds.  Only directly as a side of
+`m ? *p : 0`, whose result has the shape of m anyway, it takes the predicate's shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.ir.core import Value
+from tritonc.ir.types import CONSTANT
+from tritonc.sema import convert
+from tritonc.sema.context import Context, is_poisoned
+from tritonc.sema.ctypes import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    HALF,
+    INT,
+    LONG,
+    UINT,
+    ULONG,
+    Number,
+    PointerTo,
+    ctype,
+)
+from tritonc.sema.predicates import fitted
+from tritonc.sema.term import NOTHING, POISON, Term
+from tritonc.source import Note, Span
+
+Shape = tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Access:
+    """Terms of one shape, pointer first, and the guard of that shape."""
+
+    terms: list[Term]
+    guard: Value | None
+
+
+def pointee(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number | None:
+    """What a pointer, or tile of pointers, points to; None after a message for anything else,
+    which says that `user` wants one."""
+    if pointer.poisoned:
+        return None
+    element = pointer.type.element
+    if isinstance(element, PointerTo):
+        return element.target
+    context.error("not-a-pointer", span, f"{user} wants a pointer or a tile of pointers, found "
+                  f"{pointer.type}")
+    return None
+
+
+def _access(context: Context, span: Span, mask: Term | None, *terms: Term,
+            widen: bool = True) -> Access | None:
+    """The terms broadcast together with mask and predicate; None after a message.
+
+    Without `widen` the predicate's shape takes no part.
+    """
+    guards = [mask] if mask is not None else []
+    predicate = context.mask
+    shape = convert.meet_shapes(context, span, *terms, *guards)
+    if shape is None:
+        return None
+    if predicate is not None and not widen:
+        guards.append(fitted(context, predicate.holds, shape))
+    elif predicate is not None:
+        found = convert.common_shape(shape, predicate.shape)
+        if found is None:
+            context.error("shape-mismatch", span, f"an access of shape {convert.spell(shape)} is "
+                          f"under a predicate of shape {convert.spell(predicate.shape)}, and the "
+                          "two do not broadcast together", Note("the predicate is here",
+                                                                predicate.span))
+            return None
+        shape = found
+        guards.append(predicate.holds)
+    spread = [convert.broadcast(context, t, shape) for t in terms]
+    guard: Term | None = None
+    for term in guards:
+        if term.constant is True:
+            continue
+        wide = convert.broadcast(context, term, shape)
+        guard = wide if guard is None else context.op("and", wide.type, guard, wide)
+    return Access(spread, None if guard is None else context.value(guard))
+
+
+def mask_term(context: Context, mask: Term, span: Span) -> Term:
+    """The mask of `*?(mask)` as bool."""
+    return convert.truth(context, mask, span, "a mask")
+
+
+def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Span,
+         widen: bool = False) -> Term:
+    """`*pointer`; `at` is where an error about the pointer stands.
+
+    `widen`: the result may take the shape of the predicate in force.
+    """
+    target = pointee(context, pointer, at)
+    if target is None or (mask is not None and mask.poisoned):
+        return POISON
+    context.at(span)
+    if widen and context.mask is not None:
+        widen = convert.common_shape(pointer.shape, context.mask.shape) is not None
+    access = _access(context, span, mask, pointer, widen=widen)
+    if access is None:
+        return POISON
+    return context.op("load", ctype(target, access.terms[0].shape), access.terms[0],
+                      guard=access.guard)
+
+
+def store(context: Context, pointer: Term, mask: Term | None, value: Term, span: Span,
+          value_span: Span, at: Span) -> Term:
+    """`*pointer = value`; gives the value as it was stored."""
+    target = writable(context, pointer, at)
+    if target is None or is_poisoned(value) or (mask is not None and mask.poisoned):
+        return POISON
+    context.at(value_span)
+    converted = convert.implicit(context, value, target, value_span,
+                                 f"what '{pointer.type}' points to")
+    if converted.poisoned:
+        return POISON
+    context.at(span)
+    access = _access(context, span, mask, pointer, converted)
+    if access is None:
+        return POISON
+    context.emit("store", *(context.value(t) for t in access.terms), guard=access.guard)
+    return converted
+
+
+def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number | None:
+    """What a pointer points to, if the program may write there."""
+    target = pointee(context, pointer, span, user)
+    if target is None:
+        return None
+    element = pointer.type.element
+    assert isinstance(element, PointerTo)
+    if element.space == CONSTANT:
+        context.error("constant-memory", span, f"{pointer.type} points to constant memory, which "
+                      "only the host and statements outside functions may fill")
+        return None
+    if element.const:
+        context.error("const-store", span, f"{pointer.type} points to const; nothing can be "
+                      "written through it")
+        return None
+    return target
+
+
+# --- atomics ---
+
+_INTEGERS = (INT, LONG, UINT, ULONG)
+_TARGETS: dict[str, tuple[Number, ...]] = {
+    "add": (*_INTEGERS, HALF, FLOAT, DOUBLE),
+    "max": (*_INTEGERS, FLOAT, DOUBLE),
+    "min": (*_INTEGERS, FLOAT, DOUBLE),
+    "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS,
+    "xchg": (*_INTEGERS, FLOAT, DOUBLE),
+    "cas": (*_INTEGERS, FLOAT, DOUBLE),
+}
+
+
+def atomic(context: Context, operation: str, pointer: Term, values: list[Term], mask: Term | None,
+           shape: Shape | None, span: Span, spans: list[Span]) -> Term:
+    """The old value of `*pointer`, which `operation` combines with values atomically.
+
+    `shape` is one that the spelling states; `spans` are those of pointer, values and mask.
+    """
+    target = writable(context, pointer, spans[0], "an atomic operation")
+    if target is None or is_poisoned(*values) or (mask is not None and mask.poisoned):
+        return POISON
+    if target not in _TARGETS[operation]:
+        names = ", ".join(str(t) for t in _TARGETS[operation])
+        return context.error("atomic-type", spans[0], f"no atomic {operation} on {target}; it is "
+                             f"possible on {names}")
+    if mask is not None:
+        mask = convert.truth(context, mask, spans[-1], "a mask")
+        if mask.poisoned:
+            return POISON
+    converted = [convert.implicit(context, v, target, s, f"what '{pointer.type}' points to")
+                 for v, s in zip(values, spans[1:])]
+    if is_poisoned(*converted):
+        return POISON
+    context.at(span)
+    if shape is not None:
+        if not convert.broadcastable(pointer.shape, shape) and pointer.type.size != 1:
+            return context.error("shape-mismatch", spans[0], f"this spelling is for tiles of shape "
+                                 f"{convert.spell(shape)}, the pointer is {pointer.type}")
+        if convert.broadcastable(pointer.shape, shape) and ctype(BOOL, shape).size > 1:
+            pointer = convert.broadcast(context, pointer, shape)
+    terms = [pointer, *converted]
+    access = _access(context, span, mask, *terms)
+    if access is None:
+        return POISON
+    type = ctype(target, access.terms[0].shape)
+    if operation == "cas":
+        return context.op("atomic_cas", type, *access.terms, guard=access.guard)
+    return context.op("atomic_rmw", type, *access.terms, guard=access.guard,
+                      kind=kind_of(operation, target))
+
+
+def kind_of(operation: str, target: Number) -> str:
+    """The kind of reduction or atomic that combines elements of that type: "max" of int: smax."""
+    if operation in ("add", "mul"):
+        return "f" + operation if target.is_float else operation
+    if operation in ("max", "min"):
+        if target is BOOL:
+            return "or" if operation == "max" else "and"
+        return ("f" if target.is_float else "s" if target.signed else "u") + operation
+    return operation
+
+
+def barrier(context: Context, span: Span) -> Term:
+    """`__debug_barrier()`."""
+    context.at(span)
+    context.emit("memory_barrier")
+    return NOTHING

@@ -1,0 +1,145 @@
+"""Names and what they stand for, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tritonc import syntax
+from tritonc.ir import core
+from tritonc.sema.ctypes import CType
+from tritonc.sema.term import Term
+from tritonc.source import Span
+
+if TYPE_CHECKING:
+    from tritonc.sema.predicates import Mask
+
+
+@dataclass(eq=False, slots=True)
+class Entity:
+    """Something that has a name; `span` is where it was declared."""
+
+    name: str
+    span: Span
+
+    kind = "name"  # what it is, in a message
+
+
+@dataclass(eq=False, slots=True)
+class Poisoned(Entity):
+    """A name whose declaration failed, or that was reported as unknown: its uses say nothing."""
+
+
+@dataclass(eq=False, slots=True)
+class Variable(Entity):
+    """A local variable or parameter.
+
+    `mask` is the tile predicate under which it was declared: assignments under that very predicate
+    need no merging.  `constant` is the value of a `const` scalar that is known.
+    """
+
+    type: CType
+    const: bool = False
+    parameter: bool = False
+    mask: Mask | None = None
+    constant: Term | None = None
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "parameter" if self.parameter else "variable"
+
+
+@dataclass(eq=False, slots=True)
+class Tunable(Entity):
+    """A tunable.  `value` is None while nothing is bound; `values` are the legal ones."""
+
+    node: syntax.Tunable
+    values: tuple[int, ...] | None
+    value: Term | None = None
+
+    kind = "tunable"
+
+
+@dataclass(eq=False, slots=True)
+class NamedConstant(Entity):
+    """A `const` at file scope, evaluated at its first use."""
+
+    node: syntax.Constant
+    value: Term | None = None
+    evaluating: bool = False
+    tunables: tuple[str, ...] = ()  # those that its value depends on
+
+    kind = "constant"
+
+
+@dataclass(eq=False, slots=True)
+class Counter(Entity):
+    """A variable of the statements that fill constant tables."""
+
+    type: CType
+    value: Term | None = None
+
+    kind = "variable"
+
+
+@dataclass(eq=False, slots=True)
+class Table(Entity):
+    """A table in constant memory; `type` is that of the name, a pointer."""
+
+    type: CType
+    table: core.ConstantTable
+
+    kind = "constant table"
+
+
+@dataclass(eq=False, slots=True)
+class Signature:
+    """The types of a function; None where one was erroneous."""
+
+    returns: CType | None
+    parameters: list[CType | None]
+
+
+@dataclass(eq=False, slots=True)
+class FunctionEntity(Entity):
+    """A function; `kernel` says that it is an entry point."""
+
+    node: syntax.Function
+    kernel: bool = False
+    used: bool = False
+    signature: Signature | None = None  # once resolved
+
+    kind = "function"
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """The names of one block, and the scope around it."""
+
+    outer: Scope | None
+    names: dict[str, Entity] = field(default_factory=dict)
+
+    def lookup(self, name: str) -> Entity | None:
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.names.get(name)
+            if found is not None:
+                return found
+            scope = scope.outer
+        return None
+
+    def declare(self, entity: Entity) -> Entity | None:
+        """Enter a name; the entity that has it in this very block already, if one does."""
+        earlier = self.names.get(entity.name)
+        if earlier is None or isinstance(earlier, Poisoned):
+            self.names[entity.name] = entity
+            return None
+        return earlier
+
+    def visible(self) -> Iterator[str]:
+        """All names that can be used here, inner ones first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.names
+            scope = scope.outer

@@ -1,0 +1,344 @@
+"""Statements: control flow over blocks, declarations, predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tritonc import syntax
+from tritonc.ir.core import Block
+from tritonc.ir.types import I1
+from tritonc.sema import builtin_memory, builtins, constants, convert, launch, predicates
+from tritonc.sema.context import Context, Frame, Loop
+from tritonc.sema.ctypes import BOOL_TYPE, VOID, VOID_TYPE, CType
+from tritonc.sema.scope import Poisoned, Scope, Variable
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note, Span
+
+HINTS = frozenset({"align", "multiple_of"})  # qualifiers that promise a divisor
+
+
+def block(context: Context, node: syntax.Block) -> None:
+    with context.inner_scope():
+        for statement in node.statements:
+            context.lower(statement)
+
+
+def expression(context: Context, node: syntax.ExpressionStatement) -> None:
+    context.lower(node.expression)
+
+
+def nothing(context: Context, node: syntax.Node) -> None:
+    """An empty statement; a typedef, which the parser has replaced."""
+
+
+def static_assert(context: Context, node: syntax.StaticAssert) -> None:
+    what = "the condition of static_assert"
+    term = constants.constant(context, node.condition, what)
+    condition = convert.truth(context, term, node.condition.span, what)
+    if not condition.poisoned and not condition.constant:
+        message = f": {node.message}" if node.message else ""
+        context.error("static-assertion", node.condition.span, f"static assertion failed{message}")
+
+
+# --- declarations ---
+
+
+def declaration(context: Context, node: syntax.Declaration) -> None:
+    for variable in node.variables:
+        _declare(context, variable)
+
+
+def declare(scope: Scope, context: Context, variable: Variable) -> None:
+    """Enter a name into a block, which must not have it yet."""
+    earlier = scope.declare(variable)
+    if earlier is not None:
+        context.error("redefinition", variable.span, f"'{variable.name}' is declared twice in one "
+                      "block", Note("the other declaration is here", earlier.span))
+        scope.names[variable.name] = Poisoned(variable.name, variable.span)
+
+
+def _declare(context: Context, node: syntax.Variable) -> None:
+    type = constants.value_type(context, node.type, f"'{node.name}'")
+    if type is None:
+        if node.initializer is not None:
+            context.lower(node.initializer)
+        context.scope.names.setdefault(node.name, Poisoned(node.name, node.name_span))
+        return
+    const = node.type.const_pointer if node.type.pointer else node.type.const
+    variable = Variable(node.name, node.name_span, type, const, mask=context.mask)
+    declare(context.scope, context, variable)
+    context.ssa.declare(variable, context.block)
+    if node.initializer is None:
+        if const:
+            context.error("const-assignment", node.name_span, f"'{node.name}' is const and needs "
+                          "a value here: it cannot be assigned later")
+            context.ssa.write(variable, context.block, context.ssa.undef(type.ir))
+        return
+    term = _initial_value(context, node, type)
+    for qualifier in node.qualifiers:
+        term = _promised(context, qualifier, term)
+    if term.poisoned:
+        context.ssa.write(variable, context.block, context.ssa.undef(type.ir))
+        return
+    if const and term.constant is not None:
+        variable.constant = term
+    context.write(variable, term)
+
+
+def _initial_value(context: Context, node: syntax.Variable, type: CType) -> Term:
+    initializer = node.initializer
+    assert initializer is not None
+    if (isinstance(initializer, syntax.Call) and initializer.template is None
+            and len(initializer.arguments) == 1 and _is_global_range(context, initializer)):
+        if len(type.shape) != 1:
+            return context.error("global-range", initializer.span, "get_global_range gives a 1-D "
+                                 f"tile, but '{node.name}' is {type}",
+                                 Note("elsewhere, write get_global_range[T](axis)"))
+        axis = context.operand(initializer.arguments[0])
+        term = launch.slice_of(context, initializer, axis, type.shape[0])
+    else:
+        term = context.operand(initializer)
+    context.at(initializer.span)
+    return convert.assign(context, term, type, initializer.span, f"'{node.name}'")
+
+
+def _is_global_range(context: Context, node: syntax.Call) -> bool:
+    row = builtins.find(node.callee)
+    return (row is not None and row.name == "get_global_range"
+            and context.scope.lookup(node.callee) is None)
+
+
+def _promised(context: Context, qualifier: syntax.Qualifier, term: Term) -> Term:
+    """The value of a variable declared `multiple_of(n)`."""
+    if qualifier.name not in HINTS or qualifier.argument is None:
+        return term
+    n = constants.integer(context, qualifier.argument, f"the argument of '{qualifier.name}'")
+    if n is None or term.poisoned:
+        return POISON
+    return builtin_memory.promise(context, term, n, qualifier.span, qualifier.argument.span)
+
+
+# --- choice ---
+
+
+def if_(context: Context, node: syntax.If) -> None:
+    term = context.operand(node.condition)
+    condition = convert.truth(context, term, node.condition.span)
+    if condition.shape:
+        _predicated_if(context, node, condition)
+    else:
+        _scalar_if(context, condition, node.condition.span, node.then, node.orelse)
+
+
+def _lower_part(context: Context, node: syntax.Statement) -> None:
+    """A statement that is a block of its own, as C has it for the parts of an if or loop."""
+    with context.inner_scope():
+        context.lower(node)
+
+
+def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.Statement,
+               orelse: syntax.Statement | None) -> None:
+    if condition.poisoned:
+        condition = Term(BOOL_TYPE, context.ssa.undef(I1))
+    then_block, join = Block("then"), Block("join")
+    else_block = Block("else") if orelse is not None else join
+    context.at(span)
+    context.branch_if(condition, then_block, else_block)
+    context.start(then_block)
+    _lower_part(context, then)
+    context.at(span)
+    context.branch(join)
+    if orelse is not None:
+        context.start(else_block)
+        _lower_part(context, orelse)
+        context.at(span)
+        context.branch(join)
+    context.start(join)
+
+
+def _predicated_if(context: Context, node: syntax.If, condition: Term) -> None:
+    outer = context.mask
+    mask = predicates.enter(context, condition, node.condition.span)
+    context.mask = mask or outer
+    _lower_part(context, node.then)
+    context.mask = outer
+    if node.orelse is not None:
+        opposite = predicates.opposite(context, mask) if mask is not None else None
+        context.mask = opposite or outer
+        _lower_part(context, node.orelse)
+        context.mask = outer
+
+
+def predicated(context: Context, node: syntax.Predicated) -> None:
+    """`@mask statement`."""
+    term = context.operand(node.mask)
+    condition = convert.truth(context, term, node.mask.span, "a predicate")
+    if not condition.shape:
+        _scalar_if(context, condition, node.mask.span, node.body, None)
+        return
+    outer = context.mask
+    mask = predicates.enter(context, condition, node.mask.span)
+    context.mask = mask or outer
+    _lower_part(context, node.body)
+    context.mask = outer
+
+
+# --- loops ---
+
+
+def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
+    """The condition of a loop, a scalar; a missing one is true."""
+    if node is None:
+        return Term(BOOL_TYPE, constant=True)
+    condition = convert.truth(context, context.operand(node), node.span)
+    if condition.shape and condition.type.size == 1:
+        condition = convert.assign(context, condition, BOOL_TYPE, node.span, "the condition")
+    if condition.shape:
+        condition = context.error("tile-condition", node.span, "the condition of a loop must be a "
+                                  f"scalar, found {condition.type}; any(...) or all(...) makes "
+                                  "one of it")
+    if condition.poisoned:
+        return Term(BOOL_TYPE, context.ssa.undef(I1))
+    return condition
+
+
+def for_(context: Context, node: syntax.For) -> None:
+    with context.inner_scope():
+        if node.init is not None:
+            context.lower(node.init)
+        _loop(context, node, node.condition, node.step)
+
+
+def while_(context: Context, node: syntax.While) -> None:
+    _loop(context, node, node.condition, None)
+
+
+def _loop(context: Context, node: syntax.For | syntax.While, condition: syntax.Expression | None,
+          step: syntax.Expression | None) -> None:
+    head, body, latch, exit = Block("loop"), Block("body"), Block("next"), Block("exit")
+    at = condition.span if condition is not None else node.span
+    context.at(at)
+    context.branch(head)
+    context.start(head, seal=False)
+    term = _loop_condition(context, condition)
+    context.at(at)
+    context.branch_if(term, body, exit)
+    context.start(body)
+    _body(context, node.body, Loop(context.mask, exit, latch))
+    if context.ssa.is_live(latch):
+        context.branch(latch)
+        context.start(latch)
+    if step is not None:
+        context.lower(step)
+    context.at(at)
+    context.branch(head)
+    context.ssa.seal(head)
+    context.start(exit)
+
+
+def do_while(context: Context, node: syntax.DoWhile) -> None:
+    head, latch, exit = Block("loop"), Block("next"), Block("exit")
+    context.at(node.span)
+    context.branch(head)
+    context.start(head, seal=False)
+    _body(context, node.body, Loop(context.mask, exit, latch))
+    if context.ssa.is_live(latch):
+        context.branch(latch)
+        context.start(latch)
+    term = _loop_condition(context, node.condition)
+    context.at(node.condition.span)
+    context.branch_if(term, head, exit)
+    context.ssa.seal(head)
+    context.start(exit)
+
+
+def _body(context: Context, node: syntax.Statement, loop: Loop) -> None:
+    outer = context.loop
+    context.loop = loop
+    _lower_part(context, node)
+    context.loop = outer
+
+
+def break_(context: Context, node: syntax.Break) -> None:
+    _leave(context, node.span, "break")
+
+
+def continue_(context: Context, node: syntax.Continue) -> None:
+    _leave(context, node.span, "continue")
+
+
+def _leave(context: Context, span: Span, word: str) -> None:
+    loop = context.loop
+    if loop is None:
+        context.error("misplaced-jump", span, f"'{word}' stands in no loop")
+        return
+    if context.mask is not loop.mask:
+        _predicated_jump(context, span, word)
+        return
+    context.at(span)
+    context.branch(loop.exit if word == "break" else loop.next)
+
+
+def _predicated_jump(context: Context, span: Span, word: str) -> None:
+    mask = context.mask
+    context.error("predicated-jump", span, f"'{word}' under a tile predicate: some elements would "
+                  "go and others stay", Note("the predicate is here; if (any(...)) or if (all(...))"
+                                             " is a scalar condition",
+                                             mask.span if mask is not None else None))
+
+
+def return_(context: Context, node: syntax.Return) -> None:
+    frame = context.frame
+    assert frame is not None, "a statement of a function"
+    term = context.operand(node.value) if node.value is not None else None
+    if context.mask is not frame.mask:
+        _predicated_jump(context, node.span, "return")
+        return
+    _set_result(context, frame, node, term)
+    if node is frame.tail:
+        return  # control falls out of the body anyway
+    if frame.exit is None:
+        frame.exit = Block("return")
+    context.at(node.span)
+    context.branch(frame.exit)
+
+
+def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term | None) -> None:
+    function = frame.function
+    declared = Note(f"'{function.name}' is declared here", function.span)
+    if frame.returns is VOID_TYPE or frame.returns.element is VOID:
+        if term is not None and not term.poisoned:
+            context.error("return-type", node.span, f"'{function.name}' is void and cannot return "
+                          "a value", declared)
+        return
+    assert frame.result is not None
+    if term is None:
+        context.error("return-type", node.span, f"'{function.name}' must return a value of type "
+                      f"{frame.returns}", declared)
+        return
+    assert node.value is not None
+    context.at(node.value.span)
+    term = convert.assign(context, term, frame.returns, node.value.span,
+                          f"the result of '{function.name}'", declared)
+    if term.poisoned:
+        term = Term(frame.returns, context.ssa.undef(frame.returns.ir))
+    context.write(frame.result, term)
+
+
+HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], None]] = {
+    syntax.Block: block,
+    syntax.Declaration: declaration,
+    syntax.LocalTypedef: nothing,
+    syntax.ExpressionStatement: expression,
+    syntax.StaticAssert: static_assert,
+    syntax.If: if_,
+    syntax.For: for_,
+    syntax.While: while_,
+    syntax.DoWhile: do_while,
+    syntax.Break: break_,
+    syntax.Continue: continue_,
+    syntax.Return: return_,
+    syntax.Empty: nothing,
+    syntax.Predicated: predicated,
+}

@@ -1,0 +1,215 @@
+"""Shapes and reductions: subscripts, transposition, reductions along axes, scans.
+
+A subscript has one entry for each axis of its base, and any number of `newaxis`.  Reductions in it
+are done from left to right, neighbours of one kind at once.
+
+`+ *` on narrow integers compute in int, and `+` counts the true elements of a bool, as the
+operators do; `max min` keep the type, and mean `any` and `all` of bools.
+"""
+
+from __future__ import annotations
+
+from tritonc import syntax
+from tritonc.sema import convert
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import BOOL, INT, Number, PointerTo, ctype, promote
+from tritonc.sema.memory import kind_of, load
+from tritonc.sema.operators import binary
+from tritonc.sema.scope import Table
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note, Span
+
+_REDUCTIONS = {"+": "add", "*": "mul", "&": "and", "|": "or", "^": "xor", "max": "max",
+               "min": "min"}
+
+
+def subscript(context: Context, node: syntax.Subscript) -> Term:
+    """`base[entries]`."""
+    element = _table_element(context, node)
+    if element is not None:
+        return element
+    base = context.operand(node.base)
+    if base.poisoned:
+        return POISON
+    entries = node.entries
+    for entry in entries:
+        if isinstance(entry, syntax.Index | syntax.Slice):
+            return _no_index(context, entry, base)
+    if any(isinstance(e, syntax.Rotate) for e in entries):
+        return _permuted(context, node, base)
+    axes: list[syntax.SubscriptEntry] = [e for e in entries if not isinstance(e, syntax.NewAxis)]
+    if len(axes) != len(base.shape):
+        count = len(base.shape)
+        wants = "no axes" if not count else "1 axis" if count == 1 else f"{count} axes"
+        return context.error("subscript", node.span, f"{base.type} has {wants}, but the subscript "
+                             f"names {len(axes)}: it needs one ':' or reduction for each axis")
+    return _reshaped(context, node, base, axes)
+
+
+def _reshaped(context: Context, node: syntax.Subscript, base: Term,
+              axes: list[syntax.SubscriptEntry]) -> Term:
+    groups: list[tuple[str, list[int]]] = []
+    for axis, entry in enumerate(axes):
+        if isinstance(entry, syntax.Reduce):
+            if groups and groups[-1][0] == entry.operator:
+                groups[-1][1].append(axis)
+            else:
+                groups.append((entry.operator, [axis]))
+    result, gone = base, 0
+    for operator, group in groups:
+        result = reduce(context, result, _REDUCTIONS[operator], [d - gone for d in group],
+                        node.span)
+        if result.poisoned:
+            return POISON
+        gone += len(group)
+    kept = iter(result.shape)
+    extents = tuple(1 if isinstance(e, syntax.NewAxis) else next(kept)
+                    for e in node.entries if not isinstance(e, syntax.Reduce))
+    context.at(node.span)
+    return convert.reshape(context, result, extents)
+
+
+def _permuted(context: Context, node: syntax.Subscript, base: Term) -> Term:
+    order: list[int] = []
+    for entry in node.entries:
+        if not isinstance(entry, syntax.Rotate):
+            return context.error("subscript", entry.span, "beside '^k', which puts axis k here, "
+                                 "every entry must be a '^k'")
+        order.append(entry.axis)
+    return permute(context, base, order, node.span)
+
+
+def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) -> Term:
+    if isinstance(base.type.element, PointerTo) and not base.shape:
+        return context.error("subscript-index", entry.span, "a pointer is not indexed; write "
+                             "*(p + i), where i can be a tile")
+    what = "a part" if isinstance(entry, syntax.Slice) else "an element"
+    if not base.shape:
+        return context.error("subscript", entry.span, f"{base.type} has no axes, and no elements")
+    return context.error("subscript-index", entry.span, f"{what} of the tile {base.type} cannot be "
+                         "taken out: its elements lie in the registers of many threads",
+                         Note("a subscript keeps axes (:), inserts them (newaxis), permutes them "
+                              "(^k) or reduces them (+ * & | ^ max min); memory is indexed by "
+                              "pointers, as in *(p + i)"))
+
+
+def _table_element(context: Context, node: syntax.Subscript) -> Term | None:
+    """`table[index]`, if the base is a constant table."""
+    if not isinstance(node.base, syntax.Name):
+        return None
+    entity = context.scope.lookup(node.base.name)
+    if not isinstance(entity, Table):
+        return None
+    if len(node.entries) != 1 or not isinstance(node.entries[0], syntax.Index):
+        return context.error("subscript-index", node.span, f"constant table '{entity.name}' has "
+                             "one axis and is indexed by one integer")
+    index_node = node.entries[0].index
+    index = context.operand(index_node)
+    if index.poisoned:
+        return POISON
+    element = index.type.element
+    if not isinstance(element, Number) or not element.is_int:
+        return context.error("subscript-index", index_node.span, "a table is indexed by an "
+                             f"integer, found {index.type}")
+    if context.constant_for is not None:
+        return constant_element(context, entity, index, node.span)
+    pointer = context.operand(node.base)
+    return load(context, binary(context, "+", pointer, index, node.span, node.span), None,
+                node.span, node.span)
+
+
+def constant_element(context: Context, entity: Table, index: Term, span: Span) -> Term:
+    """An element of a table that statements outside functions fill, while they run."""
+    at = index.number
+    if at is None:
+        return context.error("not-a-constant", span, "the index is not a constant")
+    table = entity.table
+    if not 0 <= at < table.count:
+        return context.error("constant-table", span, f"index {at} is outside of table "
+                             f"'{entity.name}', which has {table.count} elements")
+    if table.data is None:
+        return context.error("not-a-constant", span, f"the content of table '{entity.name}' is "
+                             "not known yet; the host fills it, or a later statement")
+    assert isinstance(entity.type.element, PointerTo)
+    return Term(ctype(entity.type.element.target), constant=table.data[at])
+
+
+# --- shapes ---
+
+
+def permute(context: Context, term: Term, order: list[int], span: Span) -> Term:
+    """Axis d of the result is axis order[d] of the term."""
+    if term.poisoned:
+        return POISON
+    rank = len(term.shape)
+    if sorted(order) != list(range(rank)):
+        found = ", ".join(map(str, order))
+        return context.error("subscript", span, f"({found}) is no permutation of the axes of "
+                             f"{term.type}: 0 to {rank - 1}" if rank else
+                             f"{term.type} has no axes to permute")
+    type = ctype(term.type.element, tuple(term.shape[d] for d in order))
+    if term.constant is not None:
+        return Term(type, constant=term.constant)
+    if order == list(range(rank)):
+        return term
+    context.at(span)
+    return context.op("trans", type, term, permutation=order)
+
+
+def rotate(context: Context, term: Term, span: Span) -> Term:
+    """`^a`: the axes rotated left by one."""
+    if term.poisoned:
+        return POISON
+    if not term.shape:
+        return context.error("subscript", span, f"'^' rotates the axes of a tile, found "
+                             f"{term.type}")
+    return permute(context, term, [*range(1, len(term.shape)), 0], span)
+
+
+# --- reductions ---
+
+
+def reduce(context: Context, term: Term, operation: str, axes: list[int], span: Span) -> Term:
+    """The elements along `axes` combined by add, mul, max, min, and, or, xor."""
+    element = term.type.element
+    if not isinstance(element, Number):
+        return context.error("reduction", span, f"a tile of pointers cannot be reduced, found "
+                             f"{term.type}")
+    if element.is_float and operation in ("and", "or", "xor"):
+        return context.error("reduction", span, f"'{operation}' combines integers, found "
+                             f"{term.type}")
+    context.at(span)
+    if operation in ("add", "mul") or (operation in ("and", "or", "xor") and element is not BOOL) \
+            or (element.is_float and promote(element) is not element):
+        term = convert.number(context, term, promote(element))
+        element = promote(element)
+    left = tuple(n for d, n in enumerate(term.shape) if d not in axes)
+    return context.op("reduce", ctype(element, left), term, kind=kind_of(operation, element),
+                      axes=axes)
+
+
+def argreduce(context: Context, term: Term, operation: str, axis: int, span: Span) -> Term:
+    """The index of the first greatest or least element along an axis."""
+    element = term.type.element
+    if not isinstance(element, Number):
+        return context.error("reduction", span, f"pointers have no order, found {term.type}")
+    context.at(span)
+    if promote(element) is not element:
+        term = convert.number(context, term, promote(element))
+        element = promote(element)
+    left = tuple(n for d, n in enumerate(term.shape) if d != axis)
+    return context.op("argreduce", ctype(INT, left), term, kind=kind_of(operation, element),
+                      axis=axis)
+
+
+def scan(context: Context, term: Term, operation: str, axis: int, span: Span) -> Term:
+    """The inclusive scan along an axis."""
+    element = term.type.element
+    if not isinstance(element, Number):
+        return context.error("reduction", span, f"a tile of pointers has no scan, found "
+                             f"{term.type}")
+    context.at(span)
+    if operation in ("add", "mul") or (element.is_float and promote(element) is not element):
+        term = convert.number(context, term, promote(element))
+        element = promote(element)
+    return context.op("scan", term.type, term, kind=kind_of(operation, element), axis=axis)

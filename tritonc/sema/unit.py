@@ -1,0 +1,256 @@
+"""What a file declares: functions, tunables, constants, constant tables.
+
+Names are entered first (`collect`), then tunables get their values (`bind`), then what may depend
+on them is evaluated (`complete`).  So names can be used before their declaration in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tritonc import syntax
+from tritonc.ir import core
+from tritonc.ir.types import CONSTANT
+from tritonc.sema import constants, convert
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import INT, Number, PointerTo, ctype
+from tritonc.sema.scope import (
+    Entity,
+    FunctionEntity,
+    NamedConstant,
+    Poisoned,
+    Scope,
+    Table,
+    Tunable,
+)
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note, Span
+
+MAX_TABLE_BYTES = 1 << 16  # of constant memory on every GPU
+
+
+@dataclass(eq=False)
+class Unit:
+    """The names of a file.  `used` collects the tunables that the current kernel reads."""
+
+    scope: Scope = field(default_factory=lambda: Scope(None))
+    functions: list[FunctionEntity] = field(default_factory=list)
+    tunables: list[Tunable] = field(default_factory=list)
+    constants: list[NamedConstant] = field(default_factory=list)
+    table_nodes: list[syntax.ConstantTable] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    statements: list[syntax.Statement] = field(default_factory=list)
+    used: dict[str, None] = field(default_factory=dict)
+
+    def tunable_value(self, context: Context, entity: Tunable, span: Span) -> Term:
+        """The value bound to a tunable."""
+        if entity.value is None:
+            return context.error("not-a-constant", span, f"'{entity.name}' is a tunable, and the "
+                                 "values of a tunable cannot depend on another",
+                                 Note("it is declared here", entity.span))
+        self.used[entity.name] = None
+        return entity.value
+
+    def constant_value(self, context: Context, entity: NamedConstant, span: Span) -> Term:
+        """The value of a `const` at file scope."""
+        if entity.value is None:
+            if entity.evaluating:
+                return context.error("not-a-constant", span, f"constant '{entity.name}' depends on "
+                                     "itself", Note("it is declared here", entity.span))
+            entity.evaluating = True
+            outer, self.used = self.used, {}
+            entity.value = self._evaluate(context, entity)
+            entity.tunables = tuple(self.used)
+            self.used = outer
+            entity.evaluating = False
+        self.used.update(dict.fromkeys(entity.tunables))
+        return entity.value
+
+    def _evaluate(self, context: Context, entity: NamedConstant) -> Term:
+        node = entity.node
+        scope, context.scope = context.scope, self.scope
+        type = constants.value_type(context, node.type, f"constant '{node.name}'")
+        term = constants.constant(context, node.value, f"the value of constant '{node.name}'")
+        context.scope = scope
+        if type is None or term.poisoned:
+            return POISON
+        return convert.assign(context, term, type, node.value.span, f"constant '{node.name}'")
+
+
+def collect(context: Context, program: syntax.Program) -> None:
+    """Enter what the program declares into `context.unit`; tunables are not bound yet."""
+    unit = context.unit
+    for item in program.items:
+        if isinstance(item, syntax.Function):
+            _function(context, item)
+        elif isinstance(item, syntax.Tunable):
+            tunable = Tunable(item.name, item.name_span, item, None)
+            if _enter(context, tunable):
+                unit.tunables.append(tunable)
+        elif isinstance(item, syntax.Constant):
+            constant = NamedConstant(item.name, item.name_span, item)
+            if _enter(context, constant):
+                unit.constants.append(constant)
+        elif isinstance(item, syntax.ConstantTable):
+            unit.table_nodes.append(item)
+        elif isinstance(item, syntax.Statement):
+            unit.statements.append(item)
+    for tunable in unit.tunables:
+        tunable.values = _values(context, tunable.node)
+
+
+def _enter(context: Context, entity: Entity) -> bool:
+    earlier = context.unit.scope.declare(entity)
+    if earlier is None:
+        return True
+    context.error("redefinition", entity.span, f"'{entity.name}' is declared twice",
+                  Note("the other declaration is here", earlier.span))
+    return False
+
+
+def _function(context: Context, node: syntax.Function) -> None:
+    earlier = context.unit.scope.names.get(node.name)
+    if isinstance(earlier, FunctionEntity):
+        # A prototype before or after the definition means nothing, unless it says otherwise.
+        if earlier.node.body is not None and node.body is not None:
+            context.error("redefinition", node.name_span, f"function '{node.name}' is defined "
+                          "twice", Note("the other definition is here", earlier.span))
+        elif _signature(earlier.node) != _signature(node):
+            context.error("redefinition", node.name_span, f"function '{node.name}' is declared "
+                          "with other types elsewhere",
+                          Note("the other declaration is here", earlier.span))
+        earlier.kernel = earlier.kernel or node.kernel
+        if node.body is not None and earlier.node.body is None:
+            earlier.node, earlier.span = node, node.name_span
+        return
+    entity = FunctionEntity(node.name, node.name_span, node, node.kernel)
+    if _enter(context, entity):
+        context.unit.functions.append(entity)
+
+
+def _signature(node: syntax.Function) -> list[tuple[object, ...]]:
+    """Result and parameters, as far as two declarations of a function must agree on them."""
+    specs = [node.returns, *(p.type for p in node.parameters)]
+    return [(s.scalar, s.pointer, s.pointer and s.const, s.space, len(s.extents or ()))
+            for s in specs]
+
+
+def _values(context: Context, node: syntax.Tunable) -> tuple[int, ...] | None:
+    """The legal values of a tunable; None where they come from outside."""
+    type = constants.value_type(context, node.type, f"tunable '{node.name}'")
+    if type is not None and not (isinstance(type.element, Number) and type.element.is_int):
+        context.error("tunable-type", node.type.span, f"a tunable is an integer, '{node.name}' is "
+                      f"{type}")
+        return None
+    if node.values is None:
+        return None
+    found: list[int] = []
+    for value in node.values:
+        number = constants.integer(context, value, f"a value of tunable '{node.name}'")
+        if number is not None and number not in found:
+            found.append(number)
+    return tuple(found)
+
+
+def bind(context: Context, bindings: Mapping[str, int]) -> None:
+    """Give each tunable its value; the first of its list where there is no binding."""
+    unit = context.unit
+    for name in bindings:
+        if not any(t.name == name for t in unit.tunables):
+            known = ", ".join(t.name for t in unit.tunables) or "none"
+            context.diagnostics.error("unknown-tunable", None, f"there is no tunable '{name}'; "
+                                      f"the program has: {known}")
+    for tunable in unit.tunables:
+        value = bindings.get(tunable.name)
+        node = tunable.node
+        if value is None:
+            if not tunable.values:
+                if node.values is None:
+                    context.error("unbound-tunable", node.name_span, f"tunable '{node.name}' has "
+                                  f"no list of values, so one must be given: --tune {node.name}=")
+                tunable.value = POISON
+                continue
+            value = tunable.values[0]
+        elif tunable.values and value not in tunable.values:
+            context.warning("tunable-value", node.name_span, f"{node.name} = {value} is not among "
+                            f"its values {', '.join(map(str, tunable.values))}")
+        type = constants.value_type(context, node.type, f"tunable '{node.name}'")
+        if type is None or not isinstance(type.element, Number) or not type.element.is_int:
+            type = ctype(INT)
+        from_outside = Term(ctype(INT), constant=value) if -(1 << 31) <= value < 1 << 31 else None
+        if from_outside is None:
+            context.error("tunable-type", node.name_span, f"{node.name} = {value} does not fit "
+                          "an int")
+            tunable.value = POISON
+            continue
+        assert isinstance(type.element, Number)
+        tunable.value = convert.number(context, from_outside, type.element)
+
+
+def complete(context: Context) -> None:
+    """Declare tables and evaluate constants, which may depend on tunables."""
+    for node in context.unit.table_nodes:
+        _table(context, node)
+    for constant in context.unit.constants:
+        if constant.value is None:
+            context.unit.constant_value(context, constant, constant.span)
+    context.unit.used.clear()
+
+
+def _table(context: Context, node: syntax.ConstantTable) -> None:
+    type = constants.value_type(context, node.type, f"table '{node.name}'")
+    pointer = type.element if type is not None else None
+    if not isinstance(pointer, PointerTo) or pointer.space != CONSTANT:
+        context.unit.scope.declare(Poisoned(node.name, node.name_span))
+        return
+    element = pointer.target
+    count = 1
+    for extent in node.extents:
+        number = constants.integer(context, extent, f"the size of table '{node.name}'")
+        if number is None or number < 1:
+            if number is not None:
+                context.error("constant-table", extent.span, f"the size of table '{node.name}' "
+                              f"must be positive, found {number}")
+            context.unit.scope.declare(Poisoned(node.name, node.name_span))
+            return
+        count *= number
+    if node.element is None:
+        if count % element.ir.bytes:
+            context.error("constant-table", node.extents[0].span, f"{count} bytes are no whole "
+                          f"number of elements of {element.ir.bytes} bytes")
+        count = max(count // element.ir.bytes, 1)
+    if count * element.ir.bytes > MAX_TABLE_BYTES:
+        context.error("constant-table", node.name_span, f"table '{node.name}' has "
+                      f"{count * element.ir.bytes} bytes; constant memory has {MAX_TABLE_BYTES}")
+        context.unit.scope.declare(Poisoned(node.name, node.name_span))
+        return
+    if node.element is not None:
+        given = constants.value_type(context, node.element, f"table '{node.name}'")
+        if given is not None and given.element is not element:
+            context.error("constant-table", node.element.span, f"'{node.name}' points to "
+                          f"{element}, but its elements are {given.element}")
+    assert type is not None
+    table = Table(node.name, node.name_span, type,
+                  core.ConstantTable(node.name, element.ir, count, None, node.name_span))
+    if _enter(context, table):
+        context.unit.tables.append(table)
+
+
+def find_kernels(unit: Unit, program: syntax.Program) -> None:
+    """Say which functions are entry points: the marked ones, else void ones that nobody calls."""
+    if any(f.kernel for f in unit.functions):
+        return
+    called = set()
+    for item in program.items:
+        if isinstance(item, syntax.Function) and item.body is not None:
+            called |= {node.callee for node in syntax.walk(item.body)
+                       if isinstance(node, syntax.Call) and node.callee != item.name}
+    for function in unit.functions:
+        node = function.node
+        returns = node.returns
+        if (node.body is not None and node.name not in called and returns.scalar == "void"
+                and not returns.pointer):
+            function.kernel = True
+
+

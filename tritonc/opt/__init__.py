@@ -1,0 +1,1 @@
+"""Machine-independent passes over Triton-IR, one file each; `tritonc.passes` lists them."""

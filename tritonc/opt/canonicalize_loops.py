@@ -1,0 +1,39 @@
+"""Each loop gets one block that leads into it and one that leads back.
+
+    a: cond_br %c, head, d           ->   a: cond_br %c, pre, d     pre: br head
+    x: br head     y: br head        ->   x: br latch   y: br latch   latch: br head
+
+The *preheader* is where later passes put what they take out of the loop; the only *latch* is where
+the next iteration begins.  Phis of the header are split between the new blocks.
+"""
+
+from __future__ import annotations
+
+from tritonc.ir.cfg import Cfg, ensure_latch, ensure_preheader
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op
+
+
+def canonicalize_loops(kernel: Kernel, context: Context) -> bool:
+    """Give all loops a preheader and one latch."""
+    changed = False
+    if Cfg(kernel).predecessors[kernel.entry]:
+        entry = Block("start")
+        entry.ops.append(Op("br", [], blocks=[kernel.entry]))
+        kernel.blocks.insert(0, entry)
+        changed = True
+    while _one_more(kernel):
+        changed = True
+    return changed
+
+
+def _one_more(kernel: Kernel) -> bool:
+    cfg = Cfg(kernel)
+    for loop in cfg.loops:
+        if loop.preheader is None:
+            ensure_preheader(kernel, cfg, loop)
+            return True
+        if loop.latch is None:
+            ensure_latch(kernel, loop)
+            return True
+    return False

@@ -1,0 +1,93 @@
+"""If-conversion of small scalar branches.
+
+    a: cond_br %c, b, d              ->   a: %y = add %x, 1
+    b: %y = add %x, 1   br d              %z = select %c, %y, %x
+    d: %z = phi [%x, a], [%y, b]          br d
+
+Both sides may hold at most a few pure scalar operations that cannot trap, and merge scalars only:
+a tile's work is worth a branch.  Conditions on tiles never branch; they are predicates from the
+start.
+"""
+
+from __future__ import annotations
+
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, incoming, remove_operands
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import Tile
+from tritonc.opt.values import speculatable
+
+MOST_OPERATIONS = 4  # on both sides together: about what a branch costs
+
+
+def convert_if(kernel: Kernel, context: Context) -> bool:
+    """Convert until no branch fits.  The emptied blocks are removed."""
+    changed = False
+    while _convert_one(kernel, context):
+        changed = True
+    return changed
+
+
+def _convert_one(kernel: Kernel, context: Context) -> bool:
+    cfg = Cfg(kernel)
+    for block in reversed(cfg.order):  # inner branches first
+        if block.terminator.name == "cond_br" and _convert(kernel, cfg, block, context):
+            return True
+    return False
+
+
+def _side(cfg: Cfg, block: Block, side: Block) -> Block | None:
+    """Where a side leads that only `block` enters and that only branches on."""
+    if cfg.predecessors[side] != [block] or side.terminator.name != "br":
+        return None
+    return side.terminator.blocks[0]
+
+
+def _convert(kernel: Kernel, cfg: Cfg, block: Block, context: Context) -> bool:
+    yes, no = block.terminator.blocks
+    if yes is no:
+        return False
+    after_yes, after_no = _side(cfg, block, yes), _side(cfg, block, no)
+    if after_yes is no:
+        sides, join = [yes], no
+    elif after_no is yes:
+        sides, join = [no], yes
+    elif after_yes is not None and after_yes is after_no:
+        sides, join = [yes, no], after_yes
+    else:
+        return False
+    if join is block or join in sides:
+        return False
+    moved = [op for side in sides for op in side.ops[:-1]]
+    phis = join.phis()
+    if len(moved) > MOST_OPERATIONS or not all(_is_scalar_work(op, context) for op in moved):
+        return False
+    if any(isinstance(op.result.type, Tile) for op in phis):
+        return False
+    condition = block.terminator.operands[0]
+    span = block.terminator.span
+    block.ops[-1:] = moved
+    build = Builder(block, span=span)
+    mapping: dict[Value, Value] = {}
+    from_yes, from_no = (yes if yes in sides else block), (no if no in sides else block)
+    for op in phis:
+        a, b = incoming(op, from_yes), incoming(op, from_no)
+        merged = a if a is b else build.value("select", condition, a, b)
+        merged.name = merged.name or op.result.name
+        remove_operands(op, (from_yes, from_no))
+        op.operands.append(merged)
+        op.blocks.append(block)
+        if len(op.operands) == 1:
+            mapping[op.result] = merged
+    block.ops.append(Op("br", [], blocks=[join], span=span))
+    kernel.blocks = [b for b in kernel.blocks if b not in sides]
+    if mapping:
+        join.ops = [op for op in join.ops if not op.results or op.results[0] not in mapping]
+        kernel.replace(mapping)
+    return True
+
+
+def _is_scalar_work(op: Op, context: Context) -> bool:
+    scalars = not any(isinstance(v.type, Tile) for v in op.results)
+    return op.guard is None and scalars and speculatable(op, context.table[op.name])

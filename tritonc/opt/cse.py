@@ -1,0 +1,105 @@
+"""Common subexpression elimination: an operation computed before, on every path, is not again.
+
+    %a = add %x, %y                  ->   %a = add %x, %y
+    %b = add %y, %x                       uses of %b read %a
+
+Walks the dominance tree; what a block computes is known in the blocks it dominates.  The key of an
+operation is its row, operands (in one order if it commutes), guard, attributes and result types;
+phis of one block compare by what comes from each predecessor.  A load equals an earlier one of the
+same block if nothing in between writes global memory or orders accesses; volatile ones never do.
+
+Of constants, splats and the like one is kept, far from some uses perhaps: the backend makes such
+cheap values again where it needs them instead of holding registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import READ, OpInfo
+from tritonc.opt.values import attributes_key, changes_memory
+
+_LOADS = frozenset({READ})
+
+
+def cse(kernel: Kernel, context: Context) -> bool:
+    """Keep the first of equal operations."""
+    cfg = Cfg(kernel)
+    walk = _Walk(context)
+    changed = False
+    while walk.visit_tree(cfg):  # again where a phi's operand across a back edge was replaced
+        kernel.replace(walk.replaced)
+        walk = _Walk(context)
+        changed = True
+    return changed
+
+
+class _Walk:
+    """One walk over the dominance tree."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.replaced: dict[Value, Value] = {}
+        self.numbers: dict[Value, int] = {}  # for a fixed order of commuting operands
+        self.known: dict[Hashable, Op] = {}
+        self.loads: dict[Hashable, Op] = {}  # of this block, since memory last changed
+
+    def visit_tree(self, cfg: Cfg) -> bool:
+        undo: list[list[Hashable]] = []
+        stack: list[Block | None] = [cfg.order[0]]
+        while stack:
+            block = stack.pop()
+            if block is None:  # a subtree is done
+                for key in undo.pop():
+                    del self.known[key]
+                continue
+            added: list[Hashable] = []
+            self.visit(block, added)
+            undo.append(added)
+            stack.append(None)
+            stack.extend(reversed(cfg.children[block]))
+        return bool(self.replaced)
+
+    def visit(self, block: Block, added: list[Hashable]) -> None:
+        self.loads = {}
+        kept: list[Op] = []
+        for op in block.ops:
+            if self.replaced:
+                op.replace_inputs(self.replaced)
+            info = self.context.table[op.name]
+            if info.pure:
+                key = self.key(op, info, block)
+                same = self.known.get(key)
+                if same is None:
+                    self.known[key] = op
+                    added.append(key)
+            elif info.effects == _LOADS and op.results and not op.attributes.get("volatile"):
+                same = self.loads.setdefault(self.key(op, info, block), op)
+                same = same if same is not op else None
+            else:
+                same = None
+                if changes_memory(info):
+                    self.loads = {}
+            if same is None:
+                kept.append(op)
+                continue
+            for old, new in zip(op.results, same.results, strict=True):
+                self.replaced[old] = new
+                new.name = new.name or old.name
+        block.ops = kept
+
+    def key(self, op: Op, info: OpInfo, block: Block) -> Hashable:
+        numbers = self.numbers
+        operands = [numbers.setdefault(v, len(numbers)) for v in op.operands]
+        if info.commutative:
+            operands.sort()
+        guard = -1 if op.guard is None else numbers.setdefault(op.guard, len(numbers))
+        types = tuple(v.type for v in op.results)
+        attributes = attributes_key(op.attributes) if op.attributes else ()
+        if op.name == "phi":
+            pairs = sorted(zip(map(id, op.blocks), operands, strict=True))
+            return op.name, types, id(block), tuple(pairs)
+        return op.name, types, tuple(operands), guard, attributes

@@ -1,0 +1,33 @@
+"""Dead code elimination: operations whose results nobody reads and that change nothing.
+
+    %a = load %p : f32<64>           (no use of %a)  ->  nothing
+
+What has an effect is live, and what a live operation reads; the rest goes, cycles of phis that feed
+only themselves included.  Loads go too, unless they are volatile.
+"""
+
+from __future__ import annotations
+
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op
+from tritonc.opt.values import removable
+
+
+def dce(kernel: Kernel, context: Context) -> bool:
+    """Remove what is dead.  Blocks and branches stay."""
+    table = context.table
+    work = [op for op in kernel.ops() if not removable(op, table[op.name])]
+    live: set[Op] = set(work)
+    while work:
+        op = work.pop()
+        for value in op.inputs():
+            source = value.op
+            if source is not None and source not in live:
+                live.add(source)
+                work.append(source)
+    changed = False
+    for block in kernel.blocks:
+        count = len(block.ops)
+        block.ops = [op for op in block.ops if op in live]
+        changed |= len(block.ops) < count
+    return changed

@@ -1,0 +1,116 @@
+"""Constant folding: operations on constants, branches on constants, phis of one value.
+
+    %a = constant {value = 3} : i32
+    %b = mul %a, %a : i32            ->   %b = constant {value = 9} : i32
+    cond_br %true, body, exit        ->   br body
+    %p = phi [%x, a], [%x, b] : T    ->   %x in place of %p
+
+A `constant` may be a tile, with one number in all elements.  The arithmetic is the `meaning` of the
+operation's row over Python numbers (`ir.numbers`), so that the compiler and the interpreter cannot
+disagree.  What would be reported at run time (a division by zero, a shift past the width) stays.
+Algebra is left to `peephole`, which folds what its rules make with the same `fold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from tritonc.ir.cfg import remove_edge, remove_unreachable
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.numbers import NotFoldable, evaluate, fit
+from tritonc.ir.ops import OpInfo
+from tritonc.opt.values import Number, attributes_key, constant_of
+
+
+def fold_constants(kernel: Kernel, context: Context) -> bool:
+    """Fold until nothing changes.  Blocks that no branch reaches any more are removed."""
+    changed = remove_unreachable(kernel)
+    while _fold_operations(kernel, context) | _fold_phis(kernel) | _fold_branches(kernel):
+        changed = True
+    return changed
+
+
+def fold(op: Op, info: OpInfo) -> Number | None:
+    """The number in all elements of the operation's one result, if its operands are constants."""
+    if not op.operands or not info.pure or info.meaning is None or len(op.results) != 1:
+        return None
+    numbers = []
+    for value in op.operands:
+        number = constant_of(value)
+        if number is None:
+            return None
+        numbers.append(fit(value.type, number))
+    try:
+        return evaluate(info, op, numbers)[0]
+    except NotFoldable:
+        return None
+
+
+def _fold_operations(kernel: Kernel, context: Context) -> bool:
+    changed = False
+    for op in kernel.ops():
+        number = fold(op, context.table[op.name])
+        if number is not None:
+            op.name, op.operands, op.attributes = "constant", [], {"value": number}
+            changed = True
+    return changed
+
+
+def _fold_phis(kernel: Kernel) -> bool:
+    """Replace phis whose operands are one value, or constants of one number, or themselves.
+
+    Two such phis never stand for one another: in code that can be reached, the operand from
+    outside of a cycle dominates it.
+    """
+    mapping: dict[Value, Value] = {}
+    for block in kernel.blocks:
+        constants: list[Op] = []
+        for op in block.phis():
+            values = [v for v in op.operands if v is not op.result]
+            if not values:
+                continue
+            if all(v is values[0] for v in values):
+                mapping[op.result] = values[0]
+            else:
+                key = _constant_key(values[0])
+                if key is None or any(_constant_key(v) != key for v in values):
+                    continue
+                assert values[0].op is not None
+                constant = Op("constant", [], dict(values[0].op.attributes), (op.result.type,),
+                              span=op.span)
+                constants.append(constant)
+                mapping[op.result] = constant.result
+        if constants or mapping:
+            _drop_phis(block, mapping, constants)
+    kernel.replace(mapping)
+    return bool(mapping)
+
+
+def _constant_key(value: Value) -> Hashable:
+    op = value.op
+    return attributes_key(op.attributes) if op is not None and op.name == "constant" else None
+
+
+def _drop_phis(block: Block, mapping: dict[Value, Value], constants: list[Op]) -> None:
+    phis = block.phis()
+    kept = [op for op in phis if op.result not in mapping]
+    if len(kept) < len(phis) or constants:
+        block.ops[: len(phis)] = [*kept, *constants]
+
+
+def _fold_branches(kernel: Kernel) -> bool:
+    changed = False
+    for block in kernel.blocks:
+        op = block.terminator
+        if op.name != "cond_br":
+            continue
+        number = constant_of(op.operands[0])
+        if number is None:
+            continue
+        taken, other = op.blocks if number else reversed(op.blocks)
+        block.ops[-1] = Op("br", [], span=op.span, blocks=[taken])
+        if other is not taken:
+            remove_edge(block, other)
+        changed = True
+    return remove_unreachable(kernel) | changed

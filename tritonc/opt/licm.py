@@ -1,0 +1,88 @@
+"""Loop-invariant code motion: what is the same in each iteration is computed before the loop.
+
+    body: %m = icmp slt %rows, %n    ->   preheader: %m = icmp slt %rows, %n
+
+An operation is invariant if all it reads is.  It may leave the loop
+
+- if it is pure and cannot trap: a scalar always; a tile only from a block that each iteration
+  passes, as its work would be wasted where the loop passes by;
+- if it reads global memory or may trap: only from a block that is passed before the loop can be
+  left, and a load only if nothing in the loop writes memory or orders accesses; and not past
+  what prints or may end the program.
+
+Constants, ranges, splats, broadcasts and reshapes of tiles are not worth a register for the length
+of the loop; they leave it only with an operation that reads them and does work.  The backend makes
+them anew in either place.
+
+Needs preheaders (`canonicalize_loops`).  Inner loops come first, so that an operation may leave
+several.
+"""
+
+from __future__ import annotations
+
+from tritonc.ir import rules
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op
+from tritonc.ir.ops import OUTPUT, READ, OpInfo
+from tritonc.ir.types import Tile
+from tritonc.opt.values import changes_memory, speculatable
+
+_CHEAP = (rules.stated_type, rules.make_range, rules.splat, rules.broadcast, rules.reshape)
+_LOADS = frozenset({READ})
+
+
+def licm(kernel: Kernel, context: Context) -> bool:
+    """Move invariant operations to preheaders."""
+    cfg = Cfg(kernel)
+    changed = False
+    for loop in reversed(cfg.loops):
+        if loop.preheader is not None:
+            changed |= _hoist(cfg, loop, loop.preheader, context)
+    return changed
+
+
+def _hoist(cfg: Cfg, loop: Loop, preheader: Block, context: Context) -> bool:
+    table, block_of = context.table, cfg.block_of
+    rows = [table[op.name] for block in loop.blocks for op in block.ops]
+    writes, ends = any(map(changes_memory, rows)), any(OUTPUT in row.effects for row in rows)
+    invariant: dict[Op, None] = {}
+    roots: list[Op] = []
+    for block in loop.blocks:
+        each_time = all(cfg.dominates(block, latch) for latch in loop.latches)
+        first = (each_time and not ends
+                 and all(cfg.dominates(block, source) for source, _ in loop.exits))
+        for op in block.ops:
+            if op.name == "phi" or not _may_leave(op, table[op.name], first, writes):
+                continue
+            if any(v.op is not None and v.op not in invariant and block_of[v.op] in loop.block_set
+                   for v in op.inputs()):
+                continue
+            invariant[op] = None
+            tile = any(isinstance(v.type, Tile) for v in op.results)
+            if not tile or (each_time and table[op.name].rule not in _CHEAP):
+                roots.append(op)
+    leave: set[Op] = set()
+    while roots:
+        op = roots.pop()
+        if op not in leave:
+            leave.add(op)
+            roots.extend(v.op for v in op.inputs() if v.op is not None and v.op in invariant)
+    if not leave:
+        return False
+    for block in loop.blocks:
+        block.ops = [op for op in block.ops if op not in leave]
+    moved = [op for op in invariant if op in leave]
+    preheader.ops[-1:-1] = moved
+    block_of.update(dict.fromkeys(moved, preheader))
+    return True
+
+
+def _may_leave(op: Op, info: OpInfo, first: bool, writes: bool) -> bool:
+    if not op.results:
+        return False
+    if speculatable(op, info):
+        return True
+    if info.effects == _LOADS:
+        return first and not writes and not op.attributes.get("volatile", False)
+    return first and info.pure

@@ -1,0 +1,107 @@
+"""Rules of conversions: chains become one conversion, or none."""
+
+from __future__ import annotations
+
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import F8E5M2, TF32, Scalar, Type, element
+from tritonc.opt.peephole.rewrite import Rewriter, Rule
+from tritonc.opt.values import defined_by
+
+
+def _convert(name: str, x: Value, to: Type, r: Rewriter) -> Value:
+    """x itself where it has that type."""
+    return x if x.type == to else r.value(name, x, type=to)
+
+
+def extension_of_extension(op: Op, r: Rewriter) -> Value | None:
+    """zext zext x = zext x;  sext sext x = sext x;  sext zext x = zext x."""
+    inner = op.operands[0].op
+    if inner is None or inner.name not in (("zext",) if op.name == "zext" else ("zext", "sext")):
+        return None
+    return r.value(inner.name, inner.operands[0], type=op.result.type)
+
+
+def truncate_of_truncate(op: Op, r: Rewriter) -> Value | None:
+    """truncate truncate x = truncate x."""
+    inner = defined_by(op.operands[0], "truncate")
+    return r.value("truncate", inner.operands[0], type=op.result.type) if inner else None
+
+
+def truncate_of_extension(op: Op, r: Rewriter) -> Value | None:
+    """truncate ext x = x, or a lesser extension, or a lesser truncation, by the widths."""
+    inner = op.operands[0].op
+    if inner is None or inner.name not in ("zext", "sext"):
+        return None
+    x, to = inner.operands[0], op.result.type
+    narrower = element(to).bits < element(x.type).bits
+    return _convert("truncate" if narrower else inner.name, x, to, r)
+
+
+def float_of_extension(op: Op, r: Rewriter) -> Value | None:
+    """sitofp sext x = sitofp x;  uitofp zext x = sitofp zext x = uitofp x: the same integer."""
+    inner = op.operands[0].op
+    if inner is None or inner.name not in ("zext", "sext"):
+        return None
+    if inner.name == "sext":
+        if op.name != "sitofp" or element(inner.operands[0].type).bits == 1:
+            return None
+        return r.value("sitofp", inner.operands[0], type=op.result.type)
+    return r.value("uitofp", inner.operands[0], type=op.result.type)
+
+
+def bitcast_of_bitcast(op: Op, r: Rewriter) -> Value | None:
+    """bitcast bitcast x = bitcast x; to x's own type it is x."""
+    x = op.operands[0]
+    if x.type == op.result.type:
+        return x
+    inner = defined_by(x, "bitcast")
+    return _convert("bitcast", inner.operands[0], op.result.type, r) if inner else None
+
+
+def _holds(wide: Scalar, narrow: Scalar) -> bool:
+    """Whether each number of `narrow` is one of `wide`, subnormals included."""
+    subnormals = (wide.exponent > narrow.exponent or
+                  (wide.exponent == narrow.exponent and wide.mantissa >= narrow.mantissa))
+    return subnormals and wide.mantissa >= narrow.mantissa
+
+
+def fpcast_of_fpcast(op: Op, r: Rewriter) -> Value | None:
+    """fpcast fpcast x = fpcast x, or x, if the inner one widens, which is exact.
+
+    Not with tf32, which is stored as an f32; nor from f8e5m2 back to it, which saturates infinity.
+    """
+    x, to = op.operands[0], op.result.type
+    if x.type == to:
+        return x
+    inner = defined_by(x, "fpcast")
+    if inner is None:
+        return None
+    first, middle = element(inner.operands[0].type), element(x.type)
+    if not isinstance(first, Scalar) or not isinstance(middle, Scalar):
+        return None
+    if TF32 in (first, middle, element(to)) or not _holds(middle, first):
+        return None
+    if first == element(to) == F8E5M2:
+        return None
+    return _convert("fpcast", inner.operands[0], to, r)
+
+
+def pointer_and_back(op: Op, r: Rewriter) -> Value | None:
+    """ptrtoint inttoptr x = x;  inttoptr ptrtoint p = p, of the same pointer type."""
+    inner = defined_by(op.operands[0], "inttoptr" if op.name == "ptrtoint" else "ptrtoint")
+    if inner is None or inner.operands[0].type != op.result.type:
+        return None
+    return inner.operands[0]
+
+
+RULES: dict[str, list[Rule]] = {
+    "zext": [extension_of_extension],
+    "sext": [extension_of_extension],
+    "truncate": [truncate_of_truncate, truncate_of_extension],
+    "sitofp": [float_of_extension],
+    "uitofp": [float_of_extension],
+    "bitcast": [bitcast_of_bitcast],
+    "fpcast": [fpcast_of_fpcast],
+    "ptrtoint": [pointer_and_back],
+    "inttoptr": [pointer_and_back],
+}

@@ -1,0 +1,147 @@
+"""Rules of floating point.  Each is exact for all IEEE values, signed zeros, infinities and NaNs
+included; which bits a NaN has is left open, as in the language.
+
+What is not here is not exact: x + 0.0 is 0.0 for x = -0.0, x * 0.0 is a NaN for an infinity,
+x - x is a NaN for an infinity.
+"""
+
+from __future__ import annotations
+
+from math import copysign, frexp
+
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import scalar
+from tritonc.opt.peephole.rewrite import Rewriter, Rule
+from tritonc.opt.values import constant_of, defined_by
+
+
+def _float_of(value: Value) -> float | None:
+    """The number in all elements of a float constant."""
+    number = constant_of(value)
+    return float(number) if number is not None else None
+
+
+def _is(value: Value, wanted: float) -> bool:
+    """That constant, the sign of zero included."""
+    number = _float_of(value)
+    return (number is not None and number == wanted
+            and copysign(1.0, number) == copysign(1.0, wanted))
+
+
+def _negated(value: Value) -> Value | None:
+    op = defined_by(value, "fneg")
+    return op.operands[0] if op is not None else None
+
+
+def plus_minus_zero(op: Op, r: Rewriter) -> Value | None:
+    """x + (-0.0) = x."""
+    return op.operands[0] if _is(op.operands[1], -0.0) else None
+
+
+def minus_zero(op: Op, r: Rewriter) -> Value | None:
+    """x - 0.0 = x."""
+    return op.operands[0] if _is(op.operands[1], 0.0) else None
+
+
+def times_one(op: Op, r: Rewriter) -> Value | None:
+    """x * 1 = x / 1 = x."""
+    return op.operands[0] if _is(op.operands[1], 1.0) else None
+
+
+def times_minus_one(op: Op, r: Rewriter) -> Value | None:
+    """x * -1 = x / -1 = -x."""
+    return r.value("fneg", op.operands[0]) if _is(op.operands[1], -1.0) else None
+
+
+def divide_by_power_of_two(op: Op, r: Rewriter) -> Value | None:
+    """x / c = x * (1 / c) for a power of two c whose reciprocal is a normal number.
+
+    Both round the same real number once.
+    """
+    a, b = op.operands
+    number = _float_of(b)
+    if number is None or number == 0.0 or abs(frexp(number)[0]) != 0.5:
+        return None
+    bias = (1 << (scalar(b.type).exponent - 1)) - 1
+    exponent = frexp(number)[1] - 1  # number = +-2**exponent
+    if not 1 - bias <= -exponent <= bias:
+        return None
+    return r.value("fmul", a, r.constant(1.0 / number, b.type))
+
+
+def zero_minus(op: Op, r: Rewriter) -> Value | None:
+    """-0.0 - x = -x."""
+    return r.value("fneg", op.operands[1]) if _is(op.operands[0], -0.0) else None
+
+
+def add_of_negated(op: Op, r: Rewriter) -> Value | None:
+    """x + (-y) = x - y, and (-y) + x = x - y."""
+    a, b = op.operands
+    for x, y in ((a, b), (b, a)):
+        negated = _negated(y)
+        if negated is not None:
+            return r.value("fsub", x, negated)
+    return None
+
+
+def sub_of_negated(op: Op, r: Rewriter) -> Value | None:
+    """x - (-y) = x + y."""
+    negated = _negated(op.operands[1])
+    return r.value("fadd", op.operands[0], negated) if negated is not None else None
+
+
+def product_of_negated(op: Op, r: Rewriter) -> Value | None:
+    """(-x) * (-y) = x * y;  (-x) / (-y) = x / y."""
+    a, b = map(_negated, op.operands)
+    return r.value(op.name, a, b) if a is not None and b is not None else None
+
+
+def double_negation(op: Op, r: Rewriter) -> Value | None:
+    """-(-x) = x."""
+    return _negated(op.operands[0])
+
+
+def magnitude_of_sign(op: Op, r: Rewriter) -> Value | None:
+    """|-x| = |x|;  ||x|| = |x|."""
+    negated = _negated(op.operands[0])
+    if negated is not None:
+        return r.value("fabs", negated)
+    return op.operands[0] if defined_by(op.operands[0], "fabs") is not None else None
+
+
+def same_operands(op: Op, r: Rewriter) -> Value | None:
+    """min(x, x) = max(x, x) = x."""
+    a, b = op.operands
+    return a if a is b else None
+
+
+def fma_of_neutral(op: Op, r: Rewriter) -> Value | None:
+    """fma(a, 1, c) = a + c;  fma(1, b, c) = b + c;  fma(a, b, -0.0) = a * b: one rounding each."""
+    a, b, c = op.operands
+    if _is(b, 1.0):
+        return r.value("fadd", a, c)
+    if _is(a, 1.0):
+        return r.value("fadd", b, c)
+    return r.value("fmul", a, b) if _is(c, -0.0) else None
+
+
+def whole_already(op: Op, r: Rewriter) -> Value | None:
+    """floor(floor(x)) = floor(x), and so for all pairs of floor, ceil, round and trunc."""
+    inner = op.operands[0].op
+    return op.operands[0] if inner is not None and inner.name in _ROUNDINGS else None
+
+
+_ROUNDINGS = ("floor", "ceil", "round", "trunc")
+
+RULES: dict[str, list[Rule]] = {
+    "fadd": [plus_minus_zero, add_of_negated],
+    "fsub": [minus_zero, zero_minus, sub_of_negated],
+    "fmul": [times_one, times_minus_one, product_of_negated],
+    "fdiv": [times_one, times_minus_one, product_of_negated, divide_by_power_of_two],
+    "fneg": [double_negation],
+    "fabs": [magnitude_of_sign],
+    "fmin": [same_operands],
+    "fmax": [same_operands],
+    "fma": [fma_of_neutral],
+    **{name: [whole_already] for name in _ROUNDINGS},
+}

@@ -1,0 +1,229 @@
+"""Rules of integer arithmetic.  All hold modulo 2**bits, as integers wrap, unless one says more.
+
+A uniform operand stands on the right (`uniform_on_the_right`).  Multiplications stay: `mul` by a
+power of two is what address analysis reads, and LLVM makes shifts of it.
+"""
+
+from __future__ import annotations
+
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import element
+from tritonc.opt.peephole.rewrite import Rewriter, Rule
+from tritonc.opt.values import all_ones, constant_of, defined_by, int_of, wrap
+
+
+def _negated(value: Value) -> Value | None:
+    """x, where the value is 0 - x."""
+    op = defined_by(value, "sub")
+    return op.operands[1] if op is not None and int_of(op.operands[0]) == 0 else None
+
+
+def right_zero_is_neutral(op: Op, r: Rewriter) -> Value | None:
+    """x + 0 = x - 0 = x | 0 = x ^ 0 = x << 0 = x >> 0 = x."""
+    return op.operands[0] if int_of(op.operands[1]) == 0 else None
+
+
+def right_one_is_neutral(op: Op, r: Rewriter) -> Value | None:
+    """x * 1 = x / 1 = x."""
+    a, b = op.operands
+    return a if int_of(b) == 1 and element(a.type).bits > 1 else None
+
+
+def times_zero(op: Op, r: Rewriter) -> Value | None:
+    """x * 0 = 0."""
+    return op.operands[1] if int_of(op.operands[1]) == 0 else None
+
+
+def times_minus_one(op: Op, r: Rewriter) -> Value | None:
+    """x * -1 = 0 - x."""
+    a, b = op.operands
+    if int_of(b) != -1:
+        return None
+    return r.value("sub", r.constant(0, a.type), a)
+
+
+def remainder_by_one(op: Op, r: Rewriter) -> Value | None:
+    """x % 1 = 0."""
+    if int_of(op.operands[1]) != 1 or element(op.result.type).bits == 1:
+        return None
+    return r.constant(0, op.result.type)
+
+
+def minus_itself(op: Op, r: Rewriter) -> Value | None:
+    """x - x = x ^ x = 0."""
+    a, b = op.operands
+    return r.constant(0, op.result.type) if a is b else None
+
+
+def minus_constant(op: Op, r: Rewriter) -> Value | None:
+    """x - c = x + (-c)."""
+    a, b = op.operands
+    c = int_of(b)
+    if c is None:
+        return None
+    return r.value("add", a, r.constant(wrap(-c, element(a.type).bits), b.type))
+
+
+def double_negation(op: Op, r: Rewriter) -> Value | None:
+    """0 - (0 - x) = x."""
+    a, b = op.operands
+    return _negated(b) if int_of(a) == 0 else None
+
+
+def add_of_negated(op: Op, r: Rewriter) -> Value | None:
+    """x + (0 - y) = x - y, and y before x."""
+    a, b = op.operands
+    for x, y in ((a, b), (b, a)):
+        negated = _negated(y)
+        if negated is not None:
+            return r.value("sub", x, negated)
+    return None
+
+
+def sub_of_negated(op: Op, r: Rewriter) -> Value | None:
+    """x - (0 - y) = x + y."""
+    a, b = op.operands
+    negated = _negated(b)
+    return r.value("add", a, negated) if negated is not None else None
+
+
+def add_of_sub(op: Op, r: Rewriter) -> Value | None:
+    """(x - y) + y = y + (x - y) = x."""
+    a, b = op.operands
+    for x, y in ((a, b), (b, a)):
+        inner = defined_by(x, "sub")
+        if inner is not None and inner.operands[1] is y:
+            return inner.operands[0]
+    return None
+
+
+def sub_of_add(op: Op, r: Rewriter) -> Value | None:
+    """(x + y) - y = x, and (x + y) - x = y."""
+    a, b = op.operands
+    inner = defined_by(a, "add")
+    if inner is None:
+        return None
+    x, y = inner.operands
+    return x if y is b else y if x is b else None
+
+
+def shift_left_is_product(op: Op, r: Rewriter) -> Value | None:
+    """x << c = x * 2**c, for a constant c below the width."""
+    a, b = op.operands
+    by, bits = int_of(b), element(a.type).bits
+    if by is None or not 0 <= by < bits:
+        return None
+    return r.value("mul", a, r.constant(wrap(1 << by, bits), b.type))
+
+
+def signed_division_of_naturals(op: Op, r: Rewriter) -> Value | None:
+    """x sdiv y = x udiv y and x srem y = x urem y, if neither is negative."""
+    if element(op.result.type).bits == 1 or not all(map(r.facts.not_negative, op.operands)):
+        return None
+    return r.value("u" + op.name[1:], *op.operands, guard=op.guard)
+
+
+def quotient_of_less(op: Op, r: Rewriter) -> Value | None:
+    """x udiv y = 0, if 0 <= x < y."""
+    a, b = (r.facts.interval(v) for v in op.operands)
+    return r.constant(0, op.result.type) if a[0] >= 0 and a[1] < b[0] else None
+
+
+def remainder_of_less(op: Op, r: Rewriter) -> Value | None:
+    """x urem y = x, if 0 <= x < y."""
+    a, b = (r.facts.interval(v) for v in op.operands)
+    return op.operands[0] if a[0] >= 0 and a[1] < b[0] else None
+
+
+def same_operands(op: Op, r: Rewriter) -> Value | None:
+    """x & x = x | x = min(x, x) = max(x, x) = x."""
+    a, b = op.operands
+    return a if a is b else None
+
+
+def and_with_constant(op: Op, r: Rewriter) -> Value | None:
+    """x & 0 = 0; x & c = x, if c has all the bits that x can have."""
+    a, b = op.operands
+    c = int_of(b)
+    if c == 0:
+        return b
+    if c is None:
+        return None
+    if c == all_ones(element(a.type).bits):
+        return a
+    low, high = r.facts.interval(a)
+    covers = (1 << high.bit_length()) - 1 if low >= 0 else -1
+    return a if low >= 0 and c & covers == covers else None
+
+
+def or_with_all_ones(op: Op, r: Rewriter) -> Value | None:
+    """x | -1 = -1."""
+    b = op.operands[1]
+    return b if int_of(b) == all_ones(element(b.type).bits) else None
+
+
+def absorb(op: Op, r: Rewriter) -> Value | None:
+    """(x & y) & x = x & y;  (x | y) | x = x | y;  x & (x | y) = x;  x | (x & y) = x."""
+    other = "or" if op.name == "and" else "and"
+    a, b = op.operands
+    for x, y in ((a, b), (b, a)):
+        same = defined_by(x, op.name)
+        if same is not None and y in same.operands:
+            return x
+        dual = defined_by(x, other)
+        if dual is not None and y in dual.operands:
+            return y
+    return None
+
+
+def minimum_by_bounds(op: Op, r: Rewriter) -> Value | None:
+    """min(x, y) = x and max(x, y) = y, if x <= y by their bounds."""
+    x, y = op.operands
+    (al, ah), (bl, bh) = r.facts.interval(x), r.facts.interval(y)
+    if element(x.type).bits == 1 or (op.name[0] == "u" and (al < 0 or bl < 0)):
+        return None
+    least = op.name.endswith("min")
+    if ah <= bl:
+        return x if least else y
+    if bh <= al:
+        return y if least else x
+    return None
+
+
+def zero_shifted(op: Op, r: Rewriter) -> Value | None:
+    """0 << x = 0 >> x = 0."""
+    return op.operands[0] if int_of(op.operands[0]) == 0 else None
+
+
+def shift_of_shift(op: Op, r: Rewriter) -> Value | None:
+    """(x >> c) >> d = x >> (c + d), if c + d is below the width."""
+    x, b = op.operands
+    inner = defined_by(x, op.name)
+    if inner is None or constant_of(b) is None:
+        return None
+    c, d = int_of(inner.operands[1]), int_of(b)
+    bits = element(b.type).bits
+    if c is None or d is None or c < 0 or d < 0 or c + d >= bits:
+        return None
+    return r.again(op, inner.operands[0], r.constant(wrap(c + d, bits), b.type)).result
+
+
+_MINIMA: list[Rule] = [same_operands, minimum_by_bounds]
+
+RULES: dict[str, list[Rule]] = {
+    "add": [right_zero_is_neutral, add_of_negated, add_of_sub],
+    "sub": [right_zero_is_neutral, minus_itself, minus_constant, double_negation, sub_of_negated,
+            sub_of_add],
+    "mul": [times_zero, right_one_is_neutral, times_minus_one],
+    "sdiv": [right_one_is_neutral, signed_division_of_naturals],
+    "udiv": [right_one_is_neutral, quotient_of_less],
+    "srem": [remainder_by_one, signed_division_of_naturals],
+    "urem": [remainder_by_one, remainder_of_less],
+    "and": [same_operands, and_with_constant, absorb],
+    "or": [right_zero_is_neutral, same_operands, or_with_all_ones, absorb],
+    "xor": [right_zero_is_neutral, minus_itself],
+    "shl": [right_zero_is_neutral, zero_shifted, shift_left_is_product],
+    "lshr": [right_zero_is_neutral, zero_shifted, shift_of_shift],
+    "ashr": [right_zero_is_neutral, zero_shifted, shift_of_shift],
+    "smin": _MINIMA, "smax": _MINIMA, "umin": _MINIMA, "umax": _MINIMA,
+}

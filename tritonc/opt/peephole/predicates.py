@@ -1,0 +1,221 @@
+"""Rules of comparisons, predicates, choices and guards.
+
+An operand, or an element of one, may be undefined: what a masked load did not read.  A rule may put
+a defined value for an undefined one, never the reverse; so `select c, x, false` does not become
+`and c, x`, which reads x also where c does not hold.
+"""
+
+from __future__ import annotations
+
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import I1, element
+from tritonc.opt.facts import full
+from tritonc.opt.peephole.rewrite import Rewriter, Rule
+from tritonc.opt.values import constant_of, defined_by, int_of, speculatable, wrap
+
+_SWAPPED = {"eq": "eq", "ne": "ne", "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle",
+            "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule",
+            "oeq": "oeq", "one": "one", "une": "une", "ord": "ord", "uno": "uno",
+            "olt": "ogt", "ole": "oge", "ogt": "olt", "oge": "ole"}
+_INVERSE = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle",
+            "ult": "uge", "uge": "ult", "ule": "ugt", "ugt": "ule",
+            "oeq": "une", "une": "oeq", "ord": "uno", "uno": "ord"}
+_STRICT = {"sle": ("slt", 1), "sge": ("sgt", -1), "ule": ("ult", 1), "uge": ("ugt", -1)}
+
+
+def _is(value: Value, wanted: bool) -> bool:
+    """A constant predicate, true or false in all elements."""
+    number = constant_of(value)
+    return number is not None and bool(number) == wanted
+
+
+def _inverted(value: Value) -> Value | None:
+    """c, where the value is `xor c, true`."""
+    op = defined_by(value, "xor")
+    return op.operands[0] if op is not None and _is(op.operands[1], True) else None
+
+
+def _not(value: Value, r: Rewriter) -> Value:
+    return r.value("xor", value, r.constant(True, value.type))
+
+
+def compare_constant_on_the_right(op: Op, r: Rewriter) -> Value | None:
+    """c < x = x > c, and so for the other predicates."""
+    a, b = op.operands
+    if constant_of(a) is None or constant_of(b) is not None:
+        return None
+    return r.value(op.name, b, a, predicate=_SWAPPED[op.attributes["predicate"]])
+
+
+def compare_with_itself(op: Op, r: Rewriter) -> Value | None:
+    """x == x, x <= x and x >= x hold; x != x, x < x and x > x do not.  Integers only: NaN."""
+    a, b = op.operands
+    holds = op.attributes["predicate"] in ("eq", "sle", "sge", "ule", "uge")
+    return r.constant(holds, op.result.type) if a is b else None
+
+
+def compare_by_bounds(op: Op, r: Rewriter) -> Value | None:
+    """x < y is known where the bounds of x and y do not overlap; so are the other predicates."""
+    (al, ah), (bl, bh) = (r.facts.interval(v) for v in op.operands)
+    predicate: str = op.attributes["predicate"]
+    if predicate[0] == "u":
+        if al < 0 or bl < 0:
+            return None
+        predicate = "s" + predicate[1:]
+    elif element(op.operands[0].type).bits == 1 and predicate[0] == "s":
+        return None  # true is -1 to a signed comparison
+    known: bool | None = None
+    if predicate in ("eq", "ne"):
+        if ah < bl or bh < al:
+            known = predicate == "ne"
+    elif predicate in ("slt", "sge"):
+        if ah < bl or al >= bh:
+            known = (ah < bl) == (predicate == "slt")
+    elif ah <= bl or al > bh:
+        known = (ah <= bl) == (predicate == "sle")
+    return r.constant(known, op.result.type) if known is not None else None
+
+
+def compare_strictly(op: Op, r: Rewriter) -> Value | None:
+    """x <= c = x < c + 1 and x >= c = x > c - 1, unless the constant is the last of its type."""
+    a, b = op.operands
+    c, bits = int_of(b), element(a.type).bits
+    strict = _STRICT.get(op.attributes["predicate"])
+    if c is None or strict is None or bits == 1:
+        return None
+    predicate, by = strict
+    low, high = full(bits) if predicate[0] == "s" else (0, (1 << bits) - 1)
+    bound = c if predicate[0] == "s" else c & ((1 << bits) - 1)
+    if not low <= bound + by <= high:
+        return None
+    return r.value("icmp", a, r.constant(wrap(c + by, bits), b.type), predicate=predicate)
+
+
+def compare_of_truth(op: Op, r: Rewriter) -> Value | None:
+    """ext c != 0 = c and ext c == 0 = not c, for a predicate c; also with no ext."""
+    a, b = op.operands
+    if int_of(b) != 0 or op.attributes["predicate"] not in ("eq", "ne"):
+        return None
+    if a.op is not None and a.op.name in ("zext", "sext"):
+        a = a.op.operands[0]
+    if element(a.type) != I1:
+        return None
+    return a if op.attributes["predicate"] == "ne" else _not(a, r)
+
+
+def not_of_compare(op: Op, r: Rewriter) -> Value | None:
+    """not (x < y) = x >= y for integers; for floats only == with !=, and ord with uno."""
+    inverted = _inverted(op.result)
+    compare = inverted.op if inverted is not None else None
+    if compare is None or compare.name not in ("icmp", "fcmp"):
+        return None
+    inverse = _INVERSE.get(compare.attributes["predicate"])
+    return r.value(compare.name, *compare.operands, predicate=inverse) if inverse else None
+
+
+def not_of_not(op: Op, r: Rewriter) -> Value | None:
+    """not not c = c."""
+    once = _inverted(op.result)
+    return _inverted(once) if once is not None else None
+
+
+def both_and_neither(op: Op, r: Rewriter) -> Value | None:
+    """c & not c = false;  c | not c = true."""
+    a, b = op.operands
+    if element(a.type) != I1 or (_inverted(a) is not b and _inverted(b) is not a):
+        return None
+    return r.constant(op.name == "or", op.result.type)
+
+
+def predicates_of_not(op: Op, r: Rewriter) -> list[Value] | None:
+    """cmpp (not c) = the predicates of c, exchanged."""
+    c = _inverted(op.operands[0])
+    return list(reversed(r.emit("cmpp", c).results)) if c is not None else None
+
+
+def predicates_of_constant(op: Op, r: Rewriter) -> list[Value] | None:
+    """cmpp true = true, false;  cmpp false = false, true."""
+    number = constant_of(op.operands[0])
+    if number is None:
+        return None
+    return [r.constant(holds, op.results[0].type) for holds in (bool(number), not number)]
+
+
+def merge_of_few(op: Op, r: Rewriter) -> Value | None:
+    """psi without the pairs that cannot matter: those whose predicate is false, those before one
+    whose predicate is true, those whose value is undefined; one value left is the result."""
+    pairs = list(zip(op.operands[0::2], op.operands[1::2], strict=True))
+    keep = [(p, v) for p, v in pairs if not _is(p, False) and not defined_by(v, "undef")]
+    for i in reversed(range(len(keep))):
+        if _is(keep[i][0], True):
+            keep = keep[i:]
+            break
+    if not keep:
+        return pairs[-1][1] if defined_by(pairs[-1][1], "undef") else None
+    if all(v is keep[0][1] for _, v in keep):
+        return keep[0][1]
+    if len(keep) == len(pairs):
+        return None
+    return r.value("psi", *(v for pair in keep for v in pair))
+
+
+def select_of_constant(op: Op, r: Rewriter) -> Value | None:
+    """select true, a, b = a;  select false, a, b = b;  select c, a, a = a; an undefined arm is
+    whatever the other is."""
+    c, a, b = op.operands
+    if a is b or _is(c, True) or defined_by(b, "undef"):
+        return a
+    return b if _is(c, False) or defined_by(a, "undef") else None
+
+
+def select_of_not(op: Op, r: Rewriter) -> Value | None:
+    """select (not c), a, b = select c, b, a."""
+    c = _inverted(op.operands[0])
+    return r.value("select", c, op.operands[2], op.operands[1]) if c is not None else None
+
+
+def select_of_truth(op: Op, r: Rewriter) -> Value | None:
+    """select c, true, false = c;  select c, false, true = not c."""
+    c, a, b = op.operands
+    if element(a.type) != I1 or c.type != op.result.type:
+        return None
+    if _is(a, True) and _is(b, False):
+        return c
+    return _not(c, r) if _is(a, False) and _is(b, True) else None
+
+
+def constant_guard(op: Op, r: Rewriter) -> list[Value] | None:
+    """A guard that always holds goes; an operation whose guard never holds goes, its results are
+    undefined, but for a load that says what they are then."""
+    if op.guard is None:
+        return None
+    if _is(op.guard, True):
+        return r.again(op, *op.operands).results
+    if _is(op.guard, False):
+        if "other" in op.attributes:
+            return [r.value("constant", type=op.result.type, value=op.attributes["other"])]
+        return [r.value("undef", type=v.type) for v in op.results]
+    return None
+
+
+def needless_guard(op: Op, r: Rewriter) -> Value | None:
+    """An operation that is pure and cannot trap needs no guard: a division by a constant."""
+    if op.guard is None or len(op.results) != 1 or not speculatable(op, r.info(op)):
+        return None
+    return r.again(op, *op.operands).result
+
+
+ANY: list[Rule] = [constant_guard, needless_guard]
+
+RULES: dict[str, list[Rule]] = {
+    "icmp": [compare_constant_on_the_right, compare_with_itself, compare_by_bounds,
+             compare_of_truth, compare_strictly],
+    "fcmp": [compare_constant_on_the_right],
+    "xor": [not_of_not, not_of_compare],
+    "and": [both_and_neither],
+    "or": [both_and_neither],
+    "cmpp": [predicates_of_not, predicates_of_constant],
+    "psi": [merge_of_few],
+    "select": [select_of_constant, select_of_not, select_of_truth],
+}
+

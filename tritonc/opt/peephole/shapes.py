@@ -1,0 +1,125 @@
+"""Rules of operations that move elements and compute nothing, and of reductions of little."""
+
+from __future__ import annotations
+
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import Tile, element, shape
+from tritonc.opt.peephole.rewrite import Rewriter, Rule
+from tritonc.opt.values import constant_of, defined_by, is_uniform
+
+_IDEMPOTENT = frozenset({"smin", "smax", "umin", "umax", "fmin", "fmax", "and", "or"})
+
+
+def splat_of_constant(op: Op, r: Rewriter) -> Value | None:
+    """splat (constant c) = constant c."""
+    number = constant_of(op.operands[0])
+    return r.constant(number, op.result.type) if number is not None else None
+
+
+def moved_uniform(op: Op, r: Rewriter) -> Value | None:
+    """broadcast (splat a) = reshape (splat a) = trans (splat a) = splat a; so for constants."""
+    x, to = op.operands[0], op.result.type
+    if not is_uniform(x):
+        return None
+    a = r.element_of(x)
+    return r.value("splat", a, type=to) if isinstance(to, Tile) else a
+
+
+def reshape_of_scalar(op: Op, r: Rewriter) -> Value | None:
+    """reshape of a scalar to a tile of one element = splat."""
+    x = op.operands[0]
+    if isinstance(x.type, Tile) or not isinstance(op.result.type, Tile):
+        return None
+    return r.value("splat", x, type=op.result.type)
+
+
+def to_its_own_type(op: Op, r: Rewriter) -> Value | None:
+    """A broadcast or reshape to the operand's type is the operand."""
+    return op.operands[0] if op.operands[0].type == op.result.type else None
+
+
+def same_again(op: Op, r: Rewriter) -> Value | None:
+    """reshape (reshape x) = reshape x;  broadcast (broadcast x) = broadcast x."""
+    inner = defined_by(op.operands[0], op.name)
+    if inner is None:
+        return None
+    return r.value(op.name, inner.operands[0], type=op.result.type)
+
+
+def trans_of_trans(op: Op, r: Rewriter) -> Value | None:
+    """trans_q (trans_p x) = trans_(p[q]) x; one that leaves all axes in place is x.
+
+    trans (trans x) = x is the paper's example (section 4.2.1).
+    """
+    x, permutation = op.operands[0], list(op.attributes["permutation"])
+    inner = defined_by(x, "trans")
+    if inner is not None:
+        first = inner.attributes["permutation"]
+        x, permutation = inner.operands[0], [first[d] for d in permutation]
+    if permutation == sorted(permutation) and x.type == op.result.type:
+        return x
+    if inner is None:
+        return None
+    kind = type(op.attributes["permutation"])
+    return r.value("trans", x, type=op.result.type, permutation=kind(permutation))
+
+
+def trans_of_unit_axes(op: Op, r: Rewriter) -> Value | None:
+    """trans that moves only axes of extent 1 = reshape."""
+    extents = shape(op.operands[0].type)
+    long_axes = [d for d in op.attributes["permutation"] if extents[d] != 1]
+    if long_axes != sorted(long_axes):
+        return None
+    return r.value("reshape", op.operands[0], type=op.result.type)
+
+
+def reduce_of_uniform(op: Op, r: Rewriter) -> Value | None:
+    """Of equal elements, the least, the greatest, the and and the or are each of them."""
+    x, to = op.operands[0], op.result.type
+    if op.attributes["kind"] not in _IDEMPOTENT or not is_uniform(x):
+        return None
+    a = r.element_of(x)
+    return r.value("splat", a, type=to) if isinstance(to, Tile) else a
+
+
+def reduce_of_unit_axes(op: Op, r: Rewriter) -> Value | None:
+    """A reduction of axes of extent 1 only drops them: reshape.
+
+    Whether a sum of one -0.0 is -0.0 is open, like the order of sums.
+    """
+    extents = shape(op.operands[0].type)
+    if any(extents[d] != 1 for d in op.attributes["axes"]):
+        return None
+    return r.value("reshape", op.operands[0], type=op.result.type)
+
+
+def argreduce_of_unit_axis(op: Op, r: Rewriter) -> Value | None:
+    """The only index is 0."""
+    if shape(op.operands[0].type)[op.attributes["axis"]] != 1:
+        return None
+    return r.constant(0, op.result.type)
+
+
+def scan_of_unit_axis(op: Op, r: Rewriter) -> Value | None:
+    """A scan of one element is the element."""
+    x = op.operands[0]
+    return x if shape(x.type)[op.attributes["axis"]] == 1 else None
+
+
+def range_of_one(op: Op, r: Rewriter) -> Value | None:
+    """range a ... a + 1 = constant a."""
+    start = op.attributes["start"]
+    one = op.attributes["stop"] - start == 1
+    return r.constant(start, op.result.type) if one and element(op.result.type).is_int else None
+
+
+RULES: dict[str, list[Rule]] = {
+    "splat": [splat_of_constant],
+    "broadcast": [to_its_own_type, moved_uniform, same_again],
+    "reshape": [to_its_own_type, moved_uniform, reshape_of_scalar, same_again],
+    "trans": [moved_uniform, trans_of_trans, trans_of_unit_axes],
+    "reduce": [reduce_of_unit_axes, reduce_of_uniform],
+    "argreduce": [argreduce_of_unit_axis],
+    "scan": [scan_of_unit_axis],
+    "range": [range_of_one],
+}

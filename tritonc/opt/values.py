@@ -1,0 +1,98 @@
+"""Questions about values and operations that several passes ask."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from tritonc.ir.core import Op, Value
+from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE, OpInfo
+from tritonc.ir.types import element, is_float, is_int
+
+Number = int | float | bool
+
+_ONLY_READS = frozenset({READ, SHARED_READ})
+_CHANGES_MEMORY = frozenset({WRITE, SYNC})
+
+
+def constant_of(value: Value) -> Number | None:
+    """The number in all elements of a constant, a float if its type is; None for other values."""
+    op = value.op
+    if op is None or op.name != "constant":
+        return None
+    number: Number = op.attributes["value"]
+    return float(number) if is_float(value.type) else number
+
+
+def int_of(value: Value) -> int | None:
+    """The integer in every element of an integer constant, signed; an i1 is 0 or 1."""
+    number = constant_of(value)
+    if number is None or not is_int(value.type):
+        return None
+    return wrap(int(number), element(value.type).bits)
+
+
+def wrap(number: int, bits: int) -> int:
+    """`number` modulo 2**bits, as a signed integer; as 0 or 1 for one bit.
+
+    >>> wrap(200, 8), wrap(-1, 1), wrap(5, 32)
+    (-56, 1, 5)
+    """
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if bits > 1 and number >> (bits - 1) else number
+
+
+def all_ones(bits: int) -> int:
+    """The number with every bit set, as `wrap` gives it."""
+    return wrap(-1, bits)
+
+
+def is_uniform(value: Value) -> bool:
+    """Made by `splat` or `constant`: one number in all elements, plain to see."""
+    return value.op is not None and value.op.name in ("constant", "splat")
+
+
+def defined_by(value: Value, name: str) -> Op | None:
+    """The operation that makes the value, if it is a `name`."""
+    op = value.op
+    return op if op is not None and op.name == name else None
+
+
+def removable(op: Op, info: OpInfo) -> bool:
+    """May go if nobody reads its results: it changes nothing."""
+    return info.effects <= _ONLY_READS and not op.attributes.get("volatile", False)
+
+
+def changes_memory(info: OpInfo) -> bool:
+    """A load after it may see another value than before it."""
+    return not _CHANGES_MEMORY.isdisjoint(info.effects)
+
+
+def speculatable(op: Op, info: OpInfo) -> bool:
+    """May run where the program does not run it: pure, and it cannot trap.
+
+    A division traps by a zero divisor, a signed one of the least number by -1 too; a constant
+    divisor that is neither is safe.
+    """
+    if not info.pure or op.name == "phi":
+        return False
+    if not info.may_trap:
+        return True
+    divisor = int_of(op.operands[1]) if len(op.operands) == 2 else None
+    return divisor is not None and divisor not in (0, -1)
+
+
+def attributes_key(attributes: Mapping[str, Any]) -> Hashable:
+    """A key that is equal for equal attributes only: 1, 1.0 and True differ, and 0.0 and -0.0."""
+    return tuple((name, _key(value)) for name, value in sorted(attributes.items()))
+
+
+def _key(value: Any) -> Hashable:
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, list | tuple):
+        return tuple(map(_key, value))
+    if isinstance(value, dict):
+        return attributes_key(value)
+    hashable: Hashable = value
+    return type(value), hashable

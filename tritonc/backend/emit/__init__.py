@@ -1,0 +1,30 @@
+"""From Triton-IR with layouts to LLVM IR: one emitter per operation, merged here by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.emit import (
+    arithmetic,
+    casts,
+    control,
+    debug,
+    dots,
+    math,
+    matrix_loads,
+    memory,
+    reductions,
+    shapes,
+    shared,
+    tensor,
+    wgmma,
+)
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.ir.core import Op
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    name: emitter
+    for part in (arithmetic, casts, math, memory, shapes, reductions, shared, matrix_loads, dots,
+                 wgmma, tensor, control, debug)
+    for name, emitter in part.EMITTERS.items()
+}

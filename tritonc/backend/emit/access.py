@@ -1,0 +1,219 @@
+"""One access of memory: a vector of elements, maybe under a guard, maybe with a cache policy.
+
+Plain accesses are LLVM's own loads and stores.  A guarded one is inline assembly under a predicate,
+for LLVM's masked load becomes branches.  Its destination is set first, to `other` or to zero, and
+is an early-clobber output (`=&r`), as it is written before the address is read.  Elements narrower
+than 32 bits travel packed in 32-bit words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import (
+    CONSTANT_SPACE,
+    GLOBAL_SPACE,
+    SHARED_SPACE,
+    bits_of,
+    memory_type,
+)
+from tritonc.backend.emit.module import NO_WRITES, READS, WRITES
+from tritonc.ir.types import Scalar
+from tritonc.source import Span
+
+_SPACE = {GLOBAL_SPACE: "global", SHARED_SPACE: "shared", CONSTANT_SPACE: "const"}
+
+# Cache policies: suffix of the instruction and the feature it needs.
+LOAD_POLICIES = {
+    "nc": (".nc", ""), "ca": (".ca", ""), "cg": (".cg", ""), "cs": (".cs", ""), "cv": (".cv", ""),
+    "no_allocate": (".L1::no_allocate", "l1_hint"),
+    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint"),
+}
+STORE_POLICIES = {
+    "wb": (".wb", ""), "cg": (".cg", ""), "cs": (".cs", ""), "wt": (".wt", ""),
+    "no_allocate": (".L1::no_allocate", "l1_hint"),
+    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint"),
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where and how: `pointer` is an operand in address space `space`."""
+
+    pointer: str
+    space: int
+    element: Scalar
+    width: int  # elements, a power of two
+    guard: str = ""  # an i1 operand; "" for always
+    cache: str = ""
+    volatile: bool = False
+    span: Span | None = None
+
+    @property
+    def bytes(self) -> int:
+        return self.element.bytes * self.width
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How inline assembly moves `bytes`: `count` registers of `bits`, each of `each` elements."""
+
+    count: int
+    bits: int
+    type: str
+    constraint: str
+    each: int
+
+
+def _words(access: Access) -> _Words:
+    size, t = access.element.bytes, memory_type(access.element)
+    if size == 8:
+        return _Words(access.width, 64, t, "d" if t == "double" else "l", 1)
+    if size == 4:
+        return _Words(access.width, 32, t, "f" if t == "float" else "r", 1)
+    if access.bytes >= 4:
+        return _Words(access.bytes // 4, 32, "i32", "r", 4 // size)
+    return _Words(1, 16, "i16", "h", access.width)
+
+
+def load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
+         other: int | float | None = None) -> dict[int, str]:
+    """The `wanted` elements of the vector; `other` where the guard does not hold."""
+    plain = not access.guard and access.cache in ("", "nc")
+    loaded = _plain_load(f, access, wanted) if plain else _asm_load(f, access, wanted, other)
+    if access.element.bits == 1:
+        return {i: f.op(f"icmp ne i8 {name}, 0") for i, name in loaded.items()}
+    return loaded
+
+
+def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> dict[int, str]:
+    t = memory_type(access.element)
+    vector = t if access.width == 1 else f"<{access.width} x {t}>"
+    text = (f"load {'volatile ' if access.volatile else ''}{vector}, "
+            f"ptr addrspace({access.space}) {access.pointer}, align {access.bytes}")
+    if access.cache == "nc":
+        text += f", !invariant.load {NO_WRITES}"
+    name = f.op(text)
+    if access.width == 1:
+        return {0: name}
+    return {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in wanted}
+
+
+def _asm_load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
+              other: int | float | None) -> dict[int, str]:
+    words = _words(access)
+    fill = bits_of(access.element, other or 0)
+    size = access.element.bits if access.element.bits > 1 else 8
+    word = sum(fill << (i * size) for i in range(words.each))
+    n = words.count
+    out = [f"${i}" for i in range(n)]
+    guard, address = (f"@${n} ", f"${n + 1}") if access.guard else ("", f"${n}")
+    text = ""
+    if access.guard:
+        text = "".join(f"mov.b{words.bits} {x}, 0x{word:X}; " for x in out)
+    memory = _instruction(f, access, words, LOAD_POLICIES, "ld")
+    text += f"{guard}{memory} {_braces(out)}, [{address}];"
+    constraints = [f"=&{words.constraint}"] * n
+    pointer, pointer_constraint = _address(f, access)
+    arguments = [pointer]
+    if access.guard:
+        constraints.append("b")
+        arguments.insert(0, f"i1 {access.guard}")
+    constraints.append(pointer_constraint)
+    result = words.type if n == 1 else f"{{{', '.join([words.type] * n)}}}"
+    name = f.asm(result, text, ",".join(constraints), ", ".join(arguments),
+                 WRITES if access.volatile else READS)
+    needed = sorted({i // words.each for i in wanted})
+    parts = {0: name} if n == 1 else {w: f.op(f"extractvalue {result} {name}, {w}")
+                                      for w in needed}
+    return _unpack(f, access, words, parts, wanted)
+
+
+def _unpack(f: FunctionEmitter, access: Access, words: _Words, parts: dict[int, str],
+            wanted: Sequence[int]) -> dict[int, str]:
+    t = memory_type(access.element)
+    if words.each == 1 and words.type == t:
+        return {i: parts[i] for i in wanted}
+    if words.each == 1:
+        cast = "trunc" if t == "i8" else "bitcast"
+        return {0: parts[0] if t == "i16" else f.op(f"{cast} i16 {parts[0]} to {t}")}
+    vector = f"<{words.each} x {t}>"
+    cut = {w: f.op(f"bitcast {words.type} {name} to {vector}") for w, name in parts.items()}
+    return {i: f.op(f"extractelement {vector} {cut[i // words.each]}, i32 {i % words.each}")
+            for i in wanted}
+
+
+def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
+    """Write the elements."""
+    t = memory_type(access.element)
+    if access.element.bits == 1:
+        values = [f.op(f"zext i1 {v} to i8") for v in values]
+    if not access.guard and not access.cache:
+        vector, name = t, values[0]
+        if access.width > 1:
+            vector = f"<{access.width} x {t}>"
+            name = _gather(f, vector, t, values)
+        f.line(f"store {'volatile ' if access.volatile else ''}{vector} {name}, "
+               f"ptr addrspace({access.space}) {access.pointer}, align {access.bytes}")
+        return
+    words = _words(access)
+    packed = _pack(f, words, t, values)
+    n = words.count
+    inputs = _braces([f"${i + 1}" for i in range(n)])
+    guard = f"@${n + 1} " if access.guard else ""
+    text = f"{guard}{_instruction(f, access, words, STORE_POLICIES, 'st')} [$0], {inputs};"
+    pointer, constraint = _address(f, access)
+    arguments = [pointer, *(f"{words.type} {name}" for name in packed)]
+    constraints = [constraint, *[words.constraint] * n]
+    if access.guard:
+        arguments.append(f"i1 {access.guard}")
+        constraints.append("b")
+    f.asm("void", text, ",".join([*constraints, "~{memory}"]), ", ".join(arguments), WRITES)
+
+
+def _gather(f: FunctionEmitter, vector: str, t: str, values: Sequence[str]) -> str:
+    name = "poison"
+    for i, value in enumerate(values):
+        name = f.op(f"insertelement {vector} {name}, {t} {value}, i32 {i}")
+    return name
+
+
+def _pack(f: FunctionEmitter, words: _Words, t: str, values: Sequence[str]) -> list[str]:
+    if words.each == 1:
+        if words.type == t:
+            return list(values)
+        cast = "zext" if t == "i8" else "bitcast"
+        return [f.op(f"{cast} {t} {v} to {words.type}") for v in values]
+    vector = f"<{words.each} x {t}>"
+    groups = [values[i : i + words.each] for i in range(0, len(values), words.each)]
+    return [f.op(f"bitcast {vector} {_gather(f, vector, t, group)} to {words.type}")
+            for group in groups]
+
+
+def _instruction(f: FunctionEmitter, access: Access, words: _Words,
+                 policies: dict[str, tuple[str, str]], name: str) -> str:
+    """Such as ld.global.nc.v4.b32."""
+    policy = ""
+    if access.volatile:
+        name += ".volatile"
+    elif access.cache:
+        policy, feature = policies[access.cache]
+        if feature:
+            f.target.require(feature, access.span)
+    vector = f".v{words.count}" if words.count > 1 else ""
+    bits = words.bits if access.bytes > 1 else 8
+    return f"{name}.{_SPACE[access.space]}{policy}{vector}.b{bits}"
+
+
+def _address(f: FunctionEmitter, access: Access) -> tuple[str, str]:
+    """The pointer as an argument of inline assembly, and its constraint."""
+    t = f"ptr addrspace({access.space})"
+    if access.space == GLOBAL_SPACE:
+        return f"{t} {access.pointer}", "l"
+    return f"i32 {f.op(f'ptrtoint {t} {access.pointer} to i32')}", "r"
+
+
+def _braces(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"

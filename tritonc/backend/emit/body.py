@@ -1,0 +1,232 @@
+"""Writing helper functions in LLVM IR as expressions.
+
+A `Term` is an SSA value that Python's operators combine; each operator appends an instruction to
+the function's `Body`.  Comparisons of floats are ordered, of integers signed; `>>` shifts zeros in;
+a Python number beside a term takes its type.
+
+    >>> body = Body(None, ("float", "float"))
+    >>> x, y = body.parameters
+    >>> body.give(x * y + 1.0)
+    >>> print(body.text("f", "float", True))
+    define internal float @f(float %a0, float %a1) #4 {
+    start:
+      %v0 = fmul float %a0, %a1
+      %v1 = fadd float %v0, 0x3FF0000000000000
+      ret float %v1
+    }
+    <BLANKLINE>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tritonc.backend.emit.literals import float_literal
+from tritonc.ir.numbers import round_to
+from tritonc.ir.types import F32
+
+if TYPE_CHECKING:
+    from tritonc.backend.emit.module import ModuleEmitter
+
+FLOATS = ("half", "bfloat", "float", "double")
+_WIDTH = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
+_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A value of a helper function."""
+
+    body: Body
+    name: str
+    type: str
+
+    def _with(self, op: str, float_op: str, other: Operand, swap: bool = False) -> Term:
+        b = self.body.term(other, self.type)
+        left, right = (b, self) if swap else (self, b)
+        name = float_op if self.type in FLOATS else op
+        return self.body.make(f"{name} {self.type} {left.name}, {right.name}", self.type)
+
+    def __add__(self, other: Operand) -> Term:
+        return self._with("add", "fadd", other)
+
+    def __radd__(self, other: Operand) -> Term:
+        return self._with("add", "fadd", other, swap=True)
+
+    def __sub__(self, other: Operand) -> Term:
+        return self._with("sub", "fsub", other)
+
+    def __rsub__(self, other: Operand) -> Term:
+        return self._with("sub", "fsub", other, swap=True)
+
+    def __mul__(self, other: Operand) -> Term:
+        return self._with("mul", "fmul", other)
+
+    def __rmul__(self, other: Operand) -> Term:
+        return self._with("mul", "fmul", other, swap=True)
+
+    def __truediv__(self, other: Operand) -> Term:
+        return self._with("sdiv", "fdiv", other)
+
+    def __rtruediv__(self, other: Operand) -> Term:
+        return self._with("sdiv", "fdiv", other, swap=True)
+
+    def __and__(self, other: Operand) -> Term:
+        return self._with("and", "and", other)
+
+    def __or__(self, other: Operand) -> Term:
+        return self._with("or", "or", other)
+
+    def __xor__(self, other: Operand) -> Term:
+        return self._with("xor", "xor", other)
+
+    def __lshift__(self, other: Operand) -> Term:
+        return self._with("shl", "shl", other)
+
+    def __rshift__(self, other: Operand) -> Term:
+        return self._with("lshr", "lshr", other)
+
+    def __neg__(self) -> Term:
+        if self.type in FLOATS:
+            return self.body.make(f"fneg {self.type} {self.name}", self.type)
+        return 0 - self
+
+    def __lt__(self, other: Operand) -> Term:
+        return self.compare("slt", "olt", other)
+
+    def __le__(self, other: Operand) -> Term:
+        return self.compare("sle", "ole", other)
+
+    def __gt__(self, other: Operand) -> Term:
+        return self.compare("sgt", "ogt", other)
+
+    def __ge__(self, other: Operand) -> Term:
+        return self.compare("sge", "oge", other)
+
+    def equals(self, other: Operand) -> Term:
+        return self.compare("eq", "oeq", other)
+
+    def differs(self, other: Operand) -> Term:
+        return self.compare("ne", "une", other)
+
+    def compare(self, integer: str, ordered: str, other: Operand) -> Term:
+        b = self.body.term(other, self.type)
+        op = f"fcmp {ordered}" if self.type in FLOATS else f"icmp {integer}"
+        return self.body.make(f"{op} {self.type} {self.name}, {b.name}", "i1")
+
+    def is_nan(self) -> Term:
+        return self.compare("", "uno", 0.0)
+
+    def shift_right_signed(self, count: int) -> Term:
+        return self.body.make(f"ashr {self.type} {self.name}, {count}", self.type)
+
+    def cast(self, op: str, to: str) -> Term:
+        """An LLVM conversion: zext, sext, trunc, fpext, fptrunc, sitofp, uitofp, bitcast."""
+        return self.body.make(f"{op} {self.type} {self.name} to {to}", to)
+
+    def bits(self) -> Term:
+        """A float's bits as an integer."""
+        return self.cast("bitcast", f"i{_WIDTH[self.type]}")
+
+    def as_float(self) -> Term:
+        """An integer's bits as an f32 or f64."""
+        return self.cast("bitcast", "float" if self.type == "i32" else "double")
+
+
+Operand = Term | int | float
+
+
+class Body:
+    """The instructions of a helper function in the making."""
+
+    def __init__(self, module: ModuleEmitter | None, parameters: Sequence[str]) -> None:
+        self.module = module
+        self.parameters = [Term(self, f"%a{i}", t) for i, t in enumerate(parameters)]
+        self.lines: list[str] = ["start:"]
+        self.label = "start"  # the block being written
+        self._count = 0
+
+    def term(self, value: Operand, type: str) -> Term:
+        """A number as a constant of `type`, rounded to it; a term as it is."""
+        if isinstance(value, Term):
+            return value
+        if type == "float":
+            value = round_to(F32, value)
+        text = float_literal(value) if type in ("float", "double") else str(int(value))
+        return Term(self, text, type)
+
+    def make(self, text: str, type: str) -> Term:
+        name = f"%v{self._count}"
+        self._count += 1
+        self.lines.append(f"  {name} = {text}")
+        return Term(self, name, type)
+
+    def call(self, name: str, type: str, *arguments: Term) -> Term:
+        """Call an intrinsic."""
+        if self.module is not None:
+            self.module.declare(name, f"{type} ({', '.join(a.type for a in arguments)})")
+        return self._call(name, type, arguments)
+
+    def call_helper(self, name: str, type: str, *arguments: Term) -> Term:
+        """Call another helper function."""
+        return self._call(name, type, arguments)
+
+    def _call(self, name: str, type: str, arguments: Sequence[Term]) -> Term:
+        given = ", ".join(f"{a.type} {a.name}" for a in arguments)
+        return self.make(f"call {type} @{name}({given})", type)
+
+    def intrinsic(self, name: str, *arguments: Term) -> Term:
+        """Call an `llvm.NAME.TYPE` that is overloaded on its arguments' one type."""
+        t = arguments[0].type
+        return self.call(f"llvm.{name}.{_SUFFIX.get(t, t)}", t, *arguments)
+
+    def fma(self, a: Operand, b: Operand, c: Operand) -> Term:
+        """a * b + c, rounded once; one of the three is a term."""
+        t = next(v.type for v in (a, b, c) if isinstance(v, Term))
+        return self.intrinsic("fma", *(self.term(v, t) for v in (a, b, c)))
+
+    def polynomial(self, x: Term, coefficients: Sequence[float]) -> Term:
+        """Horner's rule; the coefficient of the highest power comes first."""
+        total = self.term(coefficients[0], x.type)
+        for c in coefficients[1:]:
+            total = self.fma(total, x, c)
+        return total
+
+    def abs(self, x: Term) -> Term:
+        return self.intrinsic("fabs", x)
+
+    def copy_sign(self, magnitude: Term, sign: Term) -> Term:
+        return self.intrinsic("copysign", magnitude, sign)
+
+    def select(self, condition: Term, a: Operand, b: Operand) -> Term:
+        t = next(v.type for v in (a, b) if isinstance(v, Term))
+        x, y = self.term(a, t), self.term(b, t)
+        return self.make(f"select i1 {condition.name}, {t} {x.name}, {t} {y.name}", t)
+
+    def block(self, label: str) -> None:
+        """Go on in a new block; the branch to it has been written."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def branch(self, condition: Term, then: str, otherwise: str) -> None:
+        self.lines.append(f"  br i1 {condition.name}, label %{then}, label %{otherwise}")
+
+    def jump(self, label: str) -> None:
+        self.lines.append(f"  br label %{label}")
+
+    def phi(self, *incoming: tuple[Term, str]) -> Term:
+        t = incoming[0][0].type
+        pairs = ", ".join(f"[ {value.name}, %{label} ]" for value, label in incoming)
+        return self.make(f"phi {t} {pairs}", t)
+
+    def give(self, value: Term) -> None:
+        """Return."""
+        self.lines.append(f"  ret {value.type} {value.name}")
+
+    def text(self, name: str, result: str, inline: bool) -> str:
+        parameters = ", ".join(f"{p.type} {p.name}" for p in self.parameters)
+        attributes = "#4" if inline else "#5"
+        lines = "\n".join(self.lines)
+        return f"define internal {result} @{name}({parameters}) {attributes} {{\n{lines}\n}}\n"

@@ -1,0 +1,274 @@
+"""Conversions between integers, floats and pointers.
+
+Every conversion rounds once, to nearest even, from any source to any target.  Where the hardware
+has no single instruction for it, a value first becomes an f32 *rounded to odd* (an inexact one
+gets an odd last bit), from which rounding to a format at least two bits shorter is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.emit.body import Body, Term
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import is_eight_bit_float, llvm_type
+from tritonc.backend.emit.registers import members
+from tritonc.ir.core import Op
+from tritonc.ir.types import (
+    BF16,
+    F8E4M3,
+    F16,
+    F32,
+    F64,
+    TF32,
+    Element,
+    Pointer,
+    Scalar,
+    element,
+    scalar,
+)
+
+
+def _each(f: FunctionEmitter, op: Op, compute: Callable[[str], str]) -> None:
+    """The wanted registers of the result, equal operands once."""
+    found, known = f.blank(op.result.type), {}
+    names = f.values[op.operands[0]]
+    for r in members(f.wanted(op.result)):
+        name = names[r]
+        if name not in known:
+            known[name] = compute(name)
+        found[r] = known[name]
+    f.values[op.result] = found
+
+
+# ---- between floats ------------------------------------------------------------------------------
+
+
+def convert_float(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) -> str:
+    """The nearest number of `target`; an f8 saturates."""
+    if source == target or {source, target} == {F32, TF32}:
+        return a
+    if is_eight_bit_float(source):
+        return convert_float(f, F32, target, _from_eight(f, source, a))
+    if is_eight_bit_float(target):
+        return _to_eight(f, source, target, a)
+    t, to = llvm_type(source), llvm_type(target)
+    if {source, target} == {F16, BF16}:
+        return f.op(f"fptrunc float {f.op(f'fpext {t} {a} to float')} to {to}")
+    if source == F64 and target == BF16:
+        a, t = _helper(f, "f64.to.odd.f32", "float", "double", _to_odd, a), "float"
+    op = "fpext" if target.bits > source.bits else "fptrunc"
+    return f.op(f"{op} {t} {a} to {to}")
+
+
+def _helper(f: FunctionEmitter, name: str, result: str, parameter: str,
+            build: Callable[[Body], None], a: str) -> str:
+    name = f.module.helper(name, result, (parameter,), build)
+    return f.op(f"call {result} @{name}({parameter} {a})")
+
+
+def _from_eight(f: FunctionEmitter, source: Scalar, a: str) -> str:
+    """An f8 as an f32, exactly."""
+    build = _from_e4m3 if source == F8E4M3 else _from_e5m2
+    return _helper(f, f"{source.name}.to.f32", "float", "i8", build, a)
+
+
+def _to_eight(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) -> str:
+    if source == F64:
+        a = _helper(f, "f64.to.odd.f32", "float", "double", _to_odd, a)
+    elif source not in (F32, TF32):
+        a = f.op(f"fpext {llvm_type(source)} {a} to float")
+    if "f8_conversion" in f.target.features:
+        name = "e4m3x2" if target == F8E4M3 else "e5m2x2"
+        pair = f.call(f"llvm.nvvm.ff.to.{name}.rn", "i16", "float 0.0", f"float {a}")
+        return f.op(f"trunc i16 {pair} to i8")
+    build = _to_e4m3 if target == F8E4M3 else _to_e5m2
+    return _helper(f, f"f32.to.{target.name}", "i8", "float", build, a)
+
+
+def _to_odd(body: Body) -> None:
+    """f64 to f32, rounded to odd: towards zero, and the last bit set where that lost something.
+
+    What is lost below the least subnormal sets its bit.  Beyond the greatest number that number
+    comes, whose last bit is odd, and which rounds to infinity in bf16 as it should.
+    """
+    x = body.parameters[0]
+    cut = body.call("llvm.nvvm.d2f.rz", "float", x)
+    lost = cut.cast("fpext", "double").differs(x)
+    odd = (cut.bits() | 1).as_float()
+    body.give(body.select(x.is_nan(), cut, body.select(lost, odd, cut)))
+
+
+def _from_e5m2(body: Body) -> None:
+    """The high byte of an f16."""
+    half = (body.parameters[0].cast("zext", "i16") << 8).cast("bitcast", "half")
+    body.give(half.cast("fpext", "float"))
+
+
+def _from_e4m3(body: Body) -> None:
+    """Exponent and mantissa in an f16's places give the number over 2^8; NaN is all ones."""
+    x = body.parameters[0].cast("zext", "i16")
+    magnitude = x & 0x7F
+    half = (((x & 0x80) << 8) | (magnitude << 7)).cast("bitcast", "half")
+    number = half.cast("fpext", "float") * 256.0
+    body.give(body.select(magnitude.equals(0x7F), float("nan"), number))
+
+
+def _to_e4m3(body: Body) -> None:
+    body.give(_rounded_to_eight(body, mantissa=3, least=-6, largest=448.0, nan=0x7F))
+
+
+def _to_e5m2(body: Body) -> None:
+    body.give(_rounded_to_eight(body, mantissa=2, least=-14, largest=57344.0, nan=0x7F))
+
+
+def _rounded_to_eight(body: Body, mantissa: int, least: int, largest: float, nan: int) -> Term:
+    """An f32's nearest f8.  `least`: the exponent of the smallest normal number.
+
+    Normal numbers: add half of what goes, less one if the part that stays is even, to the bits; the
+    carry runs into the exponent by itself.  Subnormal ones: adding a power of two whose last bit is
+    the f8's quantum leaves the count of quanta in the low bits.
+    """
+    x = body.parameters[0]
+    sign = (x.bits() >> 24) & 0x80
+    magnitude = body.intrinsic("minnum", body.abs(x), body.term(largest, "float"))
+    bits = magnitude.bits()
+    gone = 23 - mantissa
+    rounded = bits + ((1 << (gone - 1)) - 1) + ((bits >> gone) & 1)
+    normal = (rounded >> gone) - ((127 + least - 1) << mantissa)
+    anchor = 2.0 ** (least - mantissa + 23)
+    subnormal = (magnitude + anchor).bits() & 0xFF
+    pattern = body.select(magnitude < 2.0**least, subnormal, normal)
+    return body.select(x.is_nan(), nan, pattern | sign).cast("trunc", "i8")
+
+
+def round_to_tf32(body: Body) -> None:
+    """An f32 with ten mantissa bits left, ties away from zero; as a matrix instruction reads it."""
+    bits = body.parameters[0].bits()
+    rounded = (bits + 0x1000) & ~0x1FFF
+    finite = (bits & 0x7F800000).differs(0x7F800000)
+    body.give(body.select(finite, rounded, bits).as_float())
+
+
+def fpcast(f: FunctionEmitter, op: Op) -> None:
+    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    _each(f, op, lambda a: convert_float(f, source, target, a))
+
+
+# ---- between integers and floats -----------------------------------------------------------------
+
+
+def float_to_int(f: FunctionEmitter, op: Op) -> None:
+    """Towards zero, saturating, 0 for a NaN: as the hardware's conversion from f32 to 32 bits.
+
+    Where a 64-bit type takes part the hardware gives another number for a NaN.  Narrow integers
+    saturate as 32-bit ones first.
+    """
+    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    signed = op.name == "fptosi"
+    bits = 64 if target.bits == 64 else 32
+    wide = F64 if source == F64 else F32
+    t, to = llvm_type(wide), f"i{bits}"
+    intrinsic = (f"llvm.nvvm.{'d' if wide == F64 else 'f'}2{'' if signed else 'u'}"
+                 f"{'ll' if bits == 64 else 'i'}.rz")
+    low = -(1 << (target.bits - 1)) if signed else 0
+    high = (1 << (target.bits - signed)) - 1
+    prefix = "s" if signed else "u"
+
+    def convert(a: str) -> str:
+        a = convert_float(f, source, wide, a)
+        found = f.call(intrinsic, to, f"{t} {a}")
+        if bits == 64 or wide == F64:
+            nan = f.op(f"fcmp uno {t} {a}, {a}")
+            found = f.op(f"select i1 {nan}, {to} 0, {to} {found}")
+        if target.bits == bits:
+            return found
+        if signed:
+            found = f.call("llvm.smax.i32", "i32", f"i32 {found}", f"i32 {low}")
+        found = f.call(f"llvm.{prefix}min.i32", "i32", f"i32 {found}", f"i32 {high}")
+        return f.op(f"trunc i32 {found} to {llvm_type(target)}")
+
+    _each(f, op, convert)
+
+
+def int_to_float(f: FunctionEmitter, op: Op) -> None:
+    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    t, to, name = llvm_type(source), llvm_type(target), op.name
+
+    def convert(a: str) -> str:
+        if target in (F32, TF32, F64):
+            return f.op(f"{name} {t} {a} to {to}")
+        if source.bits <= 16:  # exact in f32
+            return convert_float(f, F32, target, f.op(f"{name} {t} {a} to float"))
+        if target == F16:  # exact in f32, or beyond f16's largest
+            return f.op(f"fptrunc float {f.op(f'{name} {t} {a} to float')} to half")
+        if source.bits == 32:
+            return convert_float(f, F64, target, f.op(f"{name} {t} {a} to double"))
+        build = _signed_to_odd if name == "sitofp" else _unsigned_to_odd
+        odd = _helper(f, f"{name}.i64.to.odd.f64", "double", "i64", build, a)
+        return convert_float(f, F64, target, odd)
+
+    _each(f, op, convert)
+
+
+def _signed_to_odd(body: Body) -> None:
+    _integer_to_odd(body, "ashr", "sitofp")
+
+
+def _unsigned_to_odd(body: Body) -> None:
+    _integer_to_odd(body, "lshr", "uitofp")
+
+
+def _integer_to_odd(body: Body, shift: str, convert: str) -> None:
+    """A 64-bit integer as an f64, exactly or rounded to odd at 52 bits.
+
+    Twelve bits go, and if one of them was set the last bit that stays is.
+    """
+    x = body.parameters[0]
+    offset = x + (1 << 52 if convert == "sitofp" else 0)
+    small = offset.compare("ult", "", 1 << 53)
+    kept = body.make(f"{shift} i64 {x.name}, 12", "i64")
+    sticky = (x & 0xFFF).differs(0).cast("zext", "i64")
+    large = (kept | sticky).cast(convert, "double") * 4096.0
+    body.give(body.select(small, x.cast(convert, "double"), large))
+
+
+# ---- integers, bits, addresses -------------------------------------------------------------------
+
+
+def resize(f: FunctionEmitter, op: Op) -> None:
+    """sext, zext and truncate."""
+    t, to = f.type(op.operands[0]), f.type(op.result)
+    name = "trunc" if op.name == "truncate" else op.name
+    emit = f.op
+    _each(f, op, lambda a: emit(f"{name} {t} {a} to {to}"))
+
+
+def as_bits(f: FunctionEmitter, e: Element, a: str) -> str:
+    t = llvm_type(e)
+    if isinstance(e, Pointer):
+        return f.op(f"ptrtoint {t} {a} to i64")
+    return a if t[0] == "i" else f.op(f"bitcast {t} {a} to i{e.bits}")
+
+
+def from_bits(f: FunctionEmitter, e: Element, a: str) -> str:
+    t = llvm_type(e)
+    if isinstance(e, Pointer):
+        return f.op(f"inttoptr i64 {a} to {t}")
+    return a if t[0] == "i" else f.op(f"bitcast i{e.bits} {a} to {t}")
+
+
+def bitcast(f: FunctionEmitter, op: Op) -> None:
+    source, target = element(op.operands[0].type), element(op.result.type)
+    if llvm_type(source) == llvm_type(target):
+        f.values[op.result] = f.values[op.operands[0]]
+    else:
+        _each(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
+
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "sext": resize, "zext": resize, "truncate": resize,
+    "fptosi": float_to_int, "fptoui": float_to_int,
+    "sitofp": int_to_float, "uitofp": int_to_float,
+    "fpcast": fpcast, "bitcast": bitcast, "ptrtoint": bitcast, "inttoptr": bitcast,
+}

@@ -1,0 +1,43 @@
+"""Branches, phis and the end of a kernel; barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.registers import members
+from tritonc.ir.core import Op
+
+
+def phi(f: FunctionEmitter, op: Op) -> None:
+    found = f.blank(op.result.type)
+    for r in members(f.wanted(op.result)):
+        found[r] = f.phi(op, r)
+    f.values[op.result] = found
+
+
+def br(f: FunctionEmitter, op: Op) -> None:
+    f.line(f"br label %{f.branch_target(op.blocks[0])}")
+
+
+def cond_br(f: FunctionEmitter, op: Op) -> None:
+    then, otherwise = (f.branch_target(block) for block in op.blocks)
+    if then == otherwise:  # one edge, as phis count it
+        f.line(f"br label %{then}")
+        return
+    f.line(f"br i1 {f.scalar(op.operands[0])}, label %{then}, label %{otherwise}")
+
+
+def ret(f: FunctionEmitter, op: Op) -> None:
+    f.line("ret void")
+
+
+def barrier(f: FunctionEmitter, op: Op) -> None:
+    """Also orders the block's accesses of global and shared memory."""
+    f.convergent("llvm.nvvm.barrier.cta.sync.aligned.all", "void", "i32 0")
+
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "phi": phi, "br": br, "cond_br": cond_br, "ret": ret,
+    "barrier": barrier, "memory_barrier": barrier,
+}

@@ -1,0 +1,170 @@
+"""Which registers of each value anything reads.
+
+A thread holds a register for each element of its part of a tile, but not all are wanted: a vector
+access reads the address and the guard of its first element alone, and what computes the others need
+not be emitted.  A register is wanted if an operation with effects reads it, or one whose result is
+wanted; going backwards until nothing changes, around loops through their phis.  A set of registers
+is an int, bit r for register r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tritonc.backend.emit.registers import (
+    access_chunks,
+    copied,
+    is_buffer,
+    layout_of,
+    members,
+    owned,
+    reduction_groups,
+    registers,
+    sources,
+)
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.layout_ops import slice_axes
+from tritonc.ir.ops import READ, SHARED_READ
+
+Wanted = list[tuple[Value, int]]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the demand depends on beside the operations."""
+
+    warps: int
+    access_bytes: int
+    checks: bool  # whether printf and assert are compiled
+
+
+def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
+    """The wanted registers of each value; values of which none is wanted have no entry.
+
+    `blocks`: the reachable ones in reverse postorder.
+    """
+    found: dict[Value, int] = {}
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            for op in reversed(block.ops):
+                mask = 0
+                for result in op.results:
+                    mask |= found.get(result, 0)
+                if not mask and not is_root(op, machine):
+                    continue
+                for value, wanted in _reads(op, mask, machine):
+                    old = found.get(value, 0)
+                    if wanted & ~old:
+                        found[value] = old | wanted
+                        changed = True
+    return found
+
+
+def is_root(op: Op, machine: Machine) -> bool:
+    """Whether an operation is emitted although nobody reads its results."""
+    if op.name in ("printf", "assert"):
+        return machine.checks
+    if op.name in ("alloc_shared", "buffer_stage"):
+        return False
+    effects = ALL_OPS[op.name].effects
+    return bool(effects - {READ, SHARED_READ}) or bool(op.attributes.get("volatile"))
+
+
+def _full(value: Value) -> int:
+    return (1 << registers(value.type)) - 1
+
+
+def _mask(numbers: Iterable[int]) -> int:
+    mask = 0
+    for number in numbers:
+        mask |= 1 << number
+    return mask
+
+
+def _reads(op: Op, mask: int, machine: Machine) -> Wanted:
+    rule = _RULES.get(op.name)
+    if rule is not None:
+        return rule(op, mask, machine)
+    if op.name == "phi" or ALL_OPS[op.name].elementwise:
+        return [(value, mask) for value in op.inputs()]
+    return [(value, _full(value)) for value in op.inputs()]
+
+
+def _load(op: Op, mask: int, machine: Machine) -> Wanted:
+    chunks = access_chunks(op, machine.warps, machine.access_bytes)
+    volatile = op.attributes.get("volatile")
+    first = _mask(chunk[0] for chunk in chunks if volatile or mask & _mask(chunk))
+    return [(value, first) for value in op.inputs()]
+
+
+def _store(op: Op, mask: int, machine: Machine) -> Wanted:
+    chunks = access_chunks(op, machine.warps, machine.access_bytes)
+    first = _mask(chunk[0] for chunk in chunks)
+    wanted = [(op.operands[0], first), (op.operands[1], _mask(r for c in chunks for r in c))]
+    return wanted if op.guard is None else [*wanted, (op.guard, first)]
+
+
+def _async_copy(op: Op, mask: int, machine: Machine) -> Wanted:
+    first = _mask(piece.registers[0] for piece in copied(op, machine.warps)[1])
+    return [(value, 1 if is_buffer(value.type) else first) for value in op.inputs()]
+
+
+def _once(op: Op, mask: int, machine: Machine) -> Wanted:
+    return [(value, 1 if is_buffer(value.type)
+             else _mask(owned(layout_of(value.type, machine.warps)))) for value in op.inputs()]
+
+
+def _gather(op: Op, mask: int, machine: Machine) -> Wanted:
+    return [(op.operands[0], 1), (op.operands[1], mask)]
+
+
+def _first(op: Op, mask: int, machine: Machine) -> Wanted:
+    return [(value, 1) for value in op.inputs()]
+
+
+def _renaming(op: Op, mask: int, machine: Machine) -> Wanted:
+    moved = sources(op, machine.warps)
+    if moved is None:
+        return [(op.operands[0], _full(op.operands[0]))]
+    return [(op.operands[0], _mask(moved[r] for r in members(mask)))]
+
+
+def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
+    layout = layout_of(op.operands[0].type, machine.warps)
+    axes = tuple(op.attributes["axes"])
+    groups = reduction_groups(layout, axes)
+    picked = reduced_registers(op, machine.warps)
+    return [(op.operands[0], _mask(r for i in members(mask) for r in groups[picked[i]]))]
+
+
+def reduced_registers(op: Op, warps: int) -> tuple[int, ...]:
+    """For each register of a reduction's result the one of the natural layout that it is."""
+    layout = layout_of(op.operands[0].type, warps)
+    axes = tuple(op.attributes["axes"])
+    natural, result = slice_axes(layout, axes), layout_of(op.result.type, warps)
+    if natural.thread != result.thread:
+        raise AssertionError(f"a reduction of {layout} does not lie in {result}")
+    place = {basis: 1 << bit for bit, basis in enumerate(natural.register) if basis}
+    columns = [place[basis] if basis else 0 for basis in result.register]
+    return tuple(_apply(columns, r) for r in range(result.registers))
+
+
+def _apply(columns: list[int], register: int) -> int:
+    found = 0
+    for bit in members(register):
+        found ^= columns[bit]
+    return found
+
+
+_RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
+    "load": _load, "store": _store, "async_copy": _async_copy,
+    "atomic_rmw": _once, "atomic_cas": _once, "shared_store": _once,
+    "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
+    "convert_layout": _renaming, "shared_gather": _gather,
+    "step_pointers": _first,
+    "reduce": _reduce,
+}

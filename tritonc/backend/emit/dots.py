@@ -1,0 +1,219 @@
+"""Matrix products: scalar multiply-adds on operands in shared memory, and matrix instructions.
+
+fma_dot.  A thread holds some rows m and columns n of the accumulator.  For each k in turn it needs
+its rows' elements of column k of A and its columns' elements of row k of B.  Seen as a tile, the
+part of A that a thread reads over all k has a layout: the accumulator's bits of m, wherever they
+are, and registers for k.  So `shared_accesses` says how wide its accesses can be and where they
+lie, whichever axis is contiguous in the buffer.  The accesses for k + 1 are issued before the
+multiply-adds of k.  Those go through the accumulators in a snake, row by row, so that one operand
+stays in the register cache from each to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.access import SharedAccess
+from tritonc.backend.emit.access import Access, load
+from tritonc.backend.emit.casts import convert_float, round_to_tf32
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
+from tritonc.backend.emit.registers import accesses_of
+from tritonc.backend.emit.shared import SharedAddresses, buffer_layout, buffer_type
+from tritonc.backend.emit.warps import to_words
+from tritonc.backend.matrix import BY_NAME, MatrixInstruction
+from tritonc.ir.core import Op, Value
+from tritonc.ir.fragment import a_fragment, accumulator_fragment, b_fragment, instances
+from tritonc.ir.layout import Layout, log2
+from tritonc.ir.types import F16, F64, TF32, Scalar, scalar
+
+
+class _Operand:
+    """One operand of an fma_dot: its accesses by the k at which they are first needed."""
+
+    def __init__(self, f: FunctionEmitter, buffer: Value, to: Scalar, c: Layout,
+                 basis: Callable[[int], int], k_bases: tuple[int, ...]) -> None:
+        self.f, self.to = f, to
+        self.element = buffer_type(buffer.type).element
+        rows = tuple(basis(b) for b in c.register)
+        self.row_bits = [bit for bit, b in enumerate(rows) if b]  # of the accumulator's register
+        register = (*(rows[bit] for bit in self.row_bits), *k_bases)
+        lane, warp = (tuple(basis(b) for b in bases) for bases in (c.lane, c.warp))
+        shared = buffer_layout(buffer.type)
+        layout = Layout(shared.shape, register, lane, warp)
+        self.moves = accesses_of(layout, shared, self.element.bytes * 8, False)
+        self.addresses = SharedAddresses(f, f.buffers[buffer], self.moves, self.element.bytes)
+        self.by_k: dict[int, list[SharedAccess]] = {}
+        for access in self.moves.accesses:
+            k = min(r >> len(self.row_bits) for r in access.registers)
+            self.by_k.setdefault(k, []).append(access)
+        self.names: dict[int, str] = {}  # (k, row register) -> operand
+
+    def row(self, register: int) -> int:
+        """The row register that a register of the accumulator reads."""
+        return sum((register >> bit & 1) << i for i, bit in enumerate(self.row_bits))
+
+    def fetch(self, k: int) -> None:
+        """Issue the loads that k is the first to need."""
+        for one in self.by_k.get(k, ()):
+            access = Access(self.addresses.at(one.flip, one.add), SHARED_SPACE, self.element,
+                            self.moves.vector)
+            loaded = load(self.f, access, range(self.moves.vector))
+            for i, name in loaded.items():
+                self.names[one.registers[i]] = self._widened(name)
+
+    def _widened(self, name: str) -> str:
+        f, e, to = self.f, self.element, self.to
+        if e == TF32:
+            helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)
+            return f.op(f"call float @{helper}(float {name})")
+        if e.is_float:
+            return convert_float(f, e, to, name)
+        if e.bits < to.bits:
+            return f.op(f"sext {llvm_type(e)} {name} to {llvm_type(to)}")
+        return name
+
+    def take(self, k: int) -> list[str]:
+        """The operands of step k, by row register, which are needed no more."""
+        bits = len(self.row_bits)
+        return [self.names.pop(k << bits | row) for row in range(1 << bits)]
+
+
+def fma_dot(f: FunctionEmitter, op: Op) -> None:
+    a, b, c = op.operands
+    to, layout = scalar(c.type), f.layout(c)
+    rows, depth = buffer_type(a.type).shape[-2:]
+    columns = buffer_type(b.type).shape[-1]
+    tile = rows * columns
+
+    def a_basis(basis: int) -> int:  # (batch, m, n) -> (batch, m, k)
+        return basis // columns * depth if basis >= columns else 0
+
+    def b_basis(basis: int) -> int:  # (batch, m, n) -> (batch, k, n)
+        if basis >= tile:
+            return basis // tile * depth * columns
+        return basis if basis < columns else 0
+
+    steps = [1 << i for i in range(log2(depth))]
+    left = _Operand(f, a, to, layout, a_basis, tuple(steps))
+    right = _Operand(f, b, to, layout, b_basis, tuple(k * columns for k in steps))
+    order = _snake(left, right, f.wanted(op.result))
+    total = list(f.values[c])
+    left.fetch(0)
+    right.fetch(0)
+    for k in range(depth):
+        if k + 1 < depth:
+            left.fetch(k + 1)
+            right.fetch(k + 1)
+        _multiply_add(f, to, order, left.take(k), right.take(k), total)
+    f.values[op.result] = total
+
+
+def _snake(left: _Operand, right: _Operand, wanted: int) -> list[tuple[int, int, int]]:
+    """(register, row of A, column of B), row by row, every other row backwards."""
+    rows: dict[int, list[tuple[int, int, int]]] = {}
+    for r in range(wanted.bit_length()):
+        if wanted >> r & 1:
+            row = left.row(r)
+            rows.setdefault(row, []).append((r, row, right.row(r)))
+    found = []
+    for i, row in enumerate(sorted(rows)):
+        found += sorted(rows[row], key=lambda entry: entry[2], reverse=bool(i % 2))
+    return found
+
+
+def _multiply_add(f: FunctionEmitter, to: Scalar, order: list[tuple[int, int, int]],
+                  left: list[str], right: list[str], total: list[str]) -> None:
+    t = llvm_type(to)
+    if not to.is_float:
+        for r, row, column in order:
+            product = f.op(f"mul {t} {left[row]}, {right[column]}")
+            total[r] = f.op(f"add {t} {total[r]}, {product}")
+        return
+    name = "llvm.fma.f32" if t == "float" else "llvm.fma.f64"
+    f.module.declare(name, f"{t} ({t}, {t}, {t})")
+    count, lines = f.count, f.lines  # thousands of lines: no call for each
+    for r, row, column in order:
+        lines.append(f"  %{count} = call {t} @{name}({t} {left[row]}, {t} {right[column]}, "
+                     f"{t} {total[r]})")
+        total[r] = f"%{count}"
+        count += 1
+    f.count = count
+
+
+# ---- matrix instructions -------------------------------------------------------------------------
+
+
+def mma_dot(f: FunctionEmitter, op: Op) -> None:
+    """One instruction for each step of k, ascending, and fragment of the accumulator.
+
+    Neighbouring instructions have different accumulators, so that none waits for the one before.
+    The fragments of a step are fetched before the instructions of the step before it.
+    """
+    row = BY_NAME[op.attributes["instruction"]]
+    f.target.require(row.feature, op.span)
+    a, b, c = op.operands
+    bits = row.operand.bits
+    left = _Fragments(f, a, row, a_fragment(row.rows, row.depth, bits), -1)
+    right = _Fragments(f, b, row, b_fragment(row.depth, bits), -2)
+    blocks = instances(f.layout(c), accumulator_fragment(row.rows, row.columns))
+    names = list(f.values[c])
+    steps = sorted(left.by_k)
+    for k, after in zip(steps, [*steps[1:], None], strict=True):
+        for needed in (k, after):
+            if needed is not None:
+                left.fetch(needed)
+                right.fetch(needed)
+        for (*batch, m, n), registers in blocks:
+            outcome = _issue(f, row, left.words[*batch, m, k], right.words[*batch, k, n],
+                             [names[r] for r in registers])
+            for r, name in zip(registers, outcome, strict=True):
+                names[r] = name
+    f.values[op.result] = names
+
+
+class _Fragments:
+    """The operand registers of each instruction, by the origin of its fragment."""
+
+    def __init__(self, f: FunctionEmitter, value: Value, row: MatrixInstruction, fragment: Layout,
+                 axis: int) -> None:
+        self.f, self.row = f, row
+        self.words: dict[tuple[int, ...], list[str]] = {}
+        self.by_k: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+        for origin, registers in instances(f.layout(value), fragment):
+            self.by_k.setdefault(origin[axis], []).append((origin, registers))
+        self.register = f.late.get(value) or f.values[value].__getitem__
+
+    def fetch(self, k: int) -> None:
+        """Have the words of step k, loading them if they are not there."""
+        each = max(1, 32 // self.row.operand.bits)
+        for origin, registers in self.by_k.pop(k, ()):
+            names = [self.register(r) for r in registers]
+            self.words[origin] = [_register(self.f, self.row, names[i : i + each])
+                                  for i in range(0, len(names), each)]
+
+
+def _register(f: FunctionEmitter, row: MatrixInstruction, names: list[str]) -> str:
+    """Elements packed as one operand register; a tf32 rounds."""
+    if row.operand == TF32:
+        return f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {names[0]}")
+    if row.operand == F64:
+        return names[0]
+    word = to_words(f, row.operand, names)[0]
+    return f.op(f"bitcast i32 {word} to <2 x half>") if row.operand == F16 else word
+
+
+def _issue(f: FunctionEmitter, row: MatrixInstruction, a: list[str], b: list[str], c: list[str]
+           ) -> list[str]:
+    t = llvm_type(row.accumulator)
+    register = "<2 x half>" if row.operand == F16 else "double" if row.operand == F64 else "i32"
+    result = f"{{ {', '.join([t] * len(c))} }}"
+    operands = [f"{register} {name}" for name in (*a, *b)]
+    intrinsic = f"llvm.nvvm.mma.m{row.rows}n{row.columns}k{row.depth}.row.col.{row.ptx}"
+    name = f.call(intrinsic, result, *operands, *(f"{t} {total}" for total in c))
+    return [f.op(f"extractvalue {result} {name}, {i}") for i in range(len(c))]
+
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "fma_dot": fma_dot, "mma_dot": mma_dot,
+}

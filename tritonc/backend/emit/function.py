@@ -1,0 +1,285 @@
+"""The text of one kernel in LLVM IR: names, constants, blocks, phis, and the thread's place.
+
+A tile is a list of operands, one per register of its layout (see `ir.layout`); registers that
+nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`.
+
+What depends on the thread alone (its lane, its part of an index) goes to the *prelude*, the entry
+block, and is computed once per kernel whatever the number of uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tritonc.backend.emit.demand import Machine, demand, is_root
+from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
+from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
+from tritonc.backend.emit.registers import layout_of, registers
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.layout import LANE_BITS, Layout
+from tritonc.ir.types import Type, element
+
+Names = list[str]
+
+
+@dataclass(frozen=True)
+class BufferAddress:
+    """A buffer starts `offset` bytes into the kernel's shared memory, plus the i32 `dynamic`."""
+
+    offset: int
+    dynamic: str = ""
+
+
+def linear_map(bases: tuple[int, ...], source: str, emit: Callable[[str], str],
+               bounded: bool = False) -> str:
+    """The XOR of `bases[i]` over the bits i of the i32 `source` that are 1; "0" for no bases.
+
+    Input bits that move by one distance move together: a mask and a shift for each distance.
+    `bounded`: the source has no bits beyond the bases.
+    """
+    moved: dict[int, int] = {}  # distance (left) -> mask of input bits
+    for bit, image in enumerate(bases):
+        while image:
+            low = image & -image
+            distance = low.bit_length() - 1 - bit
+            moved[distance] = moved.get(distance, 0) | 1 << bit
+            image ^= low
+    every = (1 << len(bases)) - 1 if bounded else -1
+    total, taken = "0", 0
+    for distance in sorted(moved):
+        mask = moved[distance]
+        part = source
+        if every & ~mask & (-1 << -distance if distance < 0 else -1):
+            part = emit(f"and i32 {part}, {mask}")
+        if distance > 0:
+            part = emit(f"shl nuw nsw i32 {part}, {distance}")
+        elif distance < 0:
+            part = emit(f"lshr i32 {part}, {-distance}")
+        image = mask << distance if distance >= 0 else mask >> -distance
+        if total == "0":
+            total = part
+        elif image & taken:
+            total = emit(f"xor i32 {total}, {part}")
+        else:
+            total = emit(f"or disjoint i32 {total}, {part}")
+        taken |= image
+    return total
+
+
+class FunctionEmitter:
+    """Emits one kernel."""
+
+    def __init__(self, module: ModuleEmitter, kernel: Kernel, shared: str) -> None:
+        self.module = module
+        self.target = module.target
+        self.options = module.options
+        self.kernel = kernel
+        self.shared = shared  # the global that is the kernel's shared memory; "" without
+        self.warps: int = kernel.attributes["num_warps"]
+        self.lines: list[str] = []
+        self.count = 0  # of numbered values
+        self.values: dict[Value, Names] = {}
+        self.buffers: dict[Value, BufferAddress] = {}
+        self.late: dict[Value, Callable[[int], str]] = {}  # the name of a register, loaded on use
+        self.label = ""  # the LLVM block being written
+        # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
+        self.constant_parts: dict[str, tuple[str, int]] = {}
+        self.demand: dict[Value, int] = {}
+        self._prelude: list[str] = []
+        self._prelude_names: dict[str, str] = {}
+        self._labels: dict[Block, str] = {}
+        self._ends: dict[Block, str] = {}  # the LLVM block in which a block's terminator stands
+        self._phis: list[tuple[int, str, str, Op, int]] = []
+        self._new_labels = 0
+
+    # text
+
+    def op(self, text: str) -> str:
+        """Append an instruction with a result; gives its name."""
+        name = f"%{self.count}"
+        self.count += 1
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        """Append an instruction without a result."""
+        self.lines.append("  " + text)
+
+    def call(self, name: str, result: str, *arguments: str, attributes: str = "") -> str:
+        """Call an intrinsic or function; an argument is "TYPE OPERAND"."""
+        types = ", ".join(a.rpartition(" ")[0] for a in arguments)
+        self.module.declare(name, f"{result} ({types})")
+        text = f"call {result} @{name}({', '.join(arguments)}){attributes and ' ' + attributes}"
+        if result == "void":
+            self.line(text)
+            return ""
+        return self.op(text)
+
+    def convergent(self, name: str, result: str, *arguments: str) -> str:
+        """Call an intrinsic in which the threads of a warp or block take part together."""
+        return self.call(name, result, *arguments, attributes=CONVERGENT)
+
+    def asm(self, result: str, text: str, constraints: str, arguments: str,
+            attributes: str) -> str:
+        """Inline assembly with side effects."""
+        call = f'call {result} asm sideeffect "{text}", "{constraints}"({arguments}) {attributes}'
+        if result == "void":
+            self.line(call)
+            return ""
+        return self.op(call)
+
+    def new_label(self, hint: str) -> str:
+        """A fresh label, for an operation that needs control flow of its own."""
+        self._new_labels += 1
+        return f"{hint}.{self._new_labels}"
+
+    def start_block(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def under(self, condition: str, hint: str, emit: Callable[[], None]) -> None:
+        """Emit instructions that run where the i1 `condition` holds; "" stands for always."""
+        if not condition:
+            emit()
+            return
+        then, after = self.new_label(hint), self.new_label(f"{hint}.end")
+        self.line(f"br i1 {condition}, label %{then}, label %{after}")
+        self.start_block(then)
+        emit()
+        self.line(f"br label %{after}")
+        self.start_block(after)
+
+    # the thread's place
+
+    def prelude(self, text: str) -> str:
+        """The name of an instruction in the entry block; equal texts are one instruction."""
+        name = self._prelude_names.get(text)
+        if name is None:
+            name = f"%p{len(self._prelude_names)}"
+            self._prelude_names[text] = name
+            self._prelude.append(f"  {name} = {text}")
+        return name
+
+    def prelude_call(self, name: str, result: str) -> str:
+        """An intrinsic without arguments that gives the same throughout the kernel."""
+        self.module.declare(name, f"{result} ()")
+        return self.prelude(f"call {result} @{name}()")
+
+    @property
+    def thread(self) -> str:
+        """The thread's number in its block: lane bits, then warp bits."""
+        return self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x", "i32")
+
+    def linear(self, bases: tuple[int, ...]) -> str:
+        """The XOR of `bases[i]` over the bits i of the thread's number that are 1; "0" for none."""
+        return linear_map(bases, self.thread, self.prelude, bounded=True)
+
+    def thread_bit(self, bit: int) -> str:
+        """An i1: bit `bit` of the thread's number."""
+        masked = self.prelude(f"and i32 {self.thread}, {1 << bit}")
+        return self.prelude(f"icmp ne i32 {masked}, 0")
+
+    def owner(self, layout: Layout) -> str:
+        """An i1 that holds in the threads that act for their elements; "" if all do."""
+        mask = layout.replicated_lanes | layout.replicated_warps << LANE_BITS
+        if not mask:
+            return ""
+        if mask == 32 * self.warps - 1:
+            return self.prelude(f"icmp eq i32 {self.thread}, 0")
+        masked = self.prelude(f"and i32 {self.thread}, {mask}")
+        return self.prelude(f"icmp eq i32 {masked}, 0")
+
+    def both(self, a: str, b: str) -> str:
+        """The conjunction of two i1; "" stands for true."""
+        if a in ("", "true"):
+            return "" if b == "true" else b
+        if b in ("", "true"):
+            return a
+        return self.op(f"and i1 {a}, {b}")
+
+    # values
+
+    def layout(self, value: Value) -> Layout:
+        return layout_of(value.type, self.warps)
+
+    def type(self, value: Value) -> str:
+        """The LLVM type of a register of a value."""
+        return llvm_type(element(value.type))
+
+    def scalar(self, value: Value) -> str:
+        """The operand that is a scalar."""
+        return self.values[value][0]
+
+    def blank(self, t: Type) -> Names:
+        return [""] * registers(t)
+
+    def wanted(self, value: Value) -> int:
+        """The registers of a result that are read, as a mask."""
+        return self.demand.get(value, 0)
+
+    def shared_pointer(self, offset: str, dynamic: str) -> str:
+        """The address `offset` + `dynamic` (i32 operands) bytes into the kernel's shared memory."""
+        t = f"ptr addrspace({SHARED_SPACE})"
+        base = self.shared
+        if offset != "0":
+            base = self.prelude(f"getelementptr i8, {t} {base}, i32 {offset}")
+        if dynamic:
+            base = self.op(f"getelementptr i8, {t} {base}, i32 {dynamic}")
+        return base
+
+    def local(self, t: str) -> str:
+        """A variable of the thread's own memory."""
+        return self.prelude(f"alloca {t}")
+
+    # the kernel
+
+    def emit(self, emitters: dict[str, Callable[[FunctionEmitter, Op], None]], header: str) -> str:
+        """The whole function; `header` is its text up to the brace."""
+        cfg = Cfg(self.kernel)
+        machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert)
+        self.demand = demand(cfg.order, machine)
+        for i, block in enumerate(cfg.order):
+            self._labels[block] = f"b{i}"
+        suffix = ""
+        if self.options.line_info and self.kernel.span is not None:
+            suffix = self.module.subprogram(self.kernel.name, self.kernel.span)
+        for block in cfg.order:
+            self.start_block(self._labels[block])
+            for op in block.ops:
+                start = len(self.lines)
+                if is_root(op, machine) or any(map(self.wanted, op.results)):
+                    emitters[op.name](self, op)
+                if suffix and op.span is not None:
+                    self._locate(start, op)
+            self._ends[block] = self.label
+        self._fill_phis()
+        entry = ["entry:", *self._prelude, f"  br label %{self._labels[cfg.order[0]]}"]
+        return "\n".join([f"{header}{suffix} {{", *entry, *self.lines, "}\n"])
+
+    def branch_target(self, block: Block) -> str:
+        return self._labels[block]
+
+    def phi(self, op: Op, register: int) -> str:
+        """A phi of one register, whose operands are filled in at the end."""
+        name = f"%{self.count}"
+        self.count += 1
+        self._phis.append((len(self.lines), name, self.type(op.result), op, register))
+        self.lines.append("")
+        return name
+
+    def _fill_phis(self) -> None:
+        for at, name, t, op, register in self._phis:
+            pairs = ", ".join(
+                f"[ {self.values[value][register]}, %{self._ends[block]} ]"
+                for value, block in zip(op.operands, op.blocks, strict=True)
+                if block in self._ends)
+            self.lines[at] = f"  {name} = phi {t} {pairs}" + self.lines[at]
+
+    def _locate(self, start: int, op: Op) -> None:
+        assert op.span is not None
+        suffix = self.module.location(self.kernel.name, op.span)
+        for i in range(start, len(self.lines)):
+            if not self.lines[i].endswith(":"):
+                self.lines[i] += suffix

@@ -1,0 +1,208 @@
+"""Functions of f32: by hardware approximations where those are good, else by polynomials.
+
+The polynomials are minimax fits (Remez) of what their comments say, the highest power first.
+"""
+
+from __future__ import annotations
+
+from math import log, pi
+
+from tritonc.backend.emit.body import Body, Term
+from tritonc.backend.emit.math_reduction import reduced_angle
+from tritonc.backend.emit.module import PURE
+from tritonc.ir.numbers import round_to
+from tritonc.ir.types import F32
+
+
+def _parts(value: float) -> tuple[float, float]:
+    """A constant as the sum of two f32."""
+    high = float(round_to(F32, value))
+    return high, float(round_to(F32, value - high))
+
+
+LOG2_E, LOG2_E_LOW = _parts(1 / log(2))
+LN_2 = float(round_to(F32, log(2)))
+# ln 2 whose high part times any exponent is exact
+LN_2_HIGH = 0.693145751953125
+LN_2_LOW = float(round_to(F32, log(2) - LN_2_HIGH))
+
+# (ln(1 + f) - f) / f^2 for |f| <= 1/3
+LOG = (-0.13313262164592743, 0.1400783807039261, -0.12077801674604416, 0.14000514149665833,
+       -0.1668952852487564, 0.2001079022884369, -0.24999506771564484, 0.3333320617675781, -0.5)
+# (sin(x) / x - 1) / x^2 and (cos(x) - 1 + x^2 / 2) / x^4, in x^2, for |x| <= pi / 4
+SIN = (-0.00019516654720064253, 0.008332173340022564, -0.16666655242443085)
+COS = (2.443774246785324e-05, -0.001388736185617745, 0.04166664555668831)
+# (tanh(x) / x - 1) / x^2, in x^2, for |x| <= 0.6
+TANH = (-0.0059058777987957, 0.020805394276976585, -0.053786687552928925, 0.13331958651542664,
+        -0.33333298563957214)
+# erf(x) / x - 1, in x^2, for |x| <= 1
+ERF = (7.889095286373049e-05, -0.0008020834065973759, 0.005189534742385149,
+       -0.026854444295167923, 0.11283600330352783, -0.3761262595653534, 0.12837916612625122)
+# log2(1 - erf(x)) for 1 <= x <= 4
+ERFC = (0.0002677261072676629, -0.004240952432155609, 0.03145841509103775, -0.14865149557590485,
+        -0.9207650423049927, -1.6259751319885254, -0.0005103067378513515)
+
+INFINITY = float("inf")
+TWO_OVER_PI = float(round_to(F32, 2 / pi))
+# pi / 2 as three f32
+_HALF_PI = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
+LARGE_ANGLE = 100000.0  # beyond it the three parts do not suffice
+
+
+def exp(body: Body) -> None:
+    """2^(x log2 e).  What rounding the exponent lost comes back as a factor of 1 + lost * ln 2.
+
+    At infinities that factor is no number; `maximum` and the selection keep them.
+    """
+    x = body.parameters[0]
+    exponent = x * LOG2_E
+    lost = body.fma(x, LOG2_E_LOW, body.fma(x, LOG2_E, -exponent))
+    factor = body.intrinsic("maxnum", lost * LN_2, body.term(-1.0, "float"))
+    power = body.intrinsic("exp2", exponent)
+    body.give(body.select(exponent < 128.0, body.fma(power, factor, power), power))
+
+
+def exp2(body: Body) -> None:
+    body.give(body.intrinsic("exp2", body.parameters[0]))
+
+
+def rsqrt(body: Body) -> None:
+    body.give(body.call("llvm.nvvm.rsqrt.approx.f", "float", body.parameters[0]))
+
+
+def _split(body: Body, x: Term) -> tuple[Term, Term, Term]:
+    """A positive x as 2^k (1 + f) with 2/3 <= 1 + f < 4/3: the f32 k, f, and the bits of x."""
+    tiny = x < 2.0**-126
+    scaled = body.select(tiny, x * 2.0**23, x)
+    bits = scaled.bits()
+    k = (bits - 0x3F2AAAAB).shift_right_signed(23)
+    f = (bits - (k << 23)).as_float() - 1.0
+    power = body.select(tiny, k - 23, k).cast("sitofp", "float")
+    return power, f, bits
+
+
+def _limits(body: Body, x: Term, bits: Term, result: Term) -> Term:
+    """A logarithm's values at 0, infinity, NaN and below 0 (bits from those of infinity on)."""
+    special = body.fma(x, INFINITY, INFINITY)  # infinity, or NaN for a negative number and NaN
+    found = body.select(bits.compare("uge", "", 0x7F800000), special, result)
+    return body.select(x.equals(0.0), -INFINITY, found)
+
+
+def log_e(body: Body) -> None:
+    x = body.parameters[0]
+    k, f, bits = _split(body, x)
+    logarithm = body.fma(f * f, body.polynomial(f, LOG), f)
+    total = body.fma(k, LN_2_HIGH, body.fma(k, LN_2_LOW, logarithm))
+    body.give(_limits(body, x, bits, total))
+
+
+def log_2(body: Body) -> None:
+    x = body.parameters[0]
+    k, f, bits = _split(body, x)
+    tail = f * f * body.polynomial(f, LOG)
+    low = body.fma(f, LOG2_E_LOW, tail * LOG2_E)
+    total = body.fma(f, LOG2_E, low) + k
+    body.give(_limits(body, x, bits, total))
+
+
+def _reduced(body: Body) -> tuple[Term, Term]:
+    """x - q pi/2 and the i32 q, for the nearest q."""
+    x = body.parameters[0]
+    magic = 1.5 * 2.0**23  # adding it leaves an integer in the low bits
+    shifted = body.fma(x, TWO_OVER_PI, magic)
+    turns = shifted - magic
+    angle = x
+    for part in _HALF_PI:
+        angle = body.fma(turns, -part, angle)
+    quadrant = shifted.bits()
+    near = body.label
+    large = body.abs(x) > LARGE_ANGLE
+    body.branch(large, "large", "reduced")
+    body.block("large")
+    far_angle, far_quadrant = reduced_angle(body, x.cast("fpext", "double"))
+    far_angle = far_angle.cast("fptrunc", "float")
+    body.jump("reduced")
+    body.block("reduced")
+    return (body.phi((angle, near), (far_angle, "large")),
+            body.phi((quadrant, near), (far_quadrant, "large")))
+
+
+def _wave(body: Body, shift: int) -> None:
+    """sin(x + shift pi/2)."""
+    angle, quadrant = _reduced(body)
+    if shift:
+        quadrant = quadrant + shift
+    square = angle * angle
+    sine = body.fma(angle * square, body.polynomial(square, SIN), angle)
+    cosine = body.fma(square * square, body.polynomial(square, COS), body.fma(square, -0.5, 1.0))
+    found = body.select((quadrant & 1).differs(0), cosine, sine)
+    body.give(body.select((quadrant & 2).differs(0), -found, found))
+
+
+def sin(body: Body) -> None:
+    _wave(body, 0)
+
+
+def cos(body: Body) -> None:
+    _wave(body, 1)
+
+
+def tanh(body: Body) -> None:
+    """A polynomial near 0, 1 - 2 / (e^2x + 1) elsewhere."""
+    x = body.parameters[0]
+    magnitude = body.abs(x)
+    square = x * x
+    near = body.fma(x * square, body.polynomial(square, TANH), x)
+    power = body.intrinsic("exp2", magnitude * (2 * LOG2_E))
+    far = body.fma(-2.0, 1.0 / (power + 1.0), 1.0)
+    body.give(body.select(magnitude < 0.6, near, body.copy_sign(far, x)))
+
+
+def erf(body: Body) -> None:
+    """A polynomial near 0, 1 - 2^p(x) elsewhere."""
+    x = body.parameters[0]
+    magnitude = body.abs(x)
+    near = body.fma(x, body.polynomial(x * x, ERF), x)
+    within = body.intrinsic("minnum", magnitude, body.term(4.0, "float"))
+    far = 1.0 - body.intrinsic("exp2", body.polynomial(within, ERFC))
+    found = body.select(magnitude > 1.0, body.copy_sign(far, x), near)
+    body.give(found)
+
+
+# ---- with -ffast-math ----------------------------------------------------------------------------
+
+
+def fast_exp(body: Body) -> None:
+    body.give(body.intrinsic("exp2", body.parameters[0] * LOG2_E))
+
+
+def fast_log2(body: Body) -> None:
+    body.give(body.call("llvm.nvvm.lg2.approx.f", "float", body.parameters[0]))
+
+
+def fast_log(body: Body) -> None:
+    body.give(body.call("llvm.nvvm.lg2.approx.f", "float", body.parameters[0]) * LN_2)
+
+
+def fast_sin(body: Body) -> None:
+    body.give(body.call("llvm.nvvm.sin.approx.f", "float", body.parameters[0]))
+
+
+def fast_cos(body: Body) -> None:
+    body.give(body.call("llvm.nvvm.cos.approx.f", "float", body.parameters[0]))
+
+
+def fast_tanh(body: Body) -> None:
+    x = body.parameters[0]
+    body.give(body.make(f'call float asm "tanh.approx.f32 $0, $1;", "=f,f"(float {x.name}) {PURE}',
+                        "float"))
+
+
+FUNCTIONS = {
+    "exp": exp, "exp2": exp2, "log": log_e, "log2": log_2, "rsqrt": rsqrt, "sin": sin, "cos": cos,
+    "tanh": tanh, "erf": erf,
+}
+FAST_FUNCTIONS = {
+    "exp": fast_exp, "log": fast_log, "log2": fast_log2, "sin": fast_sin, "cos": fast_cos,
+    "tanh": fast_tanh,
+}

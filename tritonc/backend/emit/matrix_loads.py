@@ -1,0 +1,97 @@
+"""ldmatrix and stmatrix: loads and stores of fragments that `select_matrix_loads` marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.access import SharedAccess
+from tritonc.backend.emit import shared
+from tritonc.backend.emit.casts import from_bits
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import SHARED_SPACE
+from tritonc.backend.emit.shared import SharedAddresses, buffer_layout, buffer_type
+from tritonc.backend.emit.warps import to_words
+from tritonc.backend.matrix_access import WORD_BYTES, MatrixAccesses, matrix_accesses
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import Scalar
+
+
+def _found(f: FunctionEmitter, buffer: Value, tile: Value) -> MatrixAccesses:
+    found = matrix_accesses(f.layout(tile), buffer_layout(buffer.type),
+                            buffer_type(buffer.type).element.bytes)
+    assert found is not None, f"no matrix instruction moves {tile}"
+    return found
+
+
+def _intrinsic(name: str, found: MatrixAccesses) -> str:
+    form = ".trans" if found.transposed else ""
+    return f"llvm.nvvm.{name}.sync.aligned.m8n8.x{found.count}{form}.b16.p{SHARED_SPACE}"
+
+
+def shared_load(f: FunctionEmitter, op: Op) -> None:
+    if "ldmatrix" not in op.attributes:
+        shared.shared_load(f, op)
+        return
+    f.target.require("ldmatrix", op.span)
+    buffer = op.operands[0]
+    e, found = buffer_type(buffer.type).element, _found(f, buffer, op.result)
+    addresses = SharedAddresses(f, f.buffers[buffer], found.moves, e.bytes)
+    name = _intrinsic("ldmatrix", found)
+    result = "i32" if found.count == 1 else f"{{ {', '.join(['i32'] * found.count)} }}"
+    each = WORD_BYTES // e.bytes
+    copies = _subsets(f.layout(op.result).replicated_registers)
+
+    def piece(one: SharedAccess) -> dict[int, str]:
+        names = {}
+        loaded = f.convergent(name, result,
+                              f"ptr addrspace({SHARED_SPACE}) {addresses.at(one.flip, one.add)}")
+        for i in range(found.count):
+            word = loaded if found.count == 1 else f.op(f"extractvalue {result} {loaded}, {i}")
+            registers = one.registers[i * each : (i + 1) * each]
+            for r, element in zip(registers, _elements(f, e, word), strict=True):
+                names.update({r | copy: element for copy in copies})
+        return names
+
+    shared.set_pieces(f, op, found.moves, piece)
+
+
+def _subsets(mask: int) -> list[int]:
+    """All numbers whose bits are in the mask."""
+    found, one = [0], mask
+    while one:
+        found.append(one)
+        one = one - 1 & mask
+    return found
+
+
+def _elements(f: FunctionEmitter, e: Scalar, word: str) -> list[str]:
+    """The elements of a 32-bit register."""
+    count = WORD_BYTES // e.bytes
+    if count == 1:
+        return [from_bits(f, e, word)]
+    vector = f"<{count} x i{e.bits}>"
+    cut = f.op(f"bitcast i32 {word} to {vector}")
+    return [from_bits(f, e, f.op(f"extractelement {vector} {cut}, i32 {i}"))
+            for i in range(count)]
+
+
+def shared_store(f: FunctionEmitter, op: Op) -> None:
+    if "stmatrix" not in op.attributes:
+        shared.shared_store(f, op)
+        return
+    f.target.require("stmatrix", op.span)
+    buffer, value = op.operands
+    e, found = buffer_type(buffer.type).element, _found(f, buffer, value)
+    addresses = SharedAddresses(f, f.buffers[buffer], found.moves, e.bytes)
+    names, each = f.values[value], WORD_BYTES // e.bytes
+    for one in found.accesses:
+        words = [to_words(f, e, [names[r] for r in one.registers[i : i + each]])[0]
+                 for i in range(0, len(one.registers), each)]
+        f.convergent(_intrinsic("stmatrix", found), "void",
+                     f"ptr addrspace({SHARED_SPACE}) {addresses.at(one.flip, one.add)}",
+                     *(f"i32 {word}" for word in words))
+
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "shared_load": shared_load, "shared_store": shared_store,
+}

@@ -1,0 +1,230 @@
+"""Loads, stores and atomics of global and constant memory.
+
+A load happens in every thread that holds the element, a store or an atomic in one of them (see
+`FunctionEmitter.owner`): a result of an atomic is valid in that thread alone.
+
+Atomics are relaxed at device scope.  LLVM drops the ordering of `atomicrmw`, so around an atomic on
+a scalar, which may be a lock, stand device-scope fences, and one before a store marked `release`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tritonc.backend.emit.access import Access, load, store
+from tritonc.backend.emit.arithmetic import combine
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import address_space, llvm_type, memory_type
+from tritonc.backend.emit.module import WRITES
+from tritonc.backend.emit.registers import access_chunks, owned
+from tritonc.ir.core import Op
+from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
+
+FENCE = 'fence syncscope("device") acq_rel'
+
+
+def _pointer(op: Op) -> Pointer:
+    e = element(op.operands[0].type)
+    assert isinstance(e, Pointer)
+    return e
+
+
+def emit_load(f: FunctionEmitter, op: Op) -> None:
+    pointer = _pointer(op)
+    wanted, found = f.wanted(op.result), f.blank(op.result.type)
+    addresses = f.values[op.operands[0]]
+    guards = f.values[op.guard] if op.guard is not None else None
+    volatile = bool(op.attributes.get("volatile"))
+    for chunk in access_chunks(op, f.warps, f.target.access_bytes):
+        picked = [i for i, r in enumerate(chunk) if wanted >> r & 1]
+        if not picked and not volatile:
+            continue
+        guard = guards[chunk[0]] if guards is not None else ""
+        access = Access(addresses[chunk[0]], address_space(pointer), pointer.element, len(chunk),
+                        "" if guard == "true" else guard, op.attributes.get("cache") or "",
+                        volatile, op.span)
+        for i, name in load(f, access, picked or [0], op.attributes.get("other")).items():
+            found[chunk[i]] = name
+    f.values[op.result] = found
+
+
+def emit_store(f: FunctionEmitter, op: Op) -> None:
+    pointer = _pointer(op)
+    addresses, values = f.values[op.operands[0]], f.values[op.operands[1]]
+    guards = f.values[op.guard] if op.guard is not None else None
+    owner = f.owner(f.layout(op.operands[0]))
+    if op.attributes.get("release"):
+        guard = f.both(owner, guards[0] if guards is not None else "")
+        access = Access(addresses[0], address_space(pointer), pointer.element, 1)
+        f.under(guard, "release", lambda: _release(f, access, values[0]))
+        return
+    for chunk in access_chunks(op, f.warps, f.target.access_bytes):
+        guard = f.both(owner, guards[chunk[0]] if guards is not None else "")
+        if guard == "false":
+            continue
+        access = Access(addresses[chunk[0]], address_space(pointer), pointer.element, len(chunk),
+                        guard, op.attributes.get("cache") or "", span=op.span)
+        store(f, access, [values[r] for r in chunk])
+
+
+def _release(f: FunctionEmitter, access: Access, value: str) -> None:
+    f.line(FENCE)
+    store(f, access, [value])
+
+
+# ---- atomics -------------------------------------------------------------------------------------
+
+# What the hardware has: (kind, type) -> suffix of the instruction, feature, constraint.
+_NATIVE: dict[tuple[str, str], tuple[str, str, str]] = {
+    ("add", "i32"): ("add.u32", "", "r"), ("add", "i64"): ("add.u64", "", "l"),
+    ("fadd", "float"): ("add.f32", "", "f"), ("fadd", "double"): ("add.f64", "", "d"),
+    ("fadd", "half"): ("add.noftz.f16", "atomic_f16", "h"),
+    ("fadd", "bfloat"): ("add.noftz.bf16", "atomic_bf16", "h"),
+    **{(kind, f"i{bits}"): (f"{kind[1:]}.{kind[0]}{bits}", "", "r" if bits == 32 else "l")
+       for kind in ("smin", "smax", "umin", "umax") for bits in (32, 64)},
+    **{(kind, f"i{bits}"): (f"{kind}.b{bits}", "", "r" if bits == 32 else "l")
+       for kind in ("and", "or", "xor") for bits in (32, 64)},
+    ("xchg", "i32"): ("exch.b32", "", "r"), ("xchg", "i64"): ("exch.b64", "", "l"),
+    ("xchg", "float"): ("exch.b32", "", "f"), ("xchg", "double"): ("exch.b64", "", "d"),
+}
+
+
+def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
+    kind, e = op.attributes["kind"], _pointer(op).element
+    native = _NATIVE.get((kind, memory_type(e)))
+    if native is not None and native[1] and native[1] not in f.target.features:
+        native = None
+    wanted = bool(f.wanted(op.result))
+
+    def one(address: str, value: str, guard: str) -> str:
+        if native is not None:
+            return _native(f, native, llvm_type(e), address, value, guard, wanted)
+        return _guarded(f, e, guard, lambda: _loop(f, e, address, lambda old: _changed(
+            f, kind, e, old, value)))
+
+    _atomics(f, op, one)
+
+
+def _changed(f: FunctionEmitter, kind: str, e: Scalar, old: str, value: str) -> str:
+    return value if kind == "xchg" else combine(f, kind, e, old, value)
+
+
+def atomic_cas(f: FunctionEmitter, op: Op) -> None:
+    """Bits are compared, so that a NaN equals itself and -0 is not 0."""
+    e = _pointer(op).element
+
+    def one(address: str, compare: str, value: str, guard: str) -> str:
+        return _guarded(f, e, guard, lambda: _from_memory(f, e, _exchange(
+            f, e, address, _to_memory(f, e, compare), _to_memory(f, e, value))[0]))
+
+    _atomics(f, op, one)
+
+
+def _atomics(f: FunctionEmitter, op: Op, one: Callable[..., str]) -> None:
+    """An atomic for each element, in its owner; of a scalar, between fences."""
+    layout = f.layout(op.operands[0])
+    owner, found = f.owner(layout), f.blank(op.result.type)
+    for r in owned(layout):
+        guard = f.both(owner, f.values[op.guard][r] if op.guard is not None else "")
+        operands = [f.values[v][r] for v in op.operands]
+        if isinstance(op.operands[0].type, Tile):
+            found[r] = one(*operands, guard)
+        else:
+            found[r] = _guarded(f, _pointer(op).element, guard, partial(_fenced, f, one, operands))
+    for r in range(layout.registers):
+        found[r] = found[r & ~layout.replicated_registers]
+    f.values[op.result] = found
+
+
+def _fenced(f: FunctionEmitter, one: Callable[..., str], operands: list[str]) -> str:
+    f.line(FENCE)
+    name = one(*operands, "")
+    f.line(FENCE)
+    return name
+
+
+def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: str, value: str,
+            guard: str, wanted: bool) -> str:
+    suffix, _, constraint = native
+    register = {"half": "i16", "bfloat": "i16"}.get(t, t)
+    if register != t:
+        value = f.op(f"bitcast {t} {value} to {register}")
+    arguments = f"ptr addrspace(1) {address}, {register} {value}"
+    inputs = f"l,{constraint}"
+    if guard:
+        arguments += f", i1 {guard}"
+        inputs += ",b"
+    if not wanted and not suffix.startswith("exch"):
+        predicate = "@$2 " if guard else ""
+        f.asm("void", f"{predicate}red.global.{suffix} [$0], $1;", f"{inputs},~{{memory}}",
+              arguments, WRITES)
+        return "poison"
+    bits = {"h": 16, "r": 32, "f": 32}.get(constraint, 64)
+    start = f"mov.b{bits} $0, 0; @$3 " if guard else ""
+    old = f.asm(register, f"{start}atom.global.{suffix} $0, [$1], $2;",
+                f"=&{constraint},{inputs},~{{memory}}", arguments, WRITES)
+    return old if register == t else f.op(f"bitcast {register} {old} to {t}")
+
+
+def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str]) -> str:
+    """The result of `emit`, which runs under the guard; zero elsewhere."""
+    if not guard:
+        return emit()
+    t = llvm_type(e)
+    then, after, before = f.new_label("atomic"), f.new_label("atomic.end"), f.label
+    f.line(f"br i1 {guard}, label %{then}, label %{after}")
+    f.start_block(then)
+    name = emit()
+    end = f.label
+    f.line(f"br label %{after}")
+    f.start_block(after)
+    return f.op(f"phi {t} [ {name}, %{end} ], [ zeroinitializer, %{before} ]")
+
+
+def _loop(f: FunctionEmitter, e: Scalar, address: str, change: Callable[[str], str]) -> str:
+    """Change memory by compare-and-swap until nobody came between; gives the old element."""
+    stored = f"i{max(e.bits, 8)}"
+    first = f.op(f"load atomic {stored}, ptr addrspace(1) {address} syncscope(\"device\") "
+                 f"monotonic, align {e.bytes}")
+    before, again, done = f.label, f.new_label("retry"), f.new_label("retry.end")
+    f.line(f"br label %{again}")
+    f.start_block(again)
+    at = len(f.lines)
+    seen = f"%seen.{again}"
+    f.lines.append("")
+    new = _to_memory(f, e, change(_from_memory(f, e, seen)))
+    found, success = _exchange(f, e, address, seen, new)
+    f.lines[at] = f"  {seen} = phi {stored} [ {first}, %{before} ], [ {found}, %{f.label} ]"
+    f.line(f"br i1 {success}, label %{done}, label %{again}")
+    f.start_block(done)
+    return _from_memory(f, e, seen)
+
+
+def _exchange(f: FunctionEmitter, e: Scalar, address: str, compare: str, value: str
+              ) -> tuple[str, str]:
+    """Compare and swap of integers as in memory; gives what was there, and whether it was equal."""
+    t = f"i{max(e.bits, 8)}"
+    pair = f.op(f"cmpxchg ptr addrspace(1) {address}, {t} {compare}, {t} {value} "
+                f'syncscope("device") monotonic monotonic, align {e.bytes}')
+    return (f.op(f"extractvalue {{ {t}, i1 }} {pair}, 0"),
+            f.op(f"extractvalue {{ {t}, i1 }} {pair}, 1"))
+
+
+def _to_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
+    t = llvm_type(e)
+    if e == I1:
+        return f.op(f"zext i1 {a} to i8")
+    return a if t[0] == "i" else f.op(f"bitcast {t} {a} to i{e.bits}")
+
+
+def _from_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
+    t = llvm_type(e)
+    if e == I1:
+        return f.op(f"icmp ne i8 {a}, 0")
+    return a if t[0] == "i" else f.op(f"bitcast i{e.bits} {a} to {t}")
+
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "load": emit_load, "store": emit_store, "atomic_rmw": atomic_rmw, "atomic_cas": atomic_cas,
+}

@@ -1,0 +1,161 @@
+"""The module-level parts of the LLVM IR: declarations, globals, helper functions, metadata.
+
+Helpers are small functions such as `exp` that the kernels call; each is written once per module, on
+first use, and LLVM inlines it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tritonc.backend.emit.body import Body
+from tritonc.backend.emit.literals import CONSTANT_SPACE, bits_of, literal, memory_type
+from tritonc.backend.target import Target
+from tritonc.ir.core import ConstantTable
+from tritonc.options import Options
+from tritonc.source import SourceFile, Span
+
+TRIPLE = "nvptx64-nvidia-cuda"
+# With 32-bit pointers to shared, constant and local memory.
+DATA_LAYOUT = ("e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-"
+               "v32:32-n16:32:64")
+
+# Attribute groups of calls.
+READS, WRITES, CONVERGENT, PURE = "#0", "#1", "#2", "#3"
+_ATTRIBUTES = (
+    "attributes #0 = { nounwind willreturn memory(read) }",
+    "attributes #1 = { nounwind willreturn }",
+    "attributes #2 = { convergent nounwind }",
+    "attributes #3 = { nounwind willreturn memory(none) }",
+    "attributes #4 = { alwaysinline nounwind }",  # helpers
+    "attributes #5 = { noinline nounwind }",
+)
+NO_WRITES = "!0"  # the metadata of `!invariant.load`
+
+HelperBuilder = Callable[[Body], None]
+
+
+class ModuleEmitter:
+    """Collects the text of a module.  Everything comes out in the order of first use."""
+
+    def __init__(self, target: Target, options: Options) -> None:
+        self.target = target
+        self.options = options
+        self.functions: list[str] = []
+        self._declarations: dict[str, str] = {}
+        self._globals: dict[str, str] = {}
+        self._helpers: dict[str, str] = {}
+        self._strings: dict[bytes, str] = {}
+        self._metadata: list[str] = ["!{}"]
+        self._files: dict[str, int] = {}
+        self._subprograms: dict[str, int] = {}
+        self._locations: dict[tuple[str, int, int], str] = {}
+        self._unit = 0
+
+    def declare(self, name: str, signature: str) -> None:
+        """Declare an external function or intrinsic; `signature` is "RESULT (PARAMETERS)"."""
+        if name not in self._declarations:
+            result, _, parameters = signature.partition(" (")
+            self._declarations[name] = f"declare {result} @{name}({parameters}"
+
+    def define_global(self, name: str, definition: str) -> str:
+        """Define a global variable once; gives its name."""
+        self._globals.setdefault(name, f"@{name} = {definition}")
+        return f"@{name}"
+
+    def helper(self, name: str, result: str, parameters: tuple[str, ...],
+               build: HelperBuilder, inline: bool = True) -> str:
+        """The name of a helper function, which `build` writes on first use."""
+        name = f"tritonc.{name}"
+        if name not in self._helpers:
+            self._helpers[name] = ""  # fixes its place
+            body = Body(self, parameters)
+            build(body)
+            self._helpers[name] = body.text(name, result, inline)
+        return name
+
+    def string(self, text: str) -> str:
+        """A zero-terminated string in global memory; gives its name."""
+        data = text.encode() + b"\0"
+        if data not in self._strings:
+            name = f"tritonc_string_{len(self._strings)}"
+            escaped = "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\{c:02X}"
+                              for c in data)
+            self.define_global(name, f"private unnamed_addr addrspace(1) constant "
+                                     f"[{len(data)} x i8] c\"{escaped}\"")
+            self._strings[data] = f"@{name}"
+        return self._strings[data]
+
+    def constant_table(self, table: ConstantTable) -> None:
+        """Define a symbol of constant memory: its content, or zeros for the host to fill."""
+        t = memory_type(table.element)
+        if table.data is None or not any(bits_of(table.element, v) for v in table.data):
+            content = "zeroinitializer"
+        else:
+            values = [*table.data, *[0] * (table.count - len(table.data))]
+            content = f"[{', '.join(f'{t} {_stored(table, v)}' for v in values)}]"
+        kind = "externally_initialized global" if table.data is None else "constant"
+        alignment = max(16, table.element.bytes)
+        self.define_global(table.name, f"addrspace({CONSTANT_SPACE}) {kind} "
+                                       f"[{table.count} x {t}] {content}, align {alignment}")
+
+    # source lines
+
+    def _node(self, text: str) -> int:
+        self._metadata.append(text)
+        return len(self._metadata) - 1
+
+    def _file(self, file: SourceFile) -> int:
+        if file.name not in self._files:
+            name = file.name.replace("\\", "/").replace('"', "'")  # PTX cannot quote them
+            self._files[file.name] = self._node(f'!DIFile(filename: "{name}", directory: "")')
+        return self._files[file.name]
+
+    def subprogram(self, name: str, span: Span) -> str:
+        """The debug information of a kernel; gives the suffix of its `define`."""
+        file = self._file(span.file)
+        if not self._unit:
+            self._unit = self._node(
+                f"distinct !DICompileUnit(language: DW_LANG_C99, file: !{file}, "
+                'producer: "tritonc", isOptimized: true, runtimeVersion: 0, '
+                "emissionKind: DebugDirectivesOnly)")
+        types = self._node("!DISubroutineType(types: !0)")
+        node = self._node(
+            f'distinct !DISubprogram(name: "{name}", scope: !{file}, file: !{file}, '
+            f"line: {span.line}, type: !{types}, spFlags: DISPFlagDefinition | "
+            f"DISPFlagOptimized, unit: !{self._unit})")
+        self._subprograms[name] = node
+        return f" !dbg !{node}"
+
+    def location(self, function: str, span: Span) -> str:
+        """The suffix of an instruction that comes from `span`."""
+        found = self._locations.get((function, span.line, span.column))
+        if found is None:
+            scope = self._subprograms[function]
+            node = self._node(f"!DILocation(line: {span.line}, column: {span.column}, "
+                              f"scope: !{scope})")
+            found = self._locations[(function, span.line, span.column)] = f", !dbg !{node}"
+        return found
+
+    def text(self) -> str:
+        """The whole module."""
+        metadata = [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
+        if self._unit:
+            flags = len(metadata)
+            metadata += [f"!llvm.dbg.cu = !{{!{self._unit}}}",
+                         f"!llvm.module.flags = !{{!{flags}}}",
+                         f'!{flags} = !{{i32 2, !"Debug Info Version", i32 3}}']
+        parts = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"', "",
+                 *self._globals.values(), "", *self.functions, *self._helpers.values(),
+                 *self._declarations.values(), "", *_ATTRIBUTES, "", *metadata, ""]
+        return "\n".join(parts)
+
+
+def _stored(table: ConstantTable, value: int | float) -> str:
+    """A number of a table as the type that lies in memory."""
+    if table.element.bits == 1:
+        return str(int(bool(value)))
+    if isinstance(value, float) and math.isnan(value) and table.element.bits == 32:
+        return "0x7FF8000000000000"
+    return literal(table.element, value)

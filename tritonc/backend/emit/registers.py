@@ -1,0 +1,152 @@
+"""Which register of an operand becomes which register of a result.
+
+A scalar is one register that all threads hold.  Operations on shapes move no data: their results
+are registers of their operand under other numbers, and `sources` says which.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+
+from tritonc.backend.access import SharedAccess, SharedAccesses, shared_accesses, vector_chunks
+from tritonc.backend.conversion import Rename, plan_conversion
+from tritonc.ir import f2
+from tritonc.ir.core import Op
+from tritonc.ir.layout import LANE_BITS, Layout, SharedLayout, axis_bases, log2
+from tritonc.ir.layout_ops import reduction
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Buffer, Tile, Type, element
+
+
+def registers(t: Type) -> int:
+    """How many registers a thread needs for a value: one per element that it holds."""
+    if isinstance(t, Tile):
+        assert t.layout is not None, f"{t} has no layout"
+        return 1 << len(t.layout.register)
+    return 1
+
+
+@cache
+def scalar_layout(warp_bits: int) -> Layout:
+    """A scalar as a tile of one element that every thread holds."""
+    return Layout((), (), (0,) * LANE_BITS, (0,) * warp_bits)
+
+
+def layout_of(t: Type, warps: int) -> Layout:
+    """The layout of a value in a block of `warps` warps."""
+    if isinstance(t, Tile):
+        assert t.layout is not None, f"{t} has no layout"
+        return t.layout
+    return scalar_layout(log2(warps))
+
+
+@lru_cache(4096)
+def members(mask: int) -> tuple[int, ...]:
+    """The numbers of the bits that are set, ascending.
+
+    >>> members(0b1101)
+    (0, 2, 3)
+    """
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return tuple(found)
+
+
+@cache
+def _renamed(result: Layout, source: Layout, table: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    """Registers of `source`, when basis b of the result is basis table[b] of the source.
+
+    Bases missing from the table do not exist in the source: all their copies are one element.
+    """
+    renamed = dict(table)
+    threads = tuple(renamed.get(basis, 0) for basis in result.thread)
+    if threads != source.thread:
+        raise AssertionError(f"threads of {source} do not hold what {result} needs")
+    place = {basis: 1 << bit for bit, basis in enumerate(source.register) if basis}
+    columns = [place[renamed[basis]] if renamed.get(basis, 0) else 0 for basis in result.register]
+    return tuple(f2.apply(columns, register) for register in range(result.registers))
+
+
+def _axis_pairs(result: Layout, source: Layout, axes: list[int]) -> tuple[tuple[int, int], ...]:
+    """Bases of result axis d against those of source axis `axes[d]`, as far as that one goes."""
+    return tuple(
+        pair for d, axis in enumerate(axes)
+        for pair in zip(axis_bases(result.shape, d), axis_bases(source.shape, axis), strict=False))
+
+
+def sources(op: Op, warps: int) -> tuple[int, ...] | None:
+    """For each register of the result the register of the operand that it is.
+
+    None for a convert_layout that needs shuffles.  `op` is splat, broadcast, reshape, trans or
+    convert_layout.
+    """
+    if op.name == "splat":
+        return (0,) * registers(op.result.type)
+    source = layout_of(op.operands[0].type, warps)
+    result = layout_of(op.result.type, warps)
+    if op.name == "convert_layout":
+        plan = plan_conversion(source, result, element(op.result.type).bits)
+        return plan.sources if isinstance(plan, Rename) else None
+    if op.name == "reshape":
+        return _renamed(result, source, tuple((1 << i, 1 << i)
+                                                for i in range(log2(source.size))))
+    if op.name == "broadcast":
+        axes = list(range(len(result.shape)))
+    else:
+        axes = list(op.attributes["permutation"])
+    return _renamed(result, source, _axis_pairs(result, source, axes))
+
+
+@cache
+def _chunks(layout: Layout, width: int, axis: int, once: bool) -> tuple[tuple[int, ...], ...]:
+    return vector_chunks(layout, width, axis, once)
+
+
+def access_chunks(op: Op, warps: int, access_bytes: int) -> tuple[tuple[int, ...], ...]:
+    """The registers that each access of a load or store moves together.
+
+    What is written is written once: registers that hold copies are left out.
+    """
+    pointer = op.operands[0]
+    layout = layout_of(pointer.type, warps)
+    size = element(pointee(pointer.type)).bytes
+    width = min(op.attributes.get("vector", 1), max(access_bytes // size, 1))
+    axis = op.attributes.get("vector_axis", -1)
+    return _chunks(layout, width, axis, op.name != "load")
+
+
+@cache
+def accesses_of(layout: Layout, shared: SharedLayout, bits: int, once: bool) -> SharedAccesses:
+    """`shared_accesses`, remembered."""
+    return shared_accesses(layout, shared, bits, once)
+
+
+def copied(op: Op, warps: int) -> tuple[SharedAccesses, tuple[SharedAccess, ...]]:
+    """The pieces of an async_copy: `vector` neighbours of its buffer each."""
+    buffer, pointer = op.operands
+    assert isinstance(buffer.type, Buffer) and buffer.type.layout is not None
+    moves = accesses_of(layout_of(pointer.type, warps), buffer.type.layout,
+                        buffer.type.element.bytes * 8, True)
+    width = op.attributes.get("vector", 1)
+    return moves, tuple(
+        SharedAccess(one.registers[i : i + width], one.flip, one.add + i)
+        for one in moves.accesses for i in range(0, moves.vector, width))
+
+
+@cache
+def owned(layout: Layout) -> tuple[int, ...]:
+    """The registers that hold no copy of another register."""
+    return tuple(r for r in range(layout.registers) if not r & layout.replicated_registers)
+
+
+@cache
+def reduction_groups(layout: Layout, axes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The source registers that fold into each register of a reduction's own layout."""
+    return reduction(layout, axes).groups
+
+
+def is_buffer(t: Type) -> bool:
+    return isinstance(t, Buffer)

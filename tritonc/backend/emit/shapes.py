@@ -1,0 +1,72 @@
+"""Operations on shapes, which only number registers anew, and conversions inside a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.conversion import Shuffle, plan_conversion
+from tritonc.backend.emit.arithmetic import choose
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.registers import members, sources
+from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
+from tritonc.ir.core import Op
+from tritonc.ir.types import element
+
+
+def rename(f: FunctionEmitter, op: Op) -> None:
+    moved = sources(op, f.warps)
+    if moved is None:
+        _shuffle(f, op)
+        return
+    names = f.values[op.operands[0]]
+    found = f.blank(op.result.type)
+    for r in members(f.wanted(op.result)):
+        found[r] = names[moved[r]]
+    f.values[op.result] = found
+
+
+def _shuffle(f: FunctionEmitter, op: Op) -> None:
+    """The five steps that `conversion.Shuffle` describes."""
+    e = element(op.result.type)
+    plan = plan_conversion(f.layout(op.operands[0]), f.layout(op.result), e.bits)
+    if not isinstance(plan, Shuffle):
+        raise AssertionError("a conversion across warps goes through shared memory")
+    names = f.values[op.operands[0]]
+    words = [to_words(f, e, [names[r] for r in registers]) for registers in plan.words]
+    words = _exchange(f, words, plan.select_in)
+    lane = f.linear(plan.lane)
+    needed = {item for item, _ in plan.results}
+    for image in plan.select_out:
+        needed |= {item ^ image for item in needed}
+    items: list[list[str]] = []
+    for i, (word, flip) in enumerate(plan.rounds):
+        if i not in needed or plan.is_local(flip):
+            items.append(words[word])
+            continue
+        source = f.prelude(f"xor i32 {lane}, {flip}") if flip else lane
+        items.append([shuffle_index(f, part, source) for part in words[word]])
+    items = _exchange(f, items, plan.select_out)
+    each = len(plan.words[0])
+    unpacked: dict[int, list[str]] = {}
+    found = f.blank(op.result.type)
+    for r in members(f.wanted(op.result)):
+        item, at = plan.results[r]
+        if item not in unpacked:
+            unpacked[item] = from_words(f, e, items[item], each)
+        found[r] = unpacked[item][at]
+    f.values[op.result] = found
+
+
+def _exchange(f: FunctionEmitter, items: list[list[str]], images: tuple[int, ...]
+              ) -> list[list[str]]:
+    """For each thread bit t that is 1, item i becomes item i ^ images[t]."""
+    for bit, image in enumerate(images):
+        if image:
+            condition = f.thread_bit(bit)
+            items = [[choose(f, "i32", condition, other, own) for own, other in
+                      zip(items[i], items[i ^ image], strict=True)] for i in range(len(items))]
+    return items
+
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = dict.fromkeys(
+    ("splat", "broadcast", "reshape", "trans", "convert_layout"), rename)

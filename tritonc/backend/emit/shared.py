@@ -1,0 +1,212 @@
+"""Shared memory: buffers, stores, loads, and copies that fill them asynchronously.
+
+Where an element lies is a linear function of the thread and the register (see `backend.access`):
+the thread's part is computed once per kernel and layout, constants of registers join it by XOR
+where the bits meet and by addition, in the instruction itself, where they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.access import SharedAccess, SharedAccesses
+from tritonc.backend.emit.access import Access, load, store
+from tritonc.backend.emit.arithmetic import map_registers
+from tritonc.backend.emit.casts import round_to_tf32
+from tritonc.backend.emit.function import BufferAddress, FunctionEmitter, linear_map
+from tritonc.backend.emit.literals import SHARED_SPACE
+from tritonc.backend.emit.module import WRITES
+from tritonc.backend.emit.registers import accesses_of, copied
+from tritonc.ir.core import Op
+from tritonc.ir.layout import SharedLayout
+from tritonc.ir.types import Buffer
+
+
+def buffer_type(t: object) -> Buffer:
+    assert isinstance(t, Buffer)
+    return t
+
+
+def buffer_layout(t: object) -> SharedLayout:
+    layout = buffer_type(t).layout
+    assert layout is not None, "a buffer without a layout"
+    return layout
+
+
+def alloc_shared(f: FunctionEmitter, op: Op) -> None:
+    f.buffers[op.result] = BufferAddress(op.attributes["offset"])
+
+
+def buffer_stage(f: FunctionEmitter, op: Op) -> None:
+    whole = f.buffers[op.operands[0]]
+    stage, size = f.scalar(op.operands[1]), buffer_type(op.operands[0].type).stage_bytes
+    if stage.lstrip("-").isdigit():
+        f.buffers[op.result] = BufferAddress(whole.offset + int(stage) * size, whole.dynamic)
+        return
+    dynamic = f.op(f"mul i32 {stage}, {size}")
+    if whole.dynamic:
+        dynamic = f.op(f"add i32 {whole.dynamic}, {dynamic}")
+    f.buffers[op.result] = BufferAddress(whole.offset, dynamic)
+
+
+def buffer_trans(f: FunctionEmitter, op: Op) -> None:
+    f.buffers[op.result] = f.buffers[op.operands[0]]
+
+
+class SharedAddresses:
+    """The addresses of a thread's accesses to one buffer; threads' parts are computed once."""
+
+    def __init__(self, f: FunctionEmitter, buffer: BufferAddress, moves: SharedAccesses,
+                 size: int) -> None:
+        self._f, self._size = f, size
+        self._base = buffer
+        self._thread = f.linear(tuple(offset * size for offset in moves.thread))
+        self._pointers: dict[int, str] = {}
+
+    def at(self, flip: int, add: int) -> str:
+        """The address of the access at element offset (thread ^ flip) + add."""
+        f, size = self._f, self._size
+        pointer = self._pointers.get(flip)
+        if pointer is None:
+            offset = self._thread
+            if flip:
+                offset = f.prelude(f"xor i32 {offset}, {flip * size}")
+            pointer = f.shared_pointer(offset, self._base.dynamic)
+            self._pointers[flip] = pointer
+        constant = self._base.offset + add * size
+        if not constant:
+            return pointer
+        return f.op(f"getelementptr i8, ptr addrspace({SHARED_SPACE}) {pointer}, i32 {constant}")
+
+
+def shared_store(f: FunctionEmitter, op: Op) -> None:
+    buffer, value = op.operands
+    e, layout = buffer_type(buffer.type).element, f.layout(value)
+    moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, True)
+    addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
+    owner, names = f.owner(layout), f.values[value]
+    if op.attributes.get("round"):
+        helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)
+        names = [name and f.op(f"call float @{helper}(float {name})") for name in names]
+    for one in moves.accesses:
+        access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector, owner)
+        store(f, access, [names[r] for r in one.registers])
+
+
+def shared_load(f: FunctionEmitter, op: Op) -> None:
+    buffer = op.operands[0]
+    e, layout = buffer_type(buffer.type).element, f.layout(op.result)
+    moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, False)
+    addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
+    wanted = f.wanted(op.result)
+
+    def piece(one: SharedAccess) -> dict[int, str]:
+        picked = [i for i, r in enumerate(one.registers) if wanted >> r & 1]
+        if not picked:
+            return {}
+        access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector)
+        return {one.registers[i]: name for i, name in load(f, access, picked).items()}
+
+    set_pieces(f, op, moves, piece)
+
+
+def set_pieces(f: FunctionEmitter, op: Op, moves: SharedAccesses,
+               piece: Callable[[SharedAccess], dict[int, str]]) -> None:
+    """Load a tile by its accesses: now, or each when the first of its registers is asked for."""
+    found = f.blank(op.result.type)
+    if not op.attributes.get("late"):
+        for one in moves.accesses:
+            for r, name in piece(one).items():
+                found[r] = name
+        f.values[op.result] = found
+        return
+    whose = {r: one for one in moves.accesses for r in one.registers}
+
+    def register(r: int) -> str:
+        if not found[r]:
+            for number, name in piece(whose[r]).items():
+                found[number] = name
+        return found[r]
+
+    f.late[op.result] = register
+
+
+def shared_gather(f: FunctionEmitter, op: Op) -> None:
+    """Where an element lies is the same linear map, of an index that is known at run time."""
+    buffer, index = op.operands
+    e, layout = buffer_type(buffer.type).element, buffer_layout(buffer.type)
+    bases = tuple(offset * e.bytes for offset in layout.index)
+    wide = f.type(index)
+
+    def read(name: str) -> str:
+        if wide != "i32":
+            name = f.op(f"{'trunc' if wide == 'i64' else 'zext'} {wide} {name} to i32")
+        place = f.buffers[buffer]
+        offset = linear_map(bases, name, f.op)
+        pointer = f.shared_pointer("0", place.dynamic)
+        t = f"ptr addrspace({SHARED_SPACE})"
+        if offset != "0":
+            pointer = f.op(f"getelementptr i8, {t} {pointer}, i32 {offset}")
+        if place.offset:
+            pointer = f.op(f"getelementptr i8, {t} {pointer}, i32 {place.offset}")
+        return load(f, Access(pointer, SHARED_SPACE, e, 1), [0])[0]
+
+    f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, [index], read)
+
+
+# ---- asynchronous copies -------------------------------------------------------------------------
+
+
+def async_copy(f: FunctionEmitter, op: Op) -> None:
+    """cp.async of 4, 8 or 16 bytes, by the owner of each element; zeros where the guard fails."""
+    f.target.require("async_copy", op.span)
+    buffer, pointer = op.operands
+    e = buffer_type(buffer.type).element
+    moves, pieces = copied(op, f.warps)
+    addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
+    owner, sources = f.owner(f.layout(pointer)), f.values[pointer]
+    guards = f.values[op.guard] if op.guard is not None else None
+    for piece in pieces:
+        size = len(piece.registers) * e.bytes
+        assert size in (4, 8, 16), f"no asynchronous copy moves {size} bytes"
+        first = piece.registers[0]
+        guard = guards[first] if guards is not None else ""
+        _copy(f, addresses.at(piece.flip, piece.add), sources[first], size, owner, guard)
+
+
+def _copy(f: FunctionEmitter, to: str, source: str, size: int, owner: str, guard: str) -> None:
+    address = f.op(f"ptrtoint ptr addrspace({SHARED_SPACE}) {to} to i32")
+    arguments = f"i32 {address}, ptr addrspace(1) {source}"
+    constraints, text = "r,l", f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global [$0], [$1]"
+    text += f", {size}"
+    if guard not in ("", "true") and "async_copy_ignore" in f.target.features:
+        arguments += f", i1 {f.op(f'xor i1 {guard}, true')}"
+        constraints += ",b"
+        text += ", $2"
+    elif guard not in ("", "true"):
+        filled = f.op(f"select i1 {guard}, i32 {size}, i32 0")
+        arguments += f", i32 {filled}"
+        constraints += ",r"
+        text += ", $2"
+    if owner:
+        text = f"@${constraints.count(',') + 1} {text}"
+        arguments += f", i1 {owner}"
+        constraints += ",b"
+    f.asm("void", f"{text};", f"{constraints},~{{memory}}", arguments, WRITES)
+
+
+def async_commit(f: FunctionEmitter, op: Op) -> None:
+    f.target.require("async_copy", op.span)
+    f.call("llvm.nvvm.cp.async.commit.group", "void")
+
+
+def async_wait(f: FunctionEmitter, op: Op) -> None:
+    f.target.require("async_copy", op.span)
+    f.call("llvm.nvvm.cp.async.wait.group", "void", f"i32 {op.attributes['pending']}")
+
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_trans,
+    "shared_store": shared_store, "shared_load": shared_load, "shared_gather": shared_gather,
+    "async_copy": async_copy, "async_commit": async_commit, "async_wait": async_wait,
+}

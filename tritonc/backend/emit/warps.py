@@ -1,0 +1,69 @@
+"""Data between the lanes of a warp.
+
+A shuffle moves 32 bits; wider elements travel in two words, narrower ones packed or widened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tritonc.backend.emit.casts import as_bits, from_bits
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.ir.types import Element
+
+FULL_WARP = "i32 -1"
+_LAST = "i32 31"  # the clamp of a shuffle: the whole warp is one segment
+
+
+def to_words(f: FunctionEmitter, e: Element, names: Sequence[str]) -> list[str]:
+    """One element or several narrow ones, the first lowest, as i32 words."""
+    bits = max(e.bits, 8)
+    if bits == 32:
+        return [as_bits(f, e, names[0])]
+    if bits == 64:
+        pair = f.op(f"bitcast i64 {as_bits(f, e, names[0])} to <2 x i32>")
+        return [f.op(f"extractelement <2 x i32> {pair}, i32 {i}") for i in (0, 1)]
+    integers = [as_bits(f, e, name) for name in names]
+    if len(integers) * bits < 32 or e.bits == 1:
+        total = ""
+        for i, name in enumerate(integers):
+            word = f.op(f"zext i{e.bits} {name} to i32")
+            if i:
+                word = f.op(f"shl i32 {word}, {i * bits}")
+                word = f.op(f"or disjoint i32 {total}, {word}")
+            total = word
+        return [total]
+    vector, packed = f"<{len(integers)} x i{bits}>", "poison"
+    for i, name in enumerate(integers):
+        packed = f.op(f"insertelement {vector} {packed}, i{bits} {name}, i32 {i}")
+    return [f.op(f"bitcast {vector} {packed} to i32")]
+
+
+def from_words(f: FunctionEmitter, e: Element, words: Sequence[str], count: int) -> list[str]:
+    """The inverse of `to_words` for `count` elements."""
+    bits = max(e.bits, 8)
+    if bits == 32:
+        return [from_bits(f, e, words[0])]
+    if bits == 64:
+        pair = "poison"
+        for i, word in enumerate(words):
+            pair = f.op(f"insertelement <2 x i32> {pair}, i32 {word}, i32 {i}")
+        return [from_bits(f, e, f.op(f"bitcast <2 x i32> {pair} to i64"))]
+    found = []
+    for i in range(count):
+        word = words[0] if not i else f.op(f"lshr i32 {words[0]}, {i * bits}")
+        found.append(from_bits(f, e, f.op(f"trunc i32 {word} to i{e.bits}")))
+    return found
+
+
+def shuffle_index(f: FunctionEmitter, word: str, lane: str) -> str:
+    """The word of another lane of the warp."""
+    return f.convergent("llvm.nvvm.shfl.sync.idx.i32", "i32", FULL_WARP, f"i32 {word}",
+                        f"i32 {lane}", _LAST)
+
+
+def exchange(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:
+    """An element of the lane whose number differs by `mask`."""
+    words = [f.convergent("llvm.nvvm.shfl.sync.bfly.i32", "i32", FULL_WARP, f"i32 {word}",
+                          f"i32 {mask}", _LAST) for word in to_words(f, e, [name])]
+    return from_words(f, e, words, 1)[0]

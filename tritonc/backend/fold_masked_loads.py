@@ -1,0 +1,87 @@
+"""fold_masked_loads: a load merged with a constant takes the constant where it does not load.
+
+Before:  %p, %q = cmpp %c                     After:  %p, %q = cmpp %c
+         @%p %v = load %ptr                           @%p %a = load %ptr {other = 0.0}
+         %a = psi [%p, %v], [%q, %zero]
+
+The hardware's copies fill with zeros by themselves, and a register is set before the access anyway.
+The load's undefined elements are defined by this; every other reader of it may see any value there.
+"""
+
+from __future__ import annotations
+
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import is_float
+
+
+def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
+    """Fold psi and select of a guarded load and a constant into the load's `other`."""
+    replaced: dict[Value, Value] = {}
+    for op in kernel.ops():
+        if op.name == "psi" and len(op.operands) == 4:
+            pairs = [(op.operands[0], op.operands[1]), (op.operands[2], op.operands[3])]
+            if not _opposite(pairs[0][0], pairs[1][0]):
+                continue
+        elif op.name == "select":
+            condition, a, b = op.operands
+            pairs = [(condition, a), (condition, b)]
+        else:
+            continue
+        for (predicate, value), (_, rest) in (pairs, pairs[::-1]):
+            load, constant = value.op, _constant(rest)
+            if load is None or load.name != "load" or load.guard is None or constant is None:
+                continue
+            if op.name == "select" and not (value is op.operands[1]
+                                            and _holds_where(load.guard, op.operands[0])):
+                continue
+            if op.name == "psi" and not _same(load.guard, predicate):
+                continue
+            if repr(load.attributes.get("other", constant)) == repr(constant):  # 0.0 is not -0.0
+                load.attributes["other"] = constant
+                replaced[op.result] = value
+                break
+    kernel.replace(replaced)
+    return bool(replaced)
+
+
+SHAPES = ("splat", "broadcast", "reshape", "trans")  # move elements about
+
+
+def _opposite(p: Value, q: Value) -> bool:
+    """Whether p holds exactly where q does not."""
+    if p.op is None or q.op is None:
+        return False
+    if p.op is q.op:
+        return p.op.name == "cmpp" and p is not q
+    return _alike(p.op, q.op) and _opposite(p.op.operands[0], q.op.operands[0])
+
+
+def _same(p: Value, q: Value) -> bool:
+    """Whether two predicates are one, brought to its shape in the same way."""
+    if p is q:
+        return True
+    return p.op is not None and q.op is not None and _alike(p.op, q.op) and _same(
+        p.op.operands[0], q.op.operands[0])
+
+
+def _alike(a: Op, b: Op) -> bool:
+    return (a.name in SHAPES and a.name == b.name and a.result.type == b.result.type
+            and a.attributes == b.attributes)
+
+
+def _holds_where(guard: Value, condition: Value) -> bool:
+    """Whether the guard is exactly the condition."""
+    op = guard.op
+    return guard is condition or (op is not None and op.name == "cmpp"
+                                  and op.operands[0] is condition and op.results[0] is guard)
+
+
+def _constant(value: Value) -> int | float | None:
+    op: Op | None = value.op
+    while op is not None and op.name in SHAPES:
+        op = op.operands[0].op
+    if op is None or op.name != "constant":
+        return None
+    number: int | float = op.attributes["value"]
+    return float(number) if is_float(value.type) else number

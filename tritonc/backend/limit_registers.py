@@ -1,0 +1,85 @@
+"""limit_registers: how many blocks a multiprocessor shall hold at once.
+
+Sets `min_blocks` of a kernel that multiplies on CUDA cores.  The assembler takes as many registers
+as help one thread; it does not know that a product waits at a barrier in each step of k, which only
+another block's warps can fill.  Told how many blocks must fit, it uses no more than that leaves.
+
+The number follows from shared memory and from what the product needs: accumulators, two steps of
+operands, what is on its way to shared memory, and some for addresses.  It is as large as helps
+(ENOUGH warps; with them a thread still has 128 registers), and nothing is set where the
+estimate leaves only one block.  A meta-parameter, `min_blocks`; 0 sets nothing.
+
+Needs allocate_shared.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.target import Target
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.layout import LANE_BITS, axis_bases
+from tritonc.ir.types import Tile, is_float, scalar
+
+ENOUGH = 16  # warps of a multiprocessor
+OTHERS = 40  # registers: addresses, counters, masks
+
+
+def limit_registers(kernel: Kernel, context: Context) -> bool:
+    """Set `min_blocks`, if more than one block is to be resident."""
+    blocks = context.meta.get("min_blocks")
+    if blocks is None:
+        blocks = _wanted(kernel, context.target)
+    if blocks < 2:
+        return False
+    kernel.attributes["min_blocks"] = blocks
+    return True
+
+
+def _wanted(kernel: Kernel, target: Target) -> int:
+    """How many blocks; 0 for no product on CUDA cores."""
+    needs = [_registers(kernel, loop) for loop in Cfg(kernel).loops
+             if any(op.name == "fma_dot" for block in loop.blocks for op in block.ops)]
+    if not needs:
+        return 0
+    warps: int = kernel.attributes["num_warps"]
+    threads = warps << LANE_BITS
+    registers: int = -(-max(needs) // 8) * 8
+    shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
+    return min(target.registers_per_multiprocessor // (threads * registers), ENOUGH // warps,
+               target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor,
+               target.shared_per_multiprocessor // max(shared, 1))
+
+
+def _registers(kernel: Kernel, loop: Loop) -> int:
+    """An estimate of what a thread holds at once in the loop: of products the largest, and all
+    other tiles that the loop carries or loads."""
+    ops = [op for block in loop.blocks for op in block.ops]
+    dots = [op for op in ops if op.name == "fma_dot"]
+    held = sum(_size(op.result) for op in ops if op.name == "load" or (
+        op.name == "phi" and op in loop.header.ops))
+    fresh = max((_size(op.result) for op in dots if not _carried(op, loop)), default=0)
+    return round(held + fresh + max(map(_fragments, dots)) + OTHERS)
+
+
+def _carried(dot: Op, loop: Loop) -> bool:
+    """Whether the accumulator is a tile that the loop carries, counted already."""
+    total = dot.operands[2].op
+    return total is not None and total in loop.header.ops
+
+
+def _size(value: Value) -> float:
+    """The registers of 32 bits that hold a tile of numbers; scalars and indices are in OTHERS."""
+    t = value.type
+    if not isinstance(t, Tile) or t.layout is None or not is_float(t):
+        return 0
+    return t.layout.registers * max(scalar(t).bytes, 2) / 4
+
+
+def _fragments(dot: Op) -> float:
+    """Two steps' rows of A and columns of B."""
+    t = dot.result.type
+    assert isinstance(t, Tile) and t.layout is not None
+    sides = [sum(basis in axis_bases(t.shape, axis) for basis in t.layout.register)
+             for axis in (len(t.shape) - 2, len(t.shape) - 1)]
+    return 2 * sum(1 << bits for bits in sides) * scalar(t).bytes / 4

@@ -1,0 +1,132 @@
+"""Polynomials over scalar values: the symbolic sizes, strides and offsets of affine accesses.
+
+A `Linear` is a sum of products of scalar SSA values with integer coefficients: `64 * pid * lda +
+k`. They are compared by their terms, so that `pid * 64 * lda` and `lda * (64 * pid)` are one thing.
+Integers are taken as unbounded: an access whose address arithmetic wraps is out of bounds anyway.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tritonc.ir.build import Builder
+from tritonc.ir.core import Value
+from tritonc.ir.types import Scalar, scalar
+
+Monomial = tuple[Value, ...]
+LIMIT = 16  # terms; a longer sum is not worth following
+
+
+@dataclass(frozen=True)
+class Linear:
+    """`terms`: products of values with their coefficients, none of them 0."""
+
+    terms: tuple[tuple[Monomial, int], ...] = ()
+
+    @property
+    def constant(self) -> int | None:
+        """The number, if it is one."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def __add__(self, other: Linear) -> Linear:
+        return _sum([*self.terms, *other.terms])
+
+    def __sub__(self, other: Linear) -> Linear:
+        return self + other.scaled(-1)
+
+    def __mul__(self, other: Linear) -> Linear:
+        return _sum([(a + b, m * n) for a, m in self.terms for b, n in other.terms])
+
+    def scaled(self, factor: int) -> Linear:
+        return _sum([(monomial, n * factor) for monomial, n in self.terms])
+
+    def values(self) -> list[Value]:
+        """All values that occur."""
+        return list(dict.fromkeys(v for monomial, _ in self.terms for v in monomial))
+
+    def split(self, symbol: Value) -> tuple[Linear, Linear] | None:
+        """(rest, factor) with self = rest + factor * symbol; None if a higher power occurs."""
+        rest, factor = [], []
+        for monomial, n in self.terms:
+            count = monomial.count(symbol)
+            if count > 1:
+                return None
+            if count:
+                factor.append((tuple(v for v in monomial if v is not symbol), n))
+            else:
+                rest.append((monomial, n))
+        return _sum(rest), _sum(factor)
+
+    def divided(self, by: Linear) -> Linear | None:
+        """self / by, if `by` is one term that divides each term of self."""
+        if len(by.terms) != 1:
+            return None
+        (divisor, n), found = by.terms[0], []
+        for monomial, m in self.terms:
+            left = list(monomial)
+            for v in divisor:
+                if v not in left:
+                    return None
+                left.remove(v)
+            if m % n:
+                return None
+            found.append((tuple(left), m // n))
+        return _sum(found)
+
+
+def number(value: int) -> Linear:
+    """A constant."""
+    return Linear((((), value),)) if value else Linear()
+
+
+def symbol(value: Value) -> Linear:
+    """A value of which nothing more is known."""
+    return Linear((((value,), 1),))
+
+
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Linear:
+    """Like terms together, in the order of their first occurrence, their factors as first written.
+
+    No order depends on the identity of values, so that the same program gives the same text.
+    """
+    total: dict[frozenset[tuple[Value, int]], tuple[Monomial, int]] = {}
+    for monomial, n in terms:
+        key = frozenset(Counter(monomial).items())
+        first, sum_ = total.get(key, (monomial, 0))
+        total[key] = (first, sum_ + n)
+    return Linear(tuple((m, n) for m, n in total.values() if n))
+
+
+def equal(a: Linear, b: Linear) -> bool:
+    """Whether two polynomials are the same."""
+    return not (a - b).terms
+
+
+def emit(builder: Builder, value: Linear, t: Scalar,
+         rename: Callable[[Value], Value] = lambda v: v) -> Value:
+    """Operations that compute the polynomial in `t` (i32 or i64), its values sign-extended."""
+    total: Value | None = None
+    for monomial, n in value.terms:
+        product: Value | None = None
+        for factor in monomial:
+            v = _widened(builder, rename(factor), t)
+            product = v if product is None else builder.value("mul", product, v)
+        if product is None:
+            product = builder.constant(n, t)
+        elif n != 1:
+            product = builder.value("mul", product, builder.constant(n, t))
+        total = product if total is None else builder.value("add", total, product)
+    return total if total is not None else builder.constant(0, t)
+
+
+def _widened(builder: Builder, value: Value, t: Scalar) -> Value:
+    e = scalar(value.type)
+    if e.bits < t.bits:
+        return builder.value("sext", value, type=t)
+    return builder.value("truncate", value, type=t) if e.bits > t.bits else value
+
+

@@ -1,0 +1,190 @@
+"""The end of the backend: Triton-IR with layouts to LLVM IR, and that to PTX.
+
+`emit` is text and needs no library; `assemble` is llvmlite.  Both are functions of their arguments
+alone: no name, path or property of this machine gets into what they give.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tritonc.backend.emit import EMITTERS
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import llvm_type
+from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.target import Target
+from tritonc.ir.core import Kernel, Module, Value
+from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.types import CONSTANT, Pointer, Scalar, element
+from tritonc.options import Options
+from tritonc.source import fail
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+SHARED_ALIGNMENT = 1024  # what the widest swizzle asks for
+DYNAMIC_SHARED = "dynamic_shared"
+
+
+def emit(module: Module, target: Target, options: Options) -> str:
+    """The module as LLVM IR.
+
+    Every tile has a layout, every buffer an offset, and no operation is left that a pass lowers.
+    Raises CompileError where the target lacks an instruction, at its operation.
+    """
+    emitter = ModuleEmitter(target, options)
+    for table in module.constants:
+        emitter.constant_table(table)
+    for kernel in module.kernels:
+        shared = _shared_memory(emitter, kernel, target)
+        function = FunctionEmitter(emitter, kernel, shared)
+        _parameters(function, kernel)
+        emitter.functions.append(function.emit(EMITTERS, _header(kernel, options)))
+    return emitter.text()
+
+
+def uses_dynamic_shared(kernel: Kernel, target: Target) -> bool:
+    """Whether a launch must ask for the kernel's shared memory, because it is more than static."""
+    return bool(kernel.attributes.get("shared_bytes", 0) > target.static_shared)
+
+
+def _shared_memory(emitter: ModuleEmitter, kernel: Kernel, target: Target) -> str:
+    """The global that is the kernel's shared memory: of its size, or as the launch says."""
+    size = kernel.attributes.get("shared_bytes", 0)
+    if not size:
+        return ""
+    if uses_dynamic_shared(kernel, target):
+        return emitter.define_global(
+            DYNAMIC_SHARED, f"external addrspace(3) global [0 x i8], align {SHARED_ALIGNMENT}")
+    return emitter.define_global(
+        f"shared_{kernel.name}",
+        f"internal addrspace(3) global [{size} x i8] poison, align {SHARED_ALIGNMENT}")
+
+
+def _header(kernel: Kernel, options: Options) -> str:
+    """The function up to its brace: exactly the source's parameters, and the launch bounds."""
+    written = _written(kernel)
+    parameters = []
+    for value, info in zip(kernel.parameters, kernel.info, strict=True):
+        e = element(value.type)
+        attributes = ""
+        if isinstance(e, Pointer):
+            if e.space == CONSTANT:
+                raise fail("constant-parameter", info.span or kernel.span,
+                           f"parameter '{value.name}' points to constant memory, whose tables a "
+                           "kernel names itself")
+            if info.no_alias:
+                attributes += " noalias"
+            if value not in written:
+                attributes += " readonly"
+            alignment = info.multiple_of & -info.multiple_of
+            attributes += f" align {max(alignment, e.element.bytes)}"
+        parameters.append(f"{_parameter_type(value)}{attributes} {parameter_name(value, kernel)}")
+    launch = [f'"nvvm.reqntid"="{32 * kernel.attributes["num_warps"]},1,1"']
+    if kernel.attributes.get("min_blocks"):
+        launch.append(f'"nvvm.minctasm"="{kernel.attributes["min_blocks"]}"')
+    if kernel.attributes.get("max_registers"):
+        launch.append(f'"nvvm.maxnreg"="{kernel.attributes["max_registers"]}"')
+    if options.fast_math:
+        launch.append('"denormal-fp-math-f32"="preserve-sign,preserve-sign"')
+    return f"define ptx_kernel void @{kernel.name}({', '.join(parameters)}) {' '.join(launch)}"
+
+
+def _parameter_type(value: Value) -> str:
+    """A bool is a byte, as in C."""
+    t = llvm_type(element(value.type))
+    return "i8" if t == "i1" else t
+
+
+def parameter_name(value: Value, kernel: Kernel) -> str:
+    return f"%arg{kernel.parameters.index(value)}"
+
+
+def _parameters(f: FunctionEmitter, kernel: Kernel) -> None:
+    for value in kernel.parameters:
+        name = parameter_name(value, kernel)
+        e = element(value.type)
+        if isinstance(e, Scalar) and e.bits == 1:
+            name = f.prelude(f"icmp ne i8 {name}, 0")
+        f.values[value] = [name]
+
+
+def _written(kernel: Kernel) -> set[Value]:
+    """The parameters from which the address of a store or an atomic is computed."""
+    reached: dict[Value, set[Value]] = {p: {p} for p in kernel.parameters
+                                        if isinstance(element(p.type), Pointer)}
+    written: set[Value] = set()
+    changed = True
+    while changed:
+        changed = False
+        for op in kernel.ops():
+            effects = ALL_OPS[op.name].effects
+            if WRITE in effects and op.operands:
+                written |= reached.get(op.operands[0], set())
+            if READ in effects:  # what lies in memory is no address
+                continue
+            roots = [p for value in op.operands for p in reached.get(value, ())]
+            for result in op.results if roots else ():
+                known = reached.setdefault(result, set())
+                changed = changed or not known.issuperset(roots)
+                known.update(roots)
+    return written
+
+
+# ---- LLVM ----------------------------------------------------------------------------------------
+
+
+@cache
+def _library() -> Any:
+    """llvmlite, initialised.  Imported here: it takes 50 ms that most uses can hide or spare."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.set_option("tritonc", "--nvptx-short-ptr")  # before a machine is made
+    return llvm
+
+
+def preload() -> None:
+    """Load LLVM.  A driver may do this in a thread of its own while it parses."""
+    _library()
+
+
+def machine(target: Target, options: Options) -> llvm.TargetMachine:
+    """LLVM's machine for a target."""
+    llvm = _library()
+    made = llvm.Target.from_triple(TRIPLE).create_target_machine(
+        cpu=target.name, features=f"+ptx{target.ptx}", opt=min(options.opt_level, 3))
+    assert str(made.target_data) == DATA_LAYOUT
+    return made
+
+
+def assemble(text: str, target: Target, options: Options) -> str:
+    """The PTX of a module of LLVM IR."""
+    llvm = _library()
+    code = machine(target, options)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    optimize(module, code, options)
+    return str(code.emit_assembly(module))
+
+
+def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:
+    """The passes that pay: the emitter leaves straight-line code without memory.
+
+    Measured on a matrix product of 2000 multiply-adds: parsing 6 ms, these passes 9, code 100 to
+    110 at any level; gvn adds 20 and changes no register, as code generation ends with its own.
+    """
+    llvm = _library()
+    builder = llvm.create_pass_builder(code, llvm.create_pipeline_tuning_options())
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    if options.opt_level:
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+    if options.opt_level > 2:
+        passes.add_new_gvn_pass()
+        passes.add_instruction_combine_pass()
+    passes.run(module, builder)

@@ -1,0 +1,155 @@
+"""Running part of a loop ahead of the rest: slices of a loop's body, and their copies.
+
+A slice is what a set of values needs inside a loop: pure operations and loads, the header's phis,
+and what those phis become in the next iteration.  A slice that is closed in this way can be copied:
+with the phis replaced by their initial values it computes the values of the first iteration, with
+the phis replaced by their next values those of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tritonc.ir.cfg import Loop, incoming
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.ops import READ, OpInfo
+from tritonc.ir.types import Scalar
+
+MOST_AHEAD = 16  # iterations that a pipeline may be ahead, and one more
+
+
+@dataclass
+class Slice:
+    """`ops` in program order; `phis` of the header that they read, directly or by the next turn."""
+
+    loop: Loop
+    ops: list[Op]
+    phis: list[Op]
+
+    @property
+    def loads(self) -> list[Op]:
+        """Those of its operations that read memory."""
+        return [op for op in self.ops if op.name == "load"]
+
+
+def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
+               always: set[Block]) -> Slice | None:
+    """The closed slice of `values` in the loop, or None if there is none to copy.
+
+    Only operations of `always` (blocks that every iteration runs) take part, and only those that
+    may run for an iteration that does not come: pure ones that cannot trap and promise nothing, and
+    loads, which the caller guards.  A slice that needs anything else does not exist.
+    """
+    home = {result: block for block in loop.blocks for op in block.ops for result in op.results}
+    wanted: set[Op] = set()
+    phis: dict[Op, None] = {}
+    stack = list(values)
+    latch = loop.latch
+    if latch is None:
+        return None
+    while stack:
+        value = stack.pop()
+        op, block = value.op, home.get(value)
+        if op is None or block is None or op in wanted:
+            continue
+        if op.name == "phi":
+            if block is not loop.header:
+                return None
+            wanted.add(op)
+            phis[op] = None
+            stack.append(incoming(op, latch))
+            continue
+        if block not in always or not _may_run_early(op, table[op.name]):
+            return None
+        wanted.add(op)
+        stack.extend(op.inputs())
+    ordered = [op for block in loop.blocks for op in block.ops
+               if op in wanted and op.name != "phi"]
+    return Slice(loop, ordered, [op for op in loop.header.phis() if op in phis])
+
+
+def _may_run_early(op: Op, info: OpInfo) -> bool:
+    if op.name == "assume_multiple":
+        return False
+    if info.may_trap:
+        divisor = op.operands[-1].op
+        while divisor is not None and divisor.name in ("splat", "broadcast"):
+            divisor = divisor.operands[0].op
+        return divisor is not None and divisor.name == "constant" and (
+            divisor.attributes["value"] not in (0, -1))
+    return info.pure or (info.effects == {READ} and not op.attributes.get("volatile"))
+
+
+def copy_slice(part: Slice, mapping: dict[Value, Value]) -> list[Op]:
+    """Copies of the slice's operations, reading mapped values; results are added to `mapping`."""
+    copies = []
+    for op in part.ops:
+        new = Op(op.name, list(op.operands), dict(op.attributes),
+                 tuple(r.type for r in op.results), op.guard, op.span, list(op.blocks))
+        new.replace_inputs(mapping)
+        for old, result in zip(op.results, new.results, strict=True):
+            result.name = old.name
+            mapping[old] = result
+        copies.append(new)
+    return copies
+
+
+def stays_false(condition: Value, part: Slice) -> bool:
+    """Whether the loop's condition, once false, is false for the next MOST_AHEAD turns too.
+
+    It is if it does not change, or compares a counter with a constant from which it moves away.
+    """
+    op = condition.op
+    if not any(op in block.ops for block in part.loop.blocks):
+        return True
+    assert op is not None and part.loop.latch is not None
+    if op.name != "icmp":
+        return False
+    phi, bound = op.operands[0].op, _constant(op.operands[1])
+    if phi is None or phi not in part.phis or bound is None:
+        return False
+    moved = incoming(phi, part.loop.latch).op
+    if moved is None or moved.name not in ("add", "sub") or moved.operands[0] is not phi.result:
+        return False
+    step = _constant(moved.operands[1])
+    t = phi.result.type
+    if step is None or not isinstance(t, Scalar):
+        return False
+    step = -step if moved.name == "sub" else step
+    away = step > 0 if op.attributes["predicate"] in ("slt", "sle") else step < 0
+    return (op.attributes["predicate"] in ("slt", "sle", "sgt", "sge") and away
+            and -(1 << t.bits - 1) <= bound + MOST_AHEAD * step < 1 << t.bits - 1)
+
+
+def _constant(value: Value) -> int | None:
+    op = value.op
+    return int(op.attributes["value"]) if op is not None and op.name == "constant" else None
+
+
+def initial_values(part: Slice) -> dict[Value, Value]:
+    """Each phi of the slice -> its value on entry to the loop."""
+    assert part.loop.preheader is not None
+    return {phi.result: incoming(phi, part.loop.preheader) for phi in part.phis}
+
+
+def advance(part: Slice, mapping: dict[Value, Value]) -> tuple[list[Op], dict[Value, Value]]:
+    """One iteration of the slice's phis: operations, and each phi -> its next value.
+
+    `mapping` gives the phis' present values (and is extended by the copies).
+    """
+    latch = part.loop.latch
+    assert latch is not None
+    after = [incoming(phi, latch) for phi in part.phis]
+    needed: set[Op] = set()
+    stack = [v.op for v in after if v.op is not None]
+    members = set(part.ops)
+    while stack:
+        op = stack.pop()
+        if op in members and op not in needed:
+            needed.add(op)
+            stack.extend(v.op for v in op.inputs() if v.op is not None)
+    copies = copy_slice(Slice(part.loop, [op for op in part.ops if op in needed], part.phis),
+                        mapping)
+    return copies, {phi.result: mapping.get(value, value)
+                    for phi, value in zip(part.phis, after, strict=True)}

@@ -1,0 +1,204 @@
+"""The operations that the backend adds to Triton-IR, one row each, in the form of `ir.ops`.
+
+They speak of what Triton-IR leaves open: where a tile's elements lie, shared memory and its
+barriers, matrix instructions, copies in flight.  A kernel in the backend uses both tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tritonc.ir import rules
+from tritonc.ir.ops import OPS, OUTPUT, READ, SHARED_READ, SHARED_WRITE, SYNC, OpInfo
+from tritonc.ir.rules import Attributes, TypeMismatch, Types
+from tritonc.ir.types import (
+    F32,
+    I32,
+    I64,
+    TF32,
+    Buffer,
+    Pointer,
+    Tile,
+    Type,
+    element,
+    is_int,
+    is_pointer,
+    shape,
+    with_element,
+)
+
+
+def _layout_change(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t = types[0]
+    if not (isinstance(t, Tile) and isinstance(stated, Tile)
+            and (t.element, t.shape) == (stated.element, stated.shape)):
+        raise TypeMismatch(f"cannot convert {t} to {stated}")
+    return (stated,)
+
+
+def _step_pointers(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    p, offset, *strides = types
+    if not is_pointer(p) or len(strides) != len(shape(p)) or not is_int(offset) or shape(offset) \
+            or any(s != I64 for s in strides):
+        raise TypeMismatch(f"a tile of pointers, an offset and strides wanted, found {types}")
+    return (p,)
+
+
+def _buffer(t: Type) -> Buffer:
+    if not isinstance(t, Buffer):
+        raise TypeMismatch(f"a buffer wanted, found {t}")
+    return t
+
+
+def _stage(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    whole = _buffer(types[0])
+    if types[1] != I32:
+        raise TypeMismatch(f"i32 wanted, found {types[1]}")
+    return (Buffer(whole.element, whole.shape, 1, whole.layout),)
+
+
+def _shared_store(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    b = _buffer(types[0])
+    if b.stages != 1 or (element(types[1]), shape(types[1])) != (b.element, b.shape):
+        raise TypeMismatch(f"cannot store {types[1]} to {b}")
+    return ()
+
+
+def _shared_load(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    b = _buffer(types[0])
+    if stated is None or b.stages != 1 or (element(stated), shape(stated)) != (b.element, b.shape):
+        raise TypeMismatch(f"cannot load {stated} from {b}")
+    return (stated,)
+
+
+def _gather(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    source, index = types
+    if not isinstance(source, Tile | Buffer) or element(index) != I32 or not shape(index):
+        raise TypeMismatch(f"cannot gather from {source} by {index}")
+    if isinstance(source, Buffer) and source.stages != 1:
+        raise TypeMismatch(f"one stage wanted, found {source}")
+    return (with_element(index, source.element),)
+
+
+def _shared_gather(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    _buffer(types[0])
+    return _gather(types, attributes, stated)
+
+
+def _buffer_transpose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    if not isinstance(stated, Buffer) or not isinstance(types[0], Buffer):
+        raise TypeMismatch(f"buffers wanted, found {types[0]} and {stated}")
+    return (stated,)
+
+
+def _async_copy(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    b, p = _buffer(types[0]), element(types[1])
+    if not isinstance(p, Pointer) or shape(types[1]) != b.shape or (
+            p.element != b.element and (p.element, b.element) != (F32, TF32)):
+        raise TypeMismatch(f"cannot copy from {types[1]} to {b}")
+    return ()
+
+
+def _machine_dot(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """As dot; the operands are buffers of one stage, or tiles in fragment layouts."""
+    a, b, c = types
+    plain = [Tile(element(t), shape(t)) for t in (a, b)]
+    rules.dot([*plain, c], attributes, stated)
+    return (c,)
+
+
+def _same_types(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return tuple(types)
+
+
+_ROWS: list[OpInfo] = [
+    OpInfo("get_num_multiprocessors", (), rules.stated_type,
+           "How many multiprocessors the device has.", None),
+    OpInfo("convert_layout", ("a",), _layout_change,
+           "The same tile, its elements placed in threads by another layout.",
+           lambda m, op, a: a),
+    OpInfo("step_pointers", ("p", "offset", "*strides"), _step_pointers,
+           "The pointers `offset` elements further on.  The elements of p are known to lie "
+           "`strides` elements apart along its axes: a thread needs the first one that it holds.",
+           lambda m, op, p, offset, *strides: m.add_pointer(op, p, offset)),
+    OpInfo("gather", ("a", "index"), _gather,
+           "Element i is element `index[i]` of a, counted row-major."),
+    OpInfo("alloc_shared", (), rules.stated_type,
+           "A buffer in shared memory, at byte `offset` once it is allocated; `pinned`: for the "
+           "whole run.", None, optional=("offset", "pinned"), effects=frozenset({SHARED_WRITE})),
+    OpInfo("buffer_stage", ("buffer", "stage"), _stage,
+           "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "
+           "is written or read (see insert_barriers).", None, optional=("ahead",)),
+    OpInfo("buffer_trans", ("buffer",), _buffer_transpose,
+           "The same memory, read with axis d of the result at axis `permutation[d]`.", None,
+           ("permutation",)),
+    OpInfo("shared_store", ("buffer", "value"), _shared_store,
+           "Writes a tile to a buffer.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
+           "`round`: as a dot reads tf32 numbers.", optional=("stmatrix", "round"),
+           effects=frozenset({SHARED_WRITE})),
+    OpInfo("shared_load", ("buffer",), _shared_load,
+           "Reads a tile from a buffer.  `ldmatrix`: by that instruction, \"plain\" or \"trans\".  "
+           "`late`: piece by piece, where the dot that follows reads it.",
+           optional=("ldmatrix", "late"), effects=frozenset({SHARED_READ})),
+    OpInfo("shared_gather", ("buffer", "index"), _shared_gather,
+           "Reads, as element i, element `index[i]` of the buffer's tile, counted row-major.",
+           effects=frozenset({SHARED_READ})),
+    OpInfo("barrier", (), rules.nothing, "Waits for all threads of the block.",
+           effects=frozenset({SYNC})),
+    OpInfo("async_copy", ("buffer", "p"), _async_copy,
+           "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
+           "not hold.  `vector`: elements of each piece.", optional=("vector",),
+           effects=frozenset({READ, SHARED_WRITE}), guardable=True),
+    OpInfo("async_commit", (), rules.nothing, "Closes a group of started copies.",
+           effects=frozenset({SHARED_WRITE})),
+    OpInfo("async_wait", (), rules.nothing,
+           "Waits until at most `pending` of this thread's groups are in flight.", None,
+           ("pending",), effects=frozenset({SHARED_WRITE, SYNC})),
+    OpInfo("fma_dot", ("a", "b", "c"), _machine_dot,
+           "dot by scalar multiply-adds, operands read from buffers.",
+           effects=frozenset({SHARED_READ})),
+    OpInfo("mma_dot", ("a", "b", "c"), _machine_dot,
+           "dot by `instruction` (mma.sync), operands in its fragment layouts.", None,
+           ("instruction",)),
+    OpInfo("wgmma", ("a", "b", "c"), _machine_dot,
+           "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
+           "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "
+           "that take part.", None, ("instruction",), ("inner",), effects=frozenset({SHARED_READ})),
+    OpInfo("wgmma_wait", ("*values",), _same_types,
+           "The values, after all but the last `pending` started dots have ended.", None,
+           ("pending",), effects=frozenset({SHARED_READ})),
+    OpInfo("proxy_fence", (), rules.nothing,
+           "This thread's writes of shared memory are seen by wgmma and tensor copies that come "
+           "after the next barrier.", effects=frozenset({SHARED_WRITE})),
+    OpInfo("claim_slot", (), rules.stated_type,
+           "Global memory for `maps` tensor maps that no other running block has; known to the "
+           "first warp only.", None, ("maps",), effects=frozenset({OUTPUT})),
+    OpInfo("release_slot", ("slot",), rules.nothing, "Gives it back.",
+           effects=frozenset({OUTPUT})),
+    OpInfo("tensor_map", ("slot", "scratch", "base", "extent0", "extent1", "stride1"),
+           rules.nothing,
+           "Makes map `index` of the slot: `element`s at base, extent0 of them side by side, "
+           "extent1 rows stride1 bytes apart; copied in boxes of `box`, swizzled in `swizzle` "
+           "bytes.",
+           None, ("index", "element", "box", "swizzle"),
+           effects=frozenset({OUTPUT, SHARED_WRITE})),
+    OpInfo("ring_init", ("ring",), rules.nothing,
+           "Makes the ring's barriers, one for each stage, which wait for copied bytes.",
+           effects=frozenset({SHARED_WRITE})),
+    OpInfo("ring_expect", ("ring",), rules.nothing,
+           "The stage's barrier completes its phase after `bytes` more bytes.", None, ("bytes",),
+           effects=frozenset({OUTPUT}), guardable=True),
+    OpInfo("tensor_copy", ("buffer", "ring", "slot", "start0", "start1"), rules.nothing,
+           "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
+           "buffer in `panels` pieces along axis 0 of the map; counts at the ring's barrier.", None,
+           ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
+    OpInfo("ring_wait", ("ring", "phase"), rules.nothing,
+           "Waits for the phase of that parity of the stage's barrier to complete.",
+           effects=frozenset({SHARED_READ, SYNC})),
+]
+
+MACHINE_OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}
+
+# The table of a kernel in the backend.
+ALL_OPS: dict[str, OpInfo] = {**OPS, **MACHINE_OPS}
+

@@ -1,0 +1,133 @@
+"""The matrix instructions, one row each: shape, operand and accumulator types, feature, intrinsic.
+
+`layouts(row, ...)` gives the register layouts of a dot's result and operands under a row; they are
+checked against each other when a dot is selected.  Sources: PTX ISA, "Warp Level Matrix
+Instructions: mma" and "Asynchronous Warpgroup Level Matrix Instructions: wgmma".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.ir import fragment
+from tritonc.ir.layout import Layout
+from tritonc.ir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    I8,
+    I32,
+    TF32,
+    Scalar,
+)
+
+MMA, WGMMA = "mma", "wgmma"
+
+
+@dataclass(frozen=True)
+class MatrixInstruction:
+    """`rows` x `columns` x `depth`; for wgmma `columns` is the least, the dot chooses."""
+
+    name: str
+    kind: str
+    operand: Scalar
+    accumulator: Scalar
+    rows: int
+    columns: int
+    depth: int
+    feature: str  # of the target
+    ptx: str  # the operand's name in the instruction or in the intrinsic
+    transposes: bool = False  # wgmma: reads operands from shared memory in either order
+
+    @property
+    def warps(self) -> int:
+        """How many warps execute one instruction together."""
+        return 4 if self.kind == WGMMA else 1
+
+
+def _mma(operand: Scalar, accumulator: Scalar, rows: int, columns: int, depth: int, feature: str,
+         ptx: str) -> MatrixInstruction:
+    return MatrixInstruction(f"mma.m{rows}n{columns}k{depth}.{operand}", MMA, operand, accumulator,
+                             rows, columns, depth, feature, ptx)
+
+
+def _wgmma(operand: Scalar, accumulator: Scalar, depth: int, ptx: str,
+           transposes: bool = False) -> MatrixInstruction:
+    return MatrixInstruction(f"wgmma.m64k{depth}.{operand}", WGMMA, operand, accumulator, 64, 8,
+                             depth, "wgmma", ptx, transposes)
+
+
+# Best first: the first that a target has and a dot fits is taken.
+INSTRUCTIONS: tuple[MatrixInstruction, ...] = (
+    _wgmma(F16, F32, 16, "f16", transposes=True),
+    _wgmma(BF16, F32, 16, "bf16", transposes=True),
+    _wgmma(TF32, F32, 8, "tf32"),
+    _wgmma(F8E4M3, F32, 32, "e4m3"),
+    _wgmma(F8E5M2, F32, 32, "e5m2"),
+    _wgmma(I8, I32, 32, "s8"),
+    _mma(F16, F32, 16, 8, 16, "mma_f16", "f32.f32"),
+    _mma(F16, F32, 16, 8, 8, "mma_f16_k8", "f32.f32"),
+    _mma(BF16, F32, 16, 8, 16, "mma_bf16", "bf16"),
+    _mma(TF32, F32, 16, 8, 8, "mma_tf32", "tf32"),
+    _mma(I8, I32, 16, 8, 32, "mma_s8", "s8"),
+    _mma(I8, I32, 8, 8, 16, "mma_s8_k16", "s8"),
+    _mma(F8E4M3, F32, 16, 8, 32, "mma_f8", "f32.e4m3.e4m3.f32"),
+    _mma(F8E5M2, F32, 16, 8, 32, "mma_f8", "f32.e5m2.e5m2.f32"),
+    _mma(F64, F64, 8, 8, 4, "mma_f64", "f64"),
+)
+
+BY_NAME: dict[str, MatrixInstruction] = {row.name: row for row in INSTRUCTIONS}
+
+MOST_COLUMNS = 256  # of one wgmma
+ACCUMULATORS = 128  # registers of a thread that a dot's result may fill
+
+
+def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
+            along_rows: bool = False) -> tuple[int, int]:
+    """How many warps (for wgmma, warpgroups) stand along the rows and columns of a result.
+
+    The part of each is as square as can be, so that operands are read least; `along_rows` keeps
+    rows whole, for results that are reduced along them.
+    """
+    units = warps // row.warps
+    rows, columns = 1, 1
+    while rows * columns < units:
+        tall = shape[0] // (row.rows * rows)
+        wide = shape[1] // (max(row.columns, 8) * columns)
+        taller = shape[0] / rows >= shape[1] / columns or row.kind == WGMMA or along_rows
+        if tall > 1 and (taller or wide <= 1):
+            rows *= 2
+        elif wide > 1:
+            columns *= 2
+        else:
+            rows *= 2  # more warps than work: copies
+    return rows, columns
+
+
+def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
+                       along_rows: bool = False) -> Layout:
+    """The layout of a dot's result of `shape`."""
+    arranged = arrange(row, shape, warps, along_rows)
+    if row.kind == WGMMA:
+        columns = min(MOST_COLUMNS, shape[1] // arranged[1])
+        return fragment.wgmma_accumulator((shape[0], shape[1]), arranged, columns)
+    part = (shape[0] // arranged[0], shape[1] // arranged[1])
+    return fragment.mma_accumulator((shape[0], shape[1]), arranged, row.rows, row.columns,
+                                    (max(part[0], row.rows), max(part[1], row.columns)))
+
+
+def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, warps: int,
+                    along_rows: bool = False) -> tuple[Layout, Layout | None]:
+    """The layouts of A and B in registers; wgmma has none for B.  `depth`: K of the whole tile."""
+    arranged = arrange(row, shape, warps, along_rows)
+    bits = row.operand.bits
+    if row.kind == WGMMA:
+        return fragment.wgmma_a((shape[0], depth), arranged, bits), None
+    part = (shape[0] // arranged[0], shape[1] // arranged[1])
+    a = fragment.mma_a((shape[0], depth), arranged, bits, row.depth, row.rows,
+                       max(part[0], row.rows))
+    b = fragment.mma_b((depth, shape[1]), arranged, bits, row.depth, max(part[1], row.columns))
+    return a, b

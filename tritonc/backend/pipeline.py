@@ -1,0 +1,134 @@
+"""pipeline: dot operands are copied to shared memory several iterations before they are used.
+
+Before:                                  After, with S stages, copies D iterations ahead:
+  header: %p = phi [%p0], [%p1]            preheader: async_copy %s[0], %p0      if it will be used
+          cond_br %c, body, exit                      async_commit                     ... D times
+  body:   %a = load %p                     header: %p = phi ..., %q = phi: %p, D iterations ahead
+          shared_store %s, %a              body:   async_wait {pending = D - 1}
+          %d = fma_dot %s, ...                     async_copy %s[(i + D) % S], %q
+          %p1 = addptr %p, %step                   async_commit
+                                                   %d = fma_dot %s[i % S], ...
+
+The copies (cp.async) need no registers and no thread waits for them until their data is due.  What
+the addresses and the loop's condition depend on runs ahead in phis of its own.  With D = S - 1 the
+stage that a copy overwrites was read in the iteration before, and the one barrier after the wait,
+which makes the data visible to all threads, says too that all have read it.  With wgmma, D = S - 2:
+the product stays in flight across the back edge (`wgmma_wait` leaves one pending), so the stage was
+read two iterations ago, by products that have ended.
+
+After the loop nothing may be in flight, since the stages' bytes may serve another buffer.
+
+Needs what prefetch needs, and copies that the hardware can do: operands stored as loaded, in pieces
+of 4, 8 or 16 bytes that are contiguous in both memories, zeros where a mask does not hold.  Where
+an operand is turned on its way, pieces would be single elements while loads are wide: such an
+operand goes through registers, in the same pipeline, if another one is copied.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend import axis_info, layout_choice
+from tritonc.backend.access import shared_accesses
+from tritonc.backend.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.loop_slice import find_slice
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.ring import Rewrite, most_stages
+from tritonc.backend.staged_loop import (
+    MOST_REGISTERS,
+    StagedLoop,
+    registers,
+    source_load,
+    staged_loops,
+)
+from tritonc.backend.target import Target
+from tritonc.backend.tensor_pipeline import tensor_pipeline
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.layout_ops import vector_width
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Buffer, Tile, scalar
+
+
+def pipeline(kernel: Kernel, context: Context) -> bool:
+    """Pipeline the loops whose operands can be copied asynchronously."""
+    target: Target = context.target
+    if "async_copy" not in target.features:
+        return False
+    infos = axis_info.analyze(kernel)
+    changed = False
+    for staged in staged_loops(kernel):
+        changed |= (tensor_pipeline(kernel, staged, infos, context)
+                    or _pipeline(kernel, staged, infos, context))
+    return changed
+
+
+def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
+              context: Context) -> bool:
+    loads = [_copied(store, staged, infos) for store in staged.stores]
+    copied = [load for load in loads if load is not None]
+    held = [store.operands[1] for load, store in zip(loads, staged.stores, strict=True)
+            if load is None]
+    inputs = [v for load in copied for v in load.inputs()]
+    part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
+    if part is None or not copied:
+        return False
+    if registers(staged, held) > MOST_REGISTERS:
+        return False
+    if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads],
+                        pointer_roots(kernel)):
+        return False
+    stages = context.meta.get("num_stages") or most_stages(staged, context.target)
+    distance = stages - 2 if staged.asynchronous else stages - 1
+    if distance < 1:
+        return False
+    Rewrite(kernel, staged, part, loads, stages, distance).run()
+    context.remark("pipeline", f"loop pipelined: operands copied {distance} iterations ahead",
+                   copied[0].span)
+    return True
+
+
+def _copied(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | None:
+    """The load whose work and the store's cp.async does as well; None if there is no such."""
+    load = source_load(store)
+    if load is None or not any(load in block.ops for block in staged.always):
+        return None
+    if store.attributes.get("round"):
+        return None
+    if load.attributes.get("other", 0) != 0 or load.attributes.get("volatile"):
+        return None
+    pointer = load.operands[0]
+    width = copy_width(pointer, load.guard, store.operands[0], infos)
+    t, info = pointer.type, infos.get(pointer)
+    if width < 4 or info is None or not isinstance(t, Tile) or t.layout is None:
+        return None
+    # Narrow copies of what is contiguous in memory but not in the buffer ask for the same sectors
+    # again and again.
+    size = scalar(pointee(t)).bytes
+    axis = layout_choice.fastest_axis(info, len(t.shape))
+    guard = infos.get(load.guard) if load.guard is not None else None
+    reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
+    loaded = vector_width(t.layout, size * 8, reach, axis)
+    together = min(width // size, loaded)
+    if layout_choice.sector_share(t.layout, axis, size, together) < layout_choice.sector_share(
+            t.layout, axis, size, loaded):
+        return None
+    return load
+
+
+def copy_width(pointer: Value, guard: Value | None, buffer: Value,
+               infos: axis_info.Infos) -> int:
+    """The bytes of each piece: contiguous in a thread's registers, in global and shared memory."""
+    t, b = pointer.type, buffer.type
+    info = infos.get(pointer)
+    assert isinstance(t, Tile) and isinstance(b, Buffer)
+    if t.layout is None or b.layout is None or info is None:
+        return 0
+    size = b.element.bytes
+    accesses = shared_accesses(t.layout, b.layout, size * 8)
+    index = b.layout.at(1) if b.layout.size > 1 else 0  # the neighbour in shared memory
+    axis = next((d for d, n in enumerate(t.layout.coordinates(index)) if n), 0)
+    mask = infos.get(guard) if guard is not None else None
+    reach = axis_info.vector_length(info, mask, axis, size)
+    if any(list(a.registers) != sorted(a.registers) for a in accesses.accesses):
+        return 0  # the buffer has another order inside its words
+    width = min(reach, accesses.vector) * size
+    return width if width in (4, 8, 16) else 0

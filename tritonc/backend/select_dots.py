@@ -1,0 +1,75 @@
+"""select_dots: each dot gets the best matrix instruction that the target has for it.
+
+Before:  %d = dot %a, %b, %c : f32<128, 256>
+After:   %d = dot %a, %b, %c {instruction = "wgmma.m64k16.bf16"} : f32<128, 256>
+
+A dot takes an instruction of its operands' type whose rows, columns and depth it fills.  wgmma
+reads its operands from shared memory; only 16-bit ones may lie there with the inner axis not
+contiguous, so another dot takes it only if its operands are loaded that way.  Dots with no
+instruction (fp32 is exact IEEE, so it has none) are left to the CUDA cores.  Tensor cores of wgmma
+add 8-bit floats with fewer bits than a float has: results are promoted every 128 products (see
+emit).
+"""
+
+from __future__ import annotations
+
+from tritonc.backend import axis_info
+from tritonc.backend.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target import Target
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import element, shape
+
+
+def select_dots(kernel: Kernel, context: Context) -> bool:
+    """Set `instruction` on the dots that a matrix instruction computes."""
+    dots = [op for op in kernel.ops() if op.name == "dot"]
+    if not dots:
+        return False
+    target: Target = context.target
+    infos = axis_info.analyze(kernel)
+    warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", 4))
+    wide = bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
+    choices = [_choose(op, target, infos, wide) for op in dots]
+    if any(c is None or c.kind != WGMMA for c in choices):  # one number of warps serves all dots
+        choices = [_choose(op, target, infos, False) for op in dots]
+    for op, row in zip(dots, choices, strict=True):
+        if row is not None:
+            op.attributes["instruction"] = row.name
+    return any(row is not None for row in choices)
+
+
+def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> MatrixInstruction | None:
+    a, b, _ = op.operands
+    extents, depth = shape(op.result.type), shape(a.type)[-1]
+    if len(extents) != 2 or any(n & (n - 1) for n in (*extents, depth)):
+        return None
+    for row in INSTRUCTIONS:
+        if row.operand != element(a.type) or row.accumulator != element(op.result.type):
+            continue
+        if row.feature not in target.features or (row.kind == WGMMA and not wide):
+            continue
+        if extents[0] < row.rows or extents[1] < row.columns or depth < row.depth:
+            continue
+        if row.kind == WGMMA and not row.transposes and not (
+                _inner_first(a, 1, infos) and _inner_first(b, 0, infos)):
+            continue
+        return row
+    return None
+
+
+def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool:
+    """Whether the operand is loaded with its inner axis (that of K) contiguous."""
+    value = operand
+    while value.op is not None and value.op.name != "load":
+        op = value.op
+        if op.name == "trans" and tuple(op.attributes["permutation"]) == (1, 0):
+            inner = 1 - inner
+        elif op.name not in ("fpcast", "psi", "select"):
+            return False
+        first = 1 if op.name in ("psi", "select") else 0
+        data = [v for v in op.operands[first:] if v.type == op.result.type]
+        value = next((v for v in data if v.op is not None and v.op.name != "constant"),
+                     op.operands[0])
+    info = infos.get(value.op.operands[0]) if value.op is not None else None
+    return info is not None and info.contiguity[inner] > info.contiguity[1 - inner]

@@ -1,0 +1,54 @@
+"""What operations do to shared memory: which bytes of which buffer each reads or writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.ir.core import Op, Value
+from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
+from tritonc.ir.types import Buffer
+
+VIEWS = ("buffer_stage", "buffer_trans")  # give another view of their first operand
+# Operands that only the first warp uses at this place, in its own order: barriers, a map in making.
+OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 1}
+
+
+@dataclass(frozen=True)
+class Access:
+    """One use of a buffer.  `ahead` is the stage's distance in a ring, None for all stages."""
+
+    allocation: Op
+    write: bool
+    ahead: int | None
+    op: Op
+
+
+def allocation(buffer: Value) -> tuple[Op, int | None]:
+    """The alloc_shared behind a view, and the ring distance of the stage if one was taken."""
+    ahead: int | None = None
+    op = buffer.op
+    while op is not None and op.name in VIEWS:
+        if op.name == "buffer_stage":
+            ahead = op.attributes.get("ahead")
+        op = op.operands[0].op
+    assert op is not None and op.name == "alloc_shared"
+    return op, ahead
+
+
+def accesses(op: Op) -> list[Access]:
+    """The uses of buffers that an operation makes; none for views and allocations."""
+    effects = ALL_OPS[op.name].effects
+    if op.name in VIEWS or op.name == "alloc_shared":
+        return []
+    found = []
+    for i, value in enumerate(op.operands):
+        if OWN_WARP.get(op.name) == i:
+            continue
+        if isinstance(value.type, Buffer):
+            root, ahead = allocation(value)
+            if SHARED_READ in effects:
+                found.append(Access(root, False, ahead, op))
+            if SHARED_WRITE in effects:
+                found.append(Access(root, True, ahead, op))
+    return found

@@ -1,0 +1,283 @@
+"""Products and copies that run beside the threads: wgmma and tensor copies (see `simulate`).
+
+*wgmma* reads its buffers at any time until it has been waited for, and its result is there only
+then: until the wait, all its elements count as undefined.
+
+*Tensor copies* are simulated by what the hardware does, not by what a layout says: a box of the
+tensor goes to shared memory row by row, and bits 4 to 6 of a byte's address are XORed with bits 7
+to 9 (fewer for narrower swizzles).  A layout that says otherwise gives wrong results here too.  The
+bytes count at a stage of a ring; a wait for the stage's phase makes them visible to the thread that
+waits.
+
+Both go to shared memory by another way than the threads' own accesses (PTX ISA, "proxies"): what a
+thread wrote must be fenced by it and then be followed by a barrier.  What a thread *read* needs the
+barrier only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tritonc.backend.hazards import MANY, Threads
+from tritonc.backend.machine_state import (
+    FENCED,
+    FIRST,
+    SEEN,
+    UNFENCED,
+    Copy,
+    Extents,
+    Machine,
+    Product,
+    Undefined,
+    View,
+)
+from tritonc.ir import arrays
+from tritonc.ir.core import Op, Value
+from tritonc.ir.frame import Frame
+from tritonc.ir.types import SCALARS, Buffer, Scalar, shape
+
+
+def dot_undefined(op: Op, masks: list[Any]) -> Any:
+    """Which elements of a dot's result are undefined, from the masks of its operands."""
+    if all(mask is None for mask in masks):
+        return None
+    a, b, c = masks
+    found = np.zeros(shape(op.result.type), np.bool_)
+    if a is not None:
+        found |= np.any(a, axis=-1)[..., :, np.newaxis]
+    if b is not None:
+        found |= np.any(b, axis=-2)[..., np.newaxis, :]
+    return found if c is None else found | c
+
+
+def _everybody(view: View) -> Threads:
+    return np.full(view.offsets.size, MANY, np.int16)
+
+
+def _fenced(machine: Machine, frame: Frame, op: Op, view: View, extents: Extents) -> None:
+    """Report elements whose last writes by threads are not yet seen by the other way."""
+    machine.race(frame, op, view.of(view.space.proxy).any(axis=1) != SEEN, extents,
+                 f"what this {op.name} uses: threads wrote it, with no proxy_fence and barrier "
+                 "between")
+
+
+def _proxy_fence(machine: Machine, frame: Frame, op: Op) -> None:
+    for space in machine.spaces():
+        space.proxy[space.proxy == UNFENCED] = FENCED
+
+
+# ---- wgmma
+
+
+def _wgmma(machine: Machine, frame: Frame, op: Op) -> None:
+    start, end = op.attributes.get("inner", (0, shape(op.operands[0].type)[-1]))
+    views: list[View] = []
+    found, masks, causes = [], [], []
+    for i, operand in enumerate(op.operands):
+        array, unknown = _known(machine, frame, operand)
+        if isinstance(operand.type, Buffer):
+            part = (slice(None), slice(start, end)) if i == 0 else (slice(start, end),)
+            view: View = array._replace(offsets=array.offsets[(slice(None), *part)])
+            extents = view.offsets.shape[1:]
+            _fenced(machine, frame, op, view, extents)
+            array, *rest = machine.get(frame, op, view, _everybody(view), extents)
+            unknown = (rest[0], rest[1]) if rest[0] is not None and rest[1] is not None else None
+            view.space.products.reshape(-1, view.element.bytes)[view.places] += 1
+            views.append(view)
+        elif i == 0:
+            array = array[:, start:end]
+        found.append(array)
+        masks.append(None if unknown is None else unknown[0])
+        causes.append(None if unknown is None else unknown[1])
+    result, mask = arrays.dot(op, *found), dot_undefined(op, masks)
+    cause = next((c for c in causes if c is not None), op)
+    product = Product(op, result, None if mask is None else (mask, cause), views)
+    machine.products.append(product)
+    frame.define(op.result, result, np.ones(result.shape, np.bool_), op)
+
+
+def _known(machine: Machine, frame: Frame, value: Value) -> tuple[Any, Undefined | None]:
+    """A value as products see it, which read the results of those before them in flight."""
+    array = frame.read(value)
+    for product in machine.products:
+        if product.result is array:
+            return array, product.undefined
+    return array, frame.undefined.get(value)
+
+
+def _wgmma_wait(machine: Machine, frame: Frame, op: Op) -> None:
+    while len(machine.products) > op.attributes["pending"]:
+        product = machine.products.popleft()
+        for view in product.views:
+            view.space.products.reshape(-1, view.element.bytes)[view.places] -= 1
+            view.space.hazards.read(view.places, view.element.bytes, _everybody(view))
+        machine.ended.append(product)
+    for value, result in zip(op.operands, op.results, strict=True):
+        array, unknown = frame.read(value), frame.undefined.get(value)
+        for product in machine.ended:
+            if product.result is array:
+                unknown = product.undefined
+        frame.define(result, array, *(unknown or ()))
+
+
+# ---- tensor copies
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """Extents in elements, the stride of axis 1 in bytes; axis 0 is the contiguous one."""
+
+    base: int
+    extents: tuple[int, int]
+    stride: int
+    element: Scalar
+    box: tuple[int, int]
+    swizzle: int
+
+
+@dataclass(eq=False)
+class Stage:
+    """A stage of a ring: how many phases have ended, and what the present one waits for."""
+
+    phases: int = 0
+    expected: int | None = None  # bytes, once a thread has said so
+    copies: list[Copy] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Engine:
+    """What the copy engine knows: maps of slots that are claimed, and rings by their serials."""
+
+    slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
+    rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
+
+
+def _engine(machine: Machine) -> Engine:
+    if machine.engine is None:
+        machine.engine = Engine()
+    assert isinstance(machine.engine, Engine)
+    return machine.engine
+
+
+def _claim_slot(machine: Machine, frame: Frame, op: Op) -> Any:
+    machine.serial += 1
+    _engine(machine).slots[machine.serial] = {}
+    return np.int64(machine.serial)
+
+
+def _release_slot(machine: Machine, frame: Frame, op: Op) -> None:
+    engine = _engine(machine)
+    if any(stage.copies for ring in engine.rings.values() for stage in ring.values()):
+        frame.fail(op, "run-race", "a copy that reads a map of this slot is in flight")
+    del engine.slots[int(frame.read(op.operands[0]))]
+
+
+def _tensor_map(machine: Machine, frame: Frame, op: Op) -> None:
+    slot, _, base, extent0, extent1, stride = op.operands
+    for value in op.operands[2:]:
+        frame.require(op, value, None, "a field of this map")
+    found = TensorMap(int(frame.read(base)), (int(frame.read(extent0)), int(frame.read(extent1))),
+                      int(frame.read(stride)), SCALARS[op.attributes["element"]],
+                      tuple(op.attributes["box"]), op.attributes["swizzle"])
+    _engine(machine).slots[int(frame.read(slot))][op.attributes["index"]] = found
+
+
+def _check_map(frame: Frame, op: Op, tensor: TensorMap) -> None:
+    """A map that no copy uses may hold anything."""
+    if tensor.base % 16 or tensor.stride % 16:
+        frame.fail(op, "run-misaligned", f"misaligned map: base {tensor.base:#x} and stride "
+                   f"{tensor.stride} are not both multiples of 16")
+    if min(tensor.extents) < 1 or not 0 <= tensor.stride < 1 << 40 or max(tensor.box) > 256:
+        frame.fail(op, "run-out-of-bounds", f"no such map: extents {tensor.extents}, stride "
+                   f"{tensor.stride}, box {tensor.box}")
+
+
+def _ring_init(machine: Machine, frame: Frame, op: Op) -> None:
+    view: View = frame.read(op.operands[0])
+    extents = view.offsets.shape
+    threads = np.zeros(view.offsets.size, np.int16)
+    machine.overwrites(frame, op, view, threads, extents)
+    machine.put(view, np.zeros(extents, np.int64), None, threads, SEEN)
+    _engine(machine).rings[view.serial] = {int(first): Stage() for first in view.offsets[:, 0]}
+
+
+def _stage(machine: Machine, view: View) -> Stage:
+    return _engine(machine).rings[view.serial][int(view.offsets[0, 0])]
+
+
+def _ring_expect(machine: Machine, frame: Frame, op: Op) -> None:
+    if _off(frame, op):
+        return
+    stage = _stage(machine, frame.read(op.operands[0]))
+    if stage.expected is not None:
+        frame.fail(op, "run-race", "the phase before has not ended")
+    stage.expected = op.attributes["bytes"]
+
+
+def _off(frame: Frame, op: Op) -> bool:
+    """Whether the guard of a scalar operation does not hold."""
+    active = frame.guard(op)
+    return active is not None and not bool(active)
+
+
+def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
+    if _off(frame, op):
+        return
+    buffer, ring, slot = (frame.read(v) for v in op.operands[:3])
+    for value in op.operands[3:]:
+        frame.require(op, value, None, "the start of this copy")
+    start0, start1 = (int(frame.read(v)) for v in op.operands[3:])
+    tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
+    _check_map(frame, op, tensor)
+    box0, box1 = tensor.box
+    size = tensor.element.bytes
+    for panel in range(op.attributes["panels"]):
+        x = start0 + panel * box0 + np.arange(box0)
+        y = (start1 + np.arange(box1))[:, np.newaxis]
+        active = ((x >= 0) & (x < tensor.extents[0])) & ((y >= 0) & (y < tensor.extents[1]))
+        addresses = tensor.base + x * np.int64(size) + y * np.int64(tensor.stride)
+        held, undefined = frame.gather(op, buffer.element, addresses, active)
+        first = buffer.start + (int(buffer.offsets.min()) + panel * box0 * box1) * size
+        view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
+        machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
+        _fenced(machine, frame, op, view, held.shape)
+        view.put(view.space.in_flight, True)
+        _stage(machine, ring).copies.append(
+            Copy(op, view, addresses, active, held, undefined, np.broadcast_to(FIRST, held.size)))
+
+
+def _rows(first: int, tensor: TensorMap) -> Any:
+    """Where each element of a box goes, in elements: rows one after the other, swizzled."""
+    size = tensor.element.bytes
+    assert first % 128 == 0, "a box begins at a multiple of 128 bytes"
+    plain = first + np.arange(tensor.box[0] * tensor.box[1], dtype=np.int64) * size
+    mask = max(tensor.swizzle // 16 - 1, 0)
+    return ((plain ^ ((plain >> 7 & mask) << 4)) // size).reshape(tensor.box[::-1])
+
+
+def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
+    view: View = frame.read(op.operands[0])
+    extents = view.offsets.shape
+    machine.get(frame, op, view, _everybody(view), extents)
+    stage, parity = _stage(machine, view), int(frame.read(op.operands[1]))
+    if stage.phases % 2 != parity:
+        return  # that phase ended long ago
+    arrived = sum(copy.held.size * copy.view.element.bytes for copy in stage.copies)
+    if stage.expected is None or stage.expected != arrived:
+        frame.fail(op, "run-too-long", f"'{op.name}' waits for ever: {stage.expected or 0} bytes "
+                   f"are expected, {arrived} will arrive")
+    for copy in stage.copies:
+        machine.land(frame, copy, everybody=True)
+    stage.phases, stage.expected, stage.copies = stage.phases + 1, None, []
+
+
+SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
+    "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
+    "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
+    "ring_init": _ring_init, "ring_expect": _ring_expect, "tensor_copy": _tensor_copy,
+    "ring_wait": _ring_wait,
+}

@@ -1,0 +1,221 @@
+"""specialize: one branch at entry picks a body that may assume aligned addresses and full tiles.
+
+Before:  entry: ...                      After:  entry: %ok = (a | b | 4 * lda) % 16 == 0
+                                                              and 64 * pid + 64 <= m and ...
+                                                        cond_br %ok, fast, general
+                                                 fast:    the kernel, where pointers and strides are
+                                                          known multiples and bounds known to hold
+                                                 general: the kernel as it was
+
+A source rarely says that a pointer is aligned to 16 bytes or that a stride is a multiple of four,
+and masks its tiles everywhere although all but the last ones are full.  The conditions are scalars
+of parameters and program ids, so all threads of an instance agree.  They are collected from the
+affine accesses of the kernel: its base pointer and strides must allow 16-byte accesses, its
+invariant bounds must hold for the whole tile, and a bound that moves with a loop must be a multiple
+of the access.
+
+Where the copy engine brings operands it masks them at no cost: then masks stay and edge tiles run
+in the fast body too.
+
+Nothing is done where no access would get wider and no mask would go.  Needs loops with preheaders.
+The constants that it puts in place of masks are left to fold_constants and peephole, which run
+again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tritonc.backend import axis_info, layout_choice
+from tritonc.backend.affine import Affine, Affinity, Bound, Iteration, is_counter
+from tritonc.backend.linear import Linear, emit, number
+from tritonc.backend.matrix import BY_NAME, WGMMA
+from tritonc.backend.target import Target
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import I1, I64, Tile, is_pointer, scalar, with_element
+
+ACCESS = layout_choice.ACCESS_BYTES
+SMALL = 32  # tiles of fewer elements are not worth a second body
+
+
+@dataclass
+class _Conditions:
+    """What the fast body assumes."""
+
+    multiples: dict[Value, int] = field(default_factory=dict)  # parameter -> known divisor
+    full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
+
+
+def specialize(kernel: Kernel, context: Context) -> bool:
+    """Add the fast body, if there is something to gain."""
+    found = _collect(kernel, _copies_tensors(kernel, context))
+    if not found.multiples and not found.full:
+        return False
+    fast, mapping = _copy(kernel)
+    kernel.blocks[:0] = [_dispatch(kernel, found, fast[0])]
+    kernel.blocks += fast
+    _assume(fast, mapping, found)
+    context.remark("specialize", "aligned addresses and full tiles run in a body of their own",
+                   kernel.span)
+    return True
+
+
+def _copies_tensors(kernel: Kernel, context: Context) -> bool:
+    """Whether the copy engine brings the operands, which masks them at no cost."""
+    target: Target = context.target
+    names = [op.attributes.get("instruction") for op in kernel.ops() if op.name == "dot"]
+    return "tensor_map" in target.features and bool(names) and all(
+        name is not None and BY_NAME[name].kind == WGMMA for name in names)
+
+
+def _collect(kernel: Kernel, masked: bool) -> _Conditions:
+    """`masked`: the masks of tiles stay, and only alignment is assumed."""
+    infos = axis_info.analyze(kernel)
+    cfg = Cfg(kernel)
+    outside = Affinity()
+    per_loop = {loop: Affinity(Iteration(loop)) for loop in cfg.loops}
+    found = _Conditions()
+    for block in cfg.order:
+        loop = cfg.innermost.get(block)
+        affinity = per_loop[loop] if loop is not None else outside
+        for op in block.ops:
+            if op.name in ("load", "store") and isinstance(op.operands[0].type, Tile):
+                _collect_access(op, affinity, infos, masked, found)
+    return found
+
+
+def _collect_access(op: Op, affinity: Affinity, infos: axis_info.Infos, masked: bool,
+                    found: _Conditions) -> None:
+    pointer = op.operands[0]
+    t, info = pointer.type, infos.get(pointer)
+    form = affinity.of(pointer)
+    assert isinstance(t, Tile)
+    if form is None or form.base is None or info is None or t.size < SMALL:
+        return
+    size = scalar(pointee(t)).bytes
+    axis = layout_choice.fastest_axis(info, len(t.shape))
+    guard = infos.get(op.guard) if op.guard is not None else None
+    reach = min(ACCESS // size, info.contiguity[axis])
+    if axis_info.vector_length(info, guard, axis, size) < reach:
+        multiples = _alignment(form, size, reach)
+        if multiples is None:
+            return
+        for value, n in multiples.items():
+            found.multiples[value] = max(n, found.multiples.get(value, 1))
+    mask = affinity.mask(op.guard, len(t.shape))
+    for bound in mask.bounds if mask else ():
+        _collect_bound(bound, t.shape[bound.axis], bound.axis == axis, reach, masked, found)
+
+
+def _alignment(form: Affine, size: int, reach: int) -> dict[Value, int] | None:
+    """The parameters that must be multiples for accesses of `reach` elements; None if others must.
+
+    Terms of the offset and of the strides with a coefficient that is a multiple already are fine.
+    """
+    found: dict[Value, int] = {}
+    assert form.base is not None
+    found[form.base] = reach * size
+    for polynomial in (form.offset, *form.strides):
+        if polynomial.constant == 1:
+            continue
+        for monomial, n in polynomial.terms:
+            if n % reach == 0:
+                continue
+            parameters = [v for v in monomial if v.op is None and not is_counter(v)]
+            if not parameters:
+                return None
+            found[parameters[-1]] = max(reach // (n & -n), found.get(parameters[-1], 1))
+    return found
+
+
+def _collect_bound(bound: Bound, extent: int, contiguous: bool, reach: int, masked: bool,
+                   found: _Conditions) -> None:
+    """A bound that holds for the whole tile, or one whose limit is a multiple of the access."""
+    known = all(v.op.name == "get_program_id" if v.op is not None else not is_counter(v)
+                for v in (*bound.start.values(), *bound.limit.values()))
+    if known and not masked:
+        found.full[bound.test] = (bound.start + number(extent), bound.limit)
+    elif contiguous and len(bound.limit.terms) == 1:
+        (monomial, n), = bound.limit.terms
+        if len(monomial) == 1 and monomial[0].op is None and n % reach:
+            found.multiples[monomial[0]] = max(reach, found.multiples.get(monomial[0], 1))
+
+
+def _dispatch(kernel: Kernel, found: _Conditions, fast: Block) -> Block:
+    """The new entry: computes the conditions and branches."""
+    block = Block("dispatch")
+    b = Builder(block)
+    ok: Value | None = None
+
+    def both(test: Value) -> None:
+        nonlocal ok
+        ok = test if ok is None else b.value("and", ok, test)
+
+    zero = b.constant(0, I64)
+    for value, n in found.multiples.items():
+        wide = (b.value("ptrtoint", value, type=I64) if is_pointer(value.type)
+                else b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value)
+        low = b.value("and", wide, b.constant(n - 1, I64))
+        both(b.value("icmp", low, zero, predicate="eq"))
+    ids: dict[int, Value] = {}
+
+    def here(value: Value) -> Value:
+        """A program id as this block computes it."""
+        if value.op is None:
+            return value
+        axis = value.op.attributes["axis"]
+        if axis not in ids:
+            ids[axis] = b.value("get_program_id", axis=axis)
+        return ids[axis]
+
+    tests = {(end.terms, limit.terms): (end, limit) for end, limit in found.full.values()}
+    for end, limit in tests.values():
+        both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here),
+                     predicate="sle"))
+    assert ok is not None
+    b.emit("cond_br", ok, blocks=[fast, kernel.entry])
+    return block
+
+
+def _copy(kernel: Kernel) -> tuple[list[Block], dict[Value, Value]]:
+    """A copy of all blocks; the mapping is from old values to those of the copy."""
+    blocks = {old: Block(f"{old.name}.fast") for old in kernel.blocks}
+    mapping: dict[Value, Value] = {}
+    for old, new in blocks.items():
+        for op in old.ops:
+            copy = Op(op.name, list(op.operands), dict(op.attributes),
+                      tuple(r.type for r in op.results), op.guard, op.span,
+                      [blocks[b] for b in op.blocks])
+            for before, after in zip(op.results, copy.results, strict=True):
+                after.name = before.name
+                mapping[before] = after
+            new.ops.append(copy)
+    for new in blocks.values():
+        for op in new.ops:
+            op.replace_inputs(mapping)
+    return list(blocks.values()), mapping
+
+
+def _assume(fast: list[Block], mapping: dict[Value, Value], found: _Conditions) -> None:
+    """Put what the conditions promise into the copy."""
+    known: dict[Value, Value] = {}
+    first: list[Op] = []
+    for value, n in found.multiples.items():
+        hint = make_op("assume_multiple", [value], n=n)
+        hint.result.name = value.name
+        known[value] = hint.result
+        first.append(hint)
+    for test in found.full:
+        copy = mapping[test.result].op
+        assert copy is not None
+        t = with_element(copy.result.type, I1)
+        copy.name, copy.operands, copy.attributes = "constant", [], {"value": True}
+        copy.results[0].type = t
+    for block in fast:
+        for op in block.ops:
+            op.replace_inputs(known)
+    fast[0].ops[:0] = first

@@ -1,0 +1,234 @@
+"""Values for tunables that nobody bound: the static cost model.
+
+The choice is a function of program and target, so that every machine builds the same bytes.
+Measuring knows better; this has to be right within reason, at once.
+
+What a candidate costs follows from the extents of its tiles.  Lowering each of the, say, 48
+combinations of a matrix product would take longer than the rest of the compilation, so the model
+lowers n + 1 of them: a base, and for each of the n tunables one that differs from the base in it
+alone.  An extent that doubles with TM is a multiple of TM; from the factors, the extents of every
+combination follow:
+
+    base      TM=32 TN=32 TK=8    dot 32x32x8
+    TM = 64                       dot 64x32x8      M = TM
+    TN = 64                       dot 32x64x8      N = TN
+    TK = 16                       dot 32x32x16     K = TK
+
+Where that is not so (an extent `T + 2`, an `#if`-like branch on a tunable, a combination that a
+static_assert forbids), candidates are lowered one by one, up to a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from math import inf, log2, prod, sqrt
+
+from tritonc.backend.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.target import Target
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Kernel, Module
+from tritonc.ir.ops import OPS, READ, WRITE
+from tritonc.ir.types import element, shape
+from tritonc.source import CompileError
+
+Binding = dict[str, int]
+Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
+
+MAX_COMBINATIONS = 10_000  # compared by their extents
+MAX_LOWERED = 64  # lowered one by one, where extents cannot be predicted
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
+    of its pointers, or of what it reduces."""
+
+    kind: str  # "dot", "reduce" or "access"
+    extents: tuple[int, ...]
+    bytes: int  # of an element
+    axes: tuple[int, ...] = ()  # of a reduction
+
+
+Profile = tuple[Feature, ...]
+
+
+def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> Binding:
+    """The cheapest combination of `space`, which gives the legal values of each unbound tunable.
+
+    `lower` makes Triton-IR for a combination.  The first in the order of the lists wins a tie.
+    Where no combination is legal, the first: compiling it says why.
+    """
+    names = [name for name in space if space[name]]
+    first = {name: space[name][0] for name in names}
+    if all(len(space[name]) == 1 for name in names):
+        return first
+    predict = _predictor(space, names, lower)
+    candidates = _combinations(space, names)
+    if predict is not None and prod(len(space[n]) for n in names) <= MAX_COMBINATIONS:
+        ranked = sorted((cost(predict(c), target), i) for i, c in enumerate(candidates))
+        best = list(_combinations(space, names))
+        for _, index in ranked[:MAX_LOWERED]:
+            if _profile(lower, best[index]) is not None:
+                return best[index]
+        return first
+    lowest, chosen = inf, first
+    for candidate in islice(candidates, MAX_LOWERED):
+        profile = _profile(lower, candidate)
+        price = inf if profile is None else cost(profile, target)
+        if price < lowest:
+            lowest, chosen = price, candidate
+    return chosen
+
+
+def _combinations(space: Mapping[str, Sequence[int]], names: list[str]) -> Iterator[Binding]:
+    for values in product(*(space[name] for name in names)):
+        yield dict(zip(names, values, strict=True))
+
+
+def _profile(lower: Lower, binding: Binding) -> Profile | None:
+    """What the model reads of a combination; None if it is not legal."""
+    try:
+        module = lower(binding)
+    except CompileError:
+        return None
+    return tuple(feature for kernel in module.kernels for feature in features(kernel))
+
+
+def features(kernel: Kernel) -> Iterator[Feature]:
+    """What the model reads of a kernel: its dots, reductions, and accesses of memory by tiles.
+
+    Dots, and what goes with them, count only in loops, where there are loops.  Other operations do
+    not count: whether two of them are one depends on whether their shapes happen to agree.
+    """
+    if any(op.name == "dot" for op in kernel.ops()):
+        in_loops = Cfg(kernel).innermost
+        blocks = [b for b in kernel.blocks if b in in_loops] or kernel.blocks
+    else:
+        blocks = kernel.blocks
+    for block in blocks:
+        for op in block.ops:
+            if op.name == "dot":
+                a, b = shape(op.operands[0].type), shape(op.operands[1].type)
+                bits = element(op.operands[0].type).bytes
+                yield Feature("dot", (*a[:-1], b[-1], a[-1]), bits)
+            elif op.name in ("reduce", "argreduce", "scan"):
+                t = op.operands[0].type
+                axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
+                yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))
+            elif OPS[op.name].effects & {READ, WRITE} and op.operands:
+                t = op.operands[0].type
+                yield Feature("access", shape(t), element(t).bytes)
+
+
+def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lower
+               ) -> Callable[[Binding], Profile] | None:
+    """A function from a combination to its profile, from n + 1 lowered ones; None if there is no
+    such rule."""
+    middle = {name: space[name][(len(space[name]) - 1) // 2] for name in names}
+    base = _profile(lower, middle)
+    if base is None:
+        return None
+    # For each feature and axis, the tunables that it is a multiple of.
+    factors: list[list[set[str]]] = [[set() for _ in f.extents] for f in base]
+    for name in names:
+        other = next((v for v in space[name] if v != middle[name]), None)
+        if other is None:
+            continue
+        varied = _profile(lower, {**middle, name: other})
+        if varied is None or [_form(f) for f in varied] != [_form(f) for f in base]:
+            return None
+        for i, (feature, change) in enumerate(zip(base, varied, strict=True)):
+            for axis, (old, new) in enumerate(zip(feature.extents, change.extents, strict=True)):
+                if new * middle[name] == old * other:
+                    factors[i][axis].add(name)
+                elif new != old:
+                    return None
+
+    def predict(binding: Binding) -> Profile:
+        found = []
+        for feature, axes in zip(base, factors, strict=True):
+            extents = []
+            for extent, multiple in zip(feature.extents, axes, strict=True):
+                for name in sorted(multiple):
+                    extent = extent * binding[name] // middle[name]
+                extents.append(extent)
+            found.append(Feature(feature.kind, tuple(extents), feature.bytes, feature.axes))
+        return tuple(found)
+
+    return predict
+
+
+def _form(feature: Feature) -> tuple[str, int, int, tuple[int, ...]]:
+    return feature.kind, len(feature.extents), feature.bytes, feature.axes
+
+
+# --- cost -----------------------------------------------------------------------------------------
+# Numbers that GPUs from sm_60 on share, or nearly so.
+_WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulators and more each
+_L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
+_STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
+_STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
+
+
+def cost(profile: Profile, target: Target) -> float:
+    """Relative time of the kernels with these features; infinite for tiles without elements, which
+    a value of 0 predicts."""
+    if any(extent < 1 for feature in profile for extent in feature.extents):
+        return inf
+    dots = [f for f in profile if f.kind == "dot"]
+    if dots:
+        return max(_dot_cost(dot, target) for dot in dots)
+    return _stream_cost(profile)
+
+
+def _dot_cost(dot: Feature, target: Target) -> float:
+    """Time per multiply-add of a dot in a loop over k, staged in shared memory: 1 is the peak.
+
+    Accumulators live in registers, `ACCUMULATORS` in a thread if the tile is large enough, as a
+    square micro-tile: a thread reads m + n words of shared memory for m x n multiply-adds.
+    """
+    *batch, m, n, k = dot.extents
+    results = prod(batch) * m * n
+    warps = max(1, min(LEGAL[-1], results // ACCUMULATORS // 32))
+    threads = 32 * (1 << (warps.bit_length() - 1))
+    held = max(results / threads, 1.0)
+    side = sqrt(held)
+    words = max(dot.bytes / 4, 1.0)
+    staged = (m * k + k * n) * prod(batch)
+    # Accumulators, two steps of operands, the next tile on its way, addresses and counters.
+    registers = words * (held + 4 * side + staged / threads) + 40
+    registers = -(-registers // 8) * 8
+    shared = 2 * staged * dot.bytes
+    blocks = min(target.registers_per_multiprocessor // (threads * registers),
+                 target.shared_per_multiprocessor // (shared + target.shared_reserved),
+                 target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor)
+    if registers > target.registers_per_thread or shared > target.static_shared or blocks < 1:
+        return 1e6 + registers + shared  # spills, or does not run: any other candidate is better
+    resident = blocks * threads / 32
+    hidden = min(1.0, resident / _WARPS_THAT_HIDE_LATENCY)
+    idle = min(1.0, results / threads / 4)  # threads that hold copies do nothing new
+    compute = (1 + 0.5 * 2 / side + _STEP / (held * k)) / idle
+    traffic = (1 / m + 1 / n) * dot.bytes / _L2_BYTES_PER_MAC * words
+    # Loads overlap with arithmetic until they take longer; until then they still disturb it.
+    return max(compute / (0.5 + 0.5 * hidden) + 0.1 * traffic, traffic)
+
+
+def _stream_cost(profile: Profile) -> float:
+    """How far an instance's tiles are from what one block of threads streams well.
+
+    Elements reduced along an axis are better in that axis: fewer partial results.  Tiles of two
+    axes that are only moved are better square: either side may be the contiguous one in memory.
+    """
+    largest = max((prod(f.extents) for f in profile), default=1)
+    cost = abs(log2(max(largest, 1) / _STREAM_ELEMENTS))
+    reductions = [f for f in profile if f.kind == "reduce"]
+    for feature in reductions:
+        kept = prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
+        cost += 0.3 * log2(kept) / len(reductions)
+    if not reductions:
+        flat = [f.extents for f in profile if prod(f.extents) == largest and len(f.extents) > 1]
+        if flat:
+            cost += 0.1 * abs(log2(flat[0][-1] / flat[0][-2]))
+    return cost

@@ -1,0 +1,191 @@
+"""`tritonc FILE -o OUT`: which outputs are asked for, compiling, writing them all or none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tritonc import __version__, driver, outputs
+from tritonc.commandline import FLAGS_VARIABLE
+from tritonc.console import (
+    SUCCESS,
+    Messages,
+    check_settings,
+    failure,
+    language_of,
+    only_file,
+    options_from,
+    read_source,
+)
+from tritonc.options import NATIVE, Options
+from tritonc.outputs import KINDS, STANDARD
+from tritonc.source import CompileError
+from tritonc.spelling import closest
+
+
+def compile_command(files: tuple[str, ...], **given: Any) -> int:
+    """`tritonc FILE -o OUT`: the exit code.  `given` has the parameters by name."""
+    messages = Messages(given)
+    path = only_file(files)
+    kinds = _kinds(given)
+    for name, flag in _NEED_RULE.items():
+        if given[name] and given["depend"] is None:
+            raise click.UsageError(f"{flag} needs -MD or -M")
+    targets = outputs.paths(kinds, given["output"], path)
+    if given["depend"] == "M":
+        targets, kinds = {}, []
+    if STANDARD in targets.values() and len(targets) > 1:
+        raise click.UsageError("several kinds of output cannot share standard output")
+    for target in (*targets.values(), given["depend_file"] or ""):
+        if outputs.same_file(target, path):
+            raise click.UsageError(f"the output '{target}' is the source itself")
+    options = options_from(given)
+    check_settings(options)
+
+    def action() -> int:
+        try:
+            return _compile(path, kinds, targets, options, given, messages)
+        except CompileError:
+            outputs.remove(targets.values())
+            raise
+
+    return messages.guard(action)
+
+
+_NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-MQ",
+              "depend_phony": "-MP"}  # fmt: skip
+
+
+def _kinds(given: Mapping[str, Any]) -> list[str]:
+    """The kinds of output asked for, once each."""
+    kinds: list[str] = []
+    for word in (word for value in given["emit"] for word in value.split(",")):
+        if word not in KINDS:
+            near = closest(word, KINDS)
+            hint = f"did you mean '{near}'? " if near else ""
+            raise click.UsageError(f"there is no kind of output '{word}'; {hint}"
+                                   f"Kinds are {', '.join(KINDS)}")
+        if word not in kinds:
+            kinds.append(word)
+    if given["syntax_only"]:
+        return []
+    if kinds:
+        return kinds
+    by_suffix = outputs.kind_of(given["output"] or "")
+    return [by_suffix or ("tir" if given["stop_after"] else "ptx")]
+
+
+def _check_passes(options: Options) -> None:
+    """Refuse names that no pass has."""
+    named = [*options.print_after, *options.print_before, options.stop_after or ""]
+    if not any(named):
+        return
+    known = driver.pass_names()
+    for name in named:
+        if name and name not in known and (name != "all" or name == options.stop_after):
+            near = closest(name, known)
+            hint = f"did you mean '{near}'? " if near else ""
+            raise click.UsageError(f"there is no pass '{name}'; {hint}--list-passes lists them")
+
+
+def _compile(path: str, kinds: list[str], targets: Mapping[str, str], options: Options,
+             given: Mapping[str, Any], messages: Messages) -> int:
+    _check_passes(options)
+    diagnostics = driver.new_diagnostics(options)
+    if options.arch == NATIVE:
+        from tritonc.launch.cuda import Device
+
+        options = replace(options, arch=Device().target)
+    source = read_source(path, diagnostics)
+    wanted = ["i"] if given["depend"] == "M" else kinds
+    result = driver.compile(source, options, wanted, language=language_of(path, given),
+                            dump=_dump, diagnostics=diagnostics)
+    messages.show(result.diagnostics)
+    files: dict[str, str] = {}
+    for kind, target in targets.items():
+        if any(outputs.same_file(target, included) for included in result.dependencies):
+            raise failure("cannot-write", f"the output '{target}' is a file that the source reads")
+        if target != STANDARD:
+            files[target] = result.outputs[kind]
+    rule = _rule(path, targets, result, given)
+    if rule is not None and rule[0] != STANDARD:
+        files[rule[0]] = rule[1]
+    try:
+        outputs.write_all(files)
+    except OSError as error:
+        reason = f"cannot write '{error.filename}': {error.strerror}"
+        raise failure("cannot-write", reason) from None
+    for kind, target in targets.items():
+        if target == STANDARD:
+            _write_standard(result.outputs[kind])
+    if rule is not None and rule[0] == STANDARD:
+        _write_standard(rule[1])
+    if options.verbose:
+        _tell(result, options)
+    if options.time_report:
+        _time_report(result)
+    return SUCCESS
+
+
+def _write_standard(text: str) -> None:
+    """To standard output as UTF-8 with the lines as they are, whatever the locale."""
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        sys.stdout.write(text)
+    else:
+        buffer.write(text.encode("utf-8"))
+        buffer.flush()
+
+
+def _dump(title: str, text: str) -> None:
+    print(f"// *** {title} ***\n{text.rstrip()}\n", file=sys.stderr)
+
+
+def _rule(path: str, targets: Mapping[str, str], result: driver.Result, given: Mapping[str, Any]
+          ) -> tuple[str, str] | None:
+    """Where the dependency rule goes and its text; None if it is not asked for."""
+    mode = given["depend"]
+    if mode is None:
+        return None
+    default = [outputs.quote_for_make(t, target=True) for t in targets.values() if t != STANDARD]
+    made = [*given["depend_targets"],
+            *(outputs.quote_for_make(t, target=True) for t in given["depend_quoted"])]
+    stem = os.path.splitext("stdin" if path == STANDARD else os.path.basename(path))[0]
+    made = made or default or [outputs.quote_for_make(stem + ".ptx", target=True)]
+    sources = [*([] if path == STANDARD else [path]), *result.dependencies]
+    text = outputs.dependency_rule(made, sources, given["depend_phony"])
+    if given["depend_file"]:
+        return given["depend_file"], text
+    if mode == "M":
+        return given["output"] or STANDARD, text
+    first = next((t for t in targets.values() if t != STANDARD), stem)
+    return os.path.splitext(first)[0] + ".d", text
+
+
+def _tell(result: driver.Result, options: Options) -> None:
+    """What -v says: what was decided that the source leaves open."""
+    lines = [f"tritonc {__version__}, target {options.arch}"]
+    if flags := os.environ.get(FLAGS_VARIABLE):
+        lines.append(f"{FLAGS_VARIABLE}: {flags}")
+    for name, value in result.tunables.items():
+        by = "the cost model's choice" if name in result.chosen else "given"
+        lines.append(f"tunable {name} = {value} ({by})")
+    for kernel in (result.manifest or {}).get("kernels", []):
+        lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
+                     f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
+                     f"memory, tile {kernel['tile']}")
+    lines += [f"{f'{span}: ' if span else ''}remark: {text} [{name}]"
+              for name, text, span in result.remarks]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _time_report(result: driver.Result) -> None:
+    total = sum(seconds for name, seconds in result.timings if not name.startswith(" "))
+    for name, seconds in (*result.timings, ("total", total)):
+        print(f"{seconds * 1e3:9.2f} ms  {name}", file=sys.stderr)

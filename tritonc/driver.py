@@ -1,0 +1,341 @@
+"""From a source to the kinds of output that are asked for.
+
+`compile` runs the stages in their order, as far as the outputs need:
+
+    preprocess -> parse -> analyze -> passes of opt -> passes of backend -> LLVM IR -> PTX
+       i           ast                    tir              manifest           ll       ptx
+
+It touches no file but those that the source includes, and prints nothing.  A user's mistake raises
+CompileError; anything else that is raised is a bug of tritonc and becomes InternalError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.options import Options, warning_sets
+from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFile, Span, fail
+from tritonc.spelling import closest
+
+if TYPE_CHECKING:
+    from tritonc.ir.context import Context
+    from tritonc.ir.core import Kernel, Module
+    from tritonc.passes import Pass
+    from tritonc.preprocess import Preprocessed
+    from tritonc.syntax import Program
+
+LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
+
+
+class InternalError(Exception):
+    """A bug of tritonc: what failed, on which kernel."""
+
+    def __init__(self, stage: str, kernel: str | None, cause: BaseException) -> None:
+        self.stage, self.kernel = stage, kernel
+        of = f" of kernel '{kernel}'" if kernel else ""
+        super().__init__(f"in {stage}{of}: {type(cause).__name__}: {cause}")
+
+
+@dataclass
+class Result:
+    """What a compilation gave.  `outputs` has a text for each kind asked for."""
+
+    outputs: dict[str, str] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    module: Module | None = None  # as the last stage that ran left it
+    manifest: dict[str, Any] | None = None
+    dependencies: list[str] = field(default_factory=list)  # included files, in order
+    tunables: dict[str, int] = field(default_factory=dict)  # of every tunable
+    chosen: dict[str, int] = field(default_factory=dict)  # of those that the cost model chose
+    remarks: list[tuple[str, str, Span | None]] = field(default_factory=list)
+    timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
+    problem_lines: list[tuple[str, Span]] = field(default_factory=list)
+
+
+def pass_names() -> list[str]:
+    """Every name that --print-after and its like take, in order."""
+    from tritonc import passes
+
+    return [LOWER, *passes.labels([*passes.OPT, *passes.BACKEND])]
+
+
+def new_diagnostics(options: Options) -> Diagnostics:
+    """An empty collection with the options' limits.  Raises CompileError for a wrong -W flag."""
+    names = tuple(name for name, row in DIAGNOSTICS.items() if row.severity != "error")
+    try:
+        disabled, as_errors = warning_sets(options.warnings, names)
+    except ValueError as flag:
+        name = str(flag).removeprefix("no-").removeprefix("error=")
+        near = closest(name, names)
+        raise fail("unknown-warning", None, f"there is no warning '{name}'",
+                   *([Note(f"did you mean '{near}'?")] if near else []),
+                   Note(f"warnings are {', '.join(sorted(names))}")) from None
+    return Diagnostics(options.error_limit, disabled, as_errors)
+
+
+def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",), *,
+            language: str = "tc", dump: Callable[[str, str], None] | None = None,
+            diagnostics: Diagnostics | None = None) -> Result:
+    """Compile `source` ("tc" or "tir") to `kinds` of output, as named in `outputs.KINDS`.
+
+    `dump(title, text)` receives the IR for --print-before and --print-after.  Raises CompileError
+    with all diagnostics, warnings too, where the source is wrong; InternalError.
+    """
+    if diagnostics is None:
+        diagnostics = new_diagnostics(options)
+    compilation = _Compilation(source, options, tuple(kinds), language, dump, diagnostics)
+    try:
+        compilation.run()
+        diagnostics.raise_if_errors()
+    except CompileError as error:
+        known = set(map(id, diagnostics.items))
+        rest = [d for d in error.diagnostics if id(d) not in known]
+        raise CompileError([*diagnostics.items, *rest]) from None
+    compilation.result.diagnostics = tuple(diagnostics.items)
+    return compilation.result
+
+
+def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics) -> Preprocessed:
+    """The first stage alone."""
+    from tritonc import preprocess as stage
+
+    settings = stage.PreprocessOptions(
+        include_dirs=options.include_dirs, defines=options.defines,
+        forced_includes=options.forced_includes)
+    return stage.preprocess(source, settings, diagnostics)
+
+
+class _Compilation:
+    """One run of `compile`."""
+
+    def __init__(self, source: SourceFile, options: Options, kinds: tuple[str, ...], language: str,
+                 dump: Callable[[str, str], None] | None, diagnostics: Diagnostics) -> None:
+        self.source = source
+        self.options = options
+        self.wanted = set(kinds)
+        self.language = language
+        self.dump = dump
+        self.diagnostics = diagnostics
+        self.result = Result()
+
+    def run(self) -> None:
+        module = self._read_ir() if self.language == "tir" else self._front()
+        if module is None:
+            return
+        self.result.module = module
+        self._show(LOWER, "after", module.kernels)
+        if self.options.stop_after != LOWER:
+            self._optimize_and_emit(module)
+        if "tir" in self.wanted and "tir" not in self.result.outputs:
+            self._print_ir(module)
+
+    @contextmanager
+    def _stage(self, name: str, kernel: str | None = None) -> Iterator[None]:
+        """Time a stage, and name it in what it raises by mistake."""
+        started = perf_counter()
+        try:
+            yield
+        except (CompileError, InternalError):
+            raise
+        except RecursionError:
+            start = Span(self.source, 0, 1)
+            raise fail("nested-too-deeply", start,
+                       "the source nests constructs more deeply than tritonc can follow") from None
+        except Exception as error:
+            label = getattr(error, "label", None)  # of a PassError
+            stage = f"pass '{label}'" if label else name
+            cause = error.__cause__ if label and error.__cause__ else error
+            raise InternalError(stage, getattr(error, "kernel", kernel), cause) from error
+        self.result.timings.append((name, perf_counter() - started))
+
+    # the front end
+
+    def _read_ir(self) -> Module | None:
+        with self._stage("import ir"):
+            from tritonc.backend.machine_ops import ALL_OPS
+            from tritonc.ir.parse import parse_module
+            from tritonc.ir.verify import check
+
+        for kind in ("i", "ast"):
+            if kind in self.wanted:
+                raise fail("no-such-output", None, f"a .tir source has no output '{kind}'")
+        with self._stage("parse"):
+            module = parse_module(self.source, self.diagnostics, ALL_OPS)
+            self.result.problem_lines = problem_lines(self.source)
+        with self._stage("verify"):
+            check(module, self.diagnostics, ALL_OPS)
+            if not module.kernels:
+                self.diagnostics.error("no-kernel", Span(self.source, 0, 0),
+                                       "there is no kernel here: `kernel @name(...) { ... }`")
+            self.diagnostics.raise_if_errors()
+        return module if self.wanted - {"i", "ast"} else None
+
+    def _front(self) -> Module | None:
+        preprocessed = self._preprocess()
+        if not self.wanted - {"i"} and self.wanted:
+            return None
+        with self._stage("import parser"):
+            from tritonc.parser import parse
+        with self._stage("parse"):
+            program = parse(preprocessed.tokens, self.diagnostics)
+            self.diagnostics.raise_if_errors()
+        if "ast" in self.wanted:
+            from tritonc.syntax import dump
+
+            self.result.outputs["ast"] = dump(program)
+        if self.wanted and not self.wanted - {"i", "ast"}:
+            return None
+        return self._analyze(program)
+
+    def _preprocess(self) -> Preprocessed:
+        with self._stage("import preprocessor"):
+            from tritonc.preprocess import render
+        with self._stage("preprocess"):
+            done = preprocess(self.source, self.options, self.diagnostics)
+            self.diagnostics.raise_if_errors()
+        self.result.dependencies = list(done.included)
+        self.result.problem_lines = done.problem_lines
+        if "i" in self.wanted:
+            self.result.outputs["i"] = render(done)
+        return done
+
+    def _analyze(self, program: Program) -> Module:
+        with self._stage("import analysis"):
+            from tritonc import sema
+        with self._stage("choose tunables"):
+            bindings = self._bind_tunables(program)
+        with self._stage("analyze"):
+            module = sema.analyze(program, bindings, self.diagnostics, self.options)
+            self.diagnostics.raise_if_errors()
+        for kernel in module.kernels:
+            self.result.tunables.update(kernel.tunables)
+        return module
+
+    def _bind_tunables(self, program: Program) -> dict[str, int]:
+        """A value for each tunable: from outside, else the cost model's choice."""
+        from tritonc import sema
+
+        given = self.options.tune
+        try:
+            declared = sema.tunables(program, self.diagnostics)
+        except CompileError:
+            return dict(given)  # the analysis reports it too, and what else is wrong
+        unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
+        if not unbound:
+            return dict(given)
+        from tritonc.backend.target import find
+        from tritonc.tune.model import choose
+
+        def lower(binding: Mapping[str, int]) -> Module:
+            return sema.analyze(program, {**given, **binding}, Diagnostics(limit=1), self.options)
+
+        self.result.chosen = choose(unbound, lower, find(self.options.arch, self.options.ptx))
+        return {**given, **self.result.chosen}
+
+    # from Triton-IR on
+
+    def _optimize_and_emit(self, module: Module) -> None:
+        machine = self.wanted & {"ptx", "ll", "manifest"}
+        optimized = machine or "tir" in self.wanted
+        stop = self.options.stop_after
+        if not optimized and self.wanted:
+            return
+        with self._stage("import passes"):
+            from tritonc import passes
+            from tritonc.backend.machine_ops import ALL_OPS
+            from tritonc.backend.target import find
+            from tritonc.ir.context import Context
+        options = self.options
+        context = Context(
+            table=dict(ALL_OPS), target=find(options.arch, options.ptx),
+            contract=options.fp_contract, fast_math=options.fast_math,
+            precise_math=options.precise_math, device_assert=options.device_assert)
+        labels = passes.labels([*passes.OPT, *passes.BACKEND])
+        count = len(passes.OPT)
+        done = self._passes("optimize", module, context, passes.OPT, labels[:count])
+        if done and (machine or stop in labels[count:]):
+            if "tir" in self.wanted and stop is None:
+                self._print_ir(module)
+            done = self._passes("backend", module, context, passes.BACKEND, labels[count:])
+        self.result.remarks = [(r.pass_name, r.message, r.span) for r in context.remarks]
+        if done and machine:
+            self._emit(module, context.target)
+
+    def _passes(self, stage: str, module: Module, context: Context, passes_: Sequence[Pass],
+                names: Sequence[str]) -> bool:
+        """Run passes on every kernel; False if --stop-after ended them.  `names` are their labels
+        among all passes, which differ from those among themselves."""
+        from tritonc import passes
+
+        own = passes.labels(passes_)
+        outside = dict(zip(own, names, strict=True))
+        inside = dict(zip(names, own, strict=True))
+        hooks = passes.Hooks(stop_after=inside.get(self.options.stop_after or ""))
+        if self.options.print_before:
+            hooks.before = lambda label, kernel: self._show(outside[label], "before", [kernel])
+        if self.options.print_after:
+            hooks.after = lambda label, kernel, _: self._show(outside[label], "after", [kernel])
+        if self.options.verify_each:
+            from tritonc.ir.verify import verify
+
+            hooks.verify = lambda kernel, context: verify(kernel, table=context.table)
+        completed = True
+        with self._stage(stage):
+            for kernel in module.kernels:
+                completed &= passes.run(kernel, context, passes_, level=self.options.opt_level,
+                                        hooks=hooks)
+        self.result.timings += [(f"  {outside[label]}", s) for label, s in hooks.seconds.items()]
+        return completed
+
+    def _emit(self, module: Module, target: Any) -> None:
+        from tritonc.manifest import as_file, manifest, one_line
+
+        contents = manifest(module, target)
+        self.result.manifest = contents
+        if "manifest" in self.wanted:
+            self.result.outputs["manifest"] = as_file(contents)
+        if not self.wanted & {"ptx", "ll"}:
+            return
+        with self._stage("import emitters"):
+            from tritonc.backend import llvm
+        with self._stage("emit llvm ir"):
+            text = llvm.emit(module, target, self.options)
+        if "ll" in self.wanted:
+            self.result.outputs["ll"] = text
+        if "ptx" in self.wanted:
+            with self._stage("llvm"):
+                ptx = llvm.assemble(text, target, self.options)
+            self.result.outputs["ptx"] = one_line(contents) + "\n" + ptx
+
+    # text
+
+    def _print_ir(self, module: Module) -> None:
+        from tritonc.ir.text import print_module
+
+        self.result.outputs["tir"] = print_module(module)
+
+    def _show(self, name: str, when: str, kernels: Sequence[Kernel]) -> None:
+        wanted = self.options.print_after if when == "after" else self.options.print_before
+        if self.dump is None or not ("all" in wanted or name in wanted):
+            return
+        from tritonc.ir.text import print_kernel
+
+        for kernel in kernels:
+            self.dump(f"{when} {name}, kernel {kernel.name}", print_kernel(kernel))
+
+
+def problem_lines(source: SourceFile) -> list[tuple[str, Span]]:
+    """The `//!` lines of a .tir file; a .tc file's come from the preprocessor."""
+    found, at = [], 0
+    for line in source.text.splitlines(keepends=True):
+        if line.lstrip().startswith("//!"):
+            text = line.lstrip()[3:].strip()
+            start = at + (line.index(text) if text else line.index("//!"))
+            found.append((text, Span(source, start, start + len(text))))
+        at += len(line)
+    return found

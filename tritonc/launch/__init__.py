@@ -1,0 +1,1 @@
+"""Running what was compiled: in the interpreter, and on a GPU through the CUDA driver."""

@@ -1,0 +1,40 @@
+"""Running a problem in the interpreter of Triton-IR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from tritonc.ir.core import Module
+from tritonc.ir.formats import from_memory, to_memory
+from tritonc.ir.interp import Handler, Memory, run
+from tritonc.ir.ops import OPS, OpInfo
+from tritonc.launch.data import Data
+
+
+def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
+           handlers: Mapping[str, Handler] | None = None) -> dict[str, npt.NDArray[Any]]:
+    """What every pointer argument holds after the kernel ran, in held form.
+
+    Raises InterpreterError for what the program does wrong: an access outside of a buffer, a use
+    of an undefined element.
+    """
+    memory = Memory()
+    elements = {table.name: table.element for table in module.constants}
+    for symbol, held in data.tables.items():
+        memory.define(symbol, to_memory(elements[symbol], held))
+    arguments: list[int | float] = []
+    for value in data.arguments:
+        if value.pointer:
+            stored = to_memory(value.element, value.held)
+            arguments.append(memory.allocate(stored, value.name, value.pad))
+        else:
+            arguments.append(value.held)
+    if 0 not in data.grid:
+        run(module, data.kernel.name, arguments, memory, data.grid, table=table, handlers=handlers)
+    return {
+        value.name: from_memory(value.element, memory.read(int(address)))
+        for value, address in zip(data.arguments, arguments, strict=True) if value.pointer
+    }

@@ -1,0 +1,154 @@
+"""`tritonc run`: each problem of a source compiled, run and compared with its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tritonc import driver
+from tritonc.ir.core import Kernel, Module
+from tritonc.launch.compare import Array, differences
+from tritonc.launch.data import Data, prepare
+from tritonc.options import NATIVE, Options
+from tritonc.problem import Problem, parse
+from tritonc.source import Diagnostic, Diagnostics, SourceFile, fail
+
+if TYPE_CHECKING:
+    from tritonc.launch.cuda import Device
+
+
+@dataclass
+class Outcome:
+    """How one problem went.  `differences` says what was not as expected."""
+
+    name: str
+    device: str
+    sizes: Mapping[str, int]
+    tunables: Mapping[str, int]
+    differences: list[str]
+    after: dict[str, Array]  # what each pointer argument held afterwards
+    diagnostics: tuple[Diagnostic, ...] = ()  # warnings, shown before the line
+
+    @property
+    def ok(self) -> bool:
+        return not self.differences
+
+    def line(self) -> str:
+        """`matmul M=100 N=150: ok (interpreter; TM=64)`, or FAILED and the differences."""
+        sizes = "".join(f" {name}={value}" for name, value in self.sizes.items())
+        tunables = ", ".join(f"{name}={value}" for name, value in self.tunables.items())
+        verdict = "ok" if self.ok else "FAILED"
+        details = f"{self.device}; {tunables}" if tunables else self.device
+        return "\n  ".join([f"{self.name}{sizes}: {verdict} ({details})", *self.differences])
+
+
+def read_problems(source: SourceFile, options: Options, language: str, diagnostics: Diagnostics
+                  ) -> list[Problem]:
+    """The problems of a source, with the options' macros.
+
+    Raises CompileError if they are wrong, or if there are none.
+    """
+    if language == "tir":
+        lines = driver.problem_lines(source)
+    else:
+        # Macros that the problems define come later; what is amiss for want of them now is no
+        # error yet.
+        scratch = Diagnostics(limit=0)
+        lines = driver.preprocess(source, options, scratch).problem_lines
+    problems = parse(lines, diagnostics)
+    diagnostics.raise_if_errors()
+    for problem in problems:
+        _replace_defines(problem, options)
+    if not problems:
+        raise fail("no-problem", None, f"'{source.name}' states no problem to run: lines such as "
+                   "`//! range: N` and `//! expect: y = 2 * x` do")
+    return problems
+
+
+def run_problems(source: SourceFile, options: Options, language: str, diagnostics: Diagnostics, *,
+                 device: str = "interpreter", sizes: Mapping[str, int] | None = None,
+                 kernel: str | None = None, seed: int = 0) -> Iterator[Outcome]:
+    """Run the problems of a source in their order; one Outcome each.
+
+    Raises CompileError for a source or a problem that is wrong, and for a program that does what
+    it must not while it runs.
+    """
+    problems = read_problems(source, options, language, diagnostics)
+    if kernel is not None:
+        known = [p.kernel for p in problems if p.kernel is not None]
+        chosen = [p for p in problems if p.kernel in (kernel, None)]
+        if not chosen:
+            raise fail("problem-name", None, f"no problem is about kernel '{kernel}'; there are "
+                       f"problems of {', '.join(dict.fromkeys(known))}")
+        problems = chosen
+    if device == "interpreter":
+        for problem in problems:
+            yield _interpret(problem, source, options, language, sizes or {}, seed)
+        return
+    from tritonc.launch.cuda import Device
+
+    with Device() as gpu:
+        if options.arch == NATIVE:
+            options = replace(options, arch=gpu.target)
+        for problem in problems:
+            yield _run_on_gpu(problem, source, options, language, sizes or {}, seed, gpu)
+
+
+def _replace_defines(problem: Problem, options: Options) -> None:
+    """Give the problem's macros the values that the command line gives them, if any."""
+    given = {}
+    for word in options.defines:
+        name, equals, text = word.partition("=")
+        given[name] = text if equals else "1"
+    problem.defines = [(name, given.get(name, text), at) for name, text, at in problem.defines]
+
+
+def with_defines(problem: Problem, options: Options) -> Options:
+    """The options with the macros of one of `read_problems`."""
+    defines = tuple(f"{name}={text}" for name, text, _ in problem.defines)
+    own = {name for name, _, _ in problem.defines}
+    rest = tuple(word for word in options.defines if word.partition("=")[0] not in own)
+    return replace(options, defines=defines + rest)
+
+
+def kernel_of(problem: Problem, module: Module) -> Kernel:
+    """The kernel that a problem is about.  Raises CompileError."""
+    names = [kernel.name for kernel in module.kernels]
+    if problem.kernel is None and len(names) == 1:
+        return module.kernels[0]
+    if problem.kernel is None:
+        raise fail("problem-name", problem.span, "the source has several kernels, "
+                   f"{', '.join(names)}: `//! kernel: NAME` says whose problem this is"
+                   if names else "the source has no kernel")
+    if problem.kernel not in names:
+        raise fail("problem-name", problem.span, f"the source has no kernel '{problem.kernel}'; "
+                   f"it has {', '.join(names) or 'none'}")
+    return module.kernels[names.index(problem.kernel)]
+
+
+def _interpret(problem: Problem, source: SourceFile, options: Options, language: str,
+               sizes: Mapping[str, int], seed: int) -> Outcome:
+    from tritonc.launch.interpreter import launch
+
+    result = driver.compile(source, with_defines(problem, options), ("tir",), language=language)
+    assert result.module is not None
+    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes, seed)
+    return _outcome("interpreter", data, launch(result.module, data), result)
+
+
+def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language: str,
+                sizes: Mapping[str, int], seed: int, gpu: Device) -> Outcome:
+    result = driver.compile(source, with_defines(problem, options), ("ptx",), language=language)
+    assert result.module is not None and result.manifest is not None
+    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes, seed)
+    entry = next(k for k in result.manifest["kernels"] if k["name"] == data.kernel.name)
+    after = gpu.launch(result.outputs["ptx"], result.module, data, entry["threads"],
+                       entry["dynamic_shared_bytes"])
+    return _outcome("cuda", data, after, result)
+
+
+def _outcome(device: str, data: Data, after: dict[str, Array], result: driver.Result) -> Outcome:
+    return Outcome(data.kernel.name, device, data.sizes, data.kernel.tunables,
+                   differences(data, after), after, result.diagnostics)
+

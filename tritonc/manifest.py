@@ -1,0 +1,100 @@
+"""The manifest: what a host must know to launch the kernels of a module, as JSON.
+
+    {"compiler": "tritonc 0.1.0", "target": "sm_80", "ptx": "7.4", "kernels": [
+      {"name": "relu", "entry": "relu", "parameters": [
+         {"name": "x", "type": "const float *", "access": "read"}, ...],
+       "threads": 128, "shared_bytes": 0, "dynamic_shared_bytes": 0, "tile": [1024],
+       "tunables": {"T": 1024}, "assumptions": []}]}
+
+The grid has ceil(extent / tile) instances along each axis of `tile`; a block has `threads` threads
+in x.  `shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must
+ask for.  An assumption is a sentence that the host has to make true.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tritonc import __version__
+from tritonc.backend.llvm import uses_dynamic_shared
+from tritonc.backend.target import Target
+from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
+from tritonc.ir.types import Pointer, Scalar
+
+_C_NAMES = {
+    "i1": "bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long long",
+    "f16": "half", "bf16": "bfloat16", "tf32": "float", "f32": "float", "f64": "double",
+    "f8e4m3": "float8_e4m3", "f8e5m2": "float8_e5m2",
+}  # fmt: skip
+
+
+def manifest(module: Module, target: Target) -> dict[str, Any]:
+    """The manifest of a module whose kernels went through the backend."""
+    return {
+        "compiler": f"tritonc {__version__}",
+        "target": target.name,
+        "ptx": f"{target.ptx // 10}.{target.ptx % 10}",
+        "kernels": [_kernel(kernel, target) for kernel in module.kernels],
+    }
+
+
+def one_line(contents: dict[str, Any]) -> str:
+    """The comment that a .ptx file begins with."""
+    return "// tritonc: " + json.dumps(contents, separators=(", ", ": "))
+
+
+def as_file(contents: dict[str, Any]) -> str:
+    """The content of a .json file."""
+    return json.dumps(contents, indent=2) + "\n"
+
+
+def _kernel(kernel: Kernel, target: Target) -> dict[str, Any]:
+    shared = int(kernel.attributes.get("shared_bytes", 0))
+    dynamic = uses_dynamic_shared(kernel, target)
+    axes = max(kernel.tile, default=-1) + 1
+    parameters = [_parameter(value, info)
+                  for value, info in zip(kernel.parameters, kernel.info, strict=True)]
+    return {
+        "name": kernel.name,
+        "entry": kernel.name,
+        "parameters": parameters,
+        "threads": 32 * int(kernel.attributes.get("num_warps", 1)),
+        "shared_bytes": 0 if dynamic else shared,
+        "dynamic_shared_bytes": shared if dynamic else 0,
+        "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],
+        "tunables": dict(kernel.tunables),
+        "assumptions": [text for value, info in zip(kernel.parameters, kernel.info, strict=True)
+                        for text in _assumptions(value, info)],
+    }
+
+
+def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:
+    read_only = info.read_only or info.ctype.startswith("const ")
+    access = "read" if read_only else "write" if info.write_only else "read write"
+    found: dict[str, Any] = {"name": value.name, "type": info.ctype or _c_type(value)}
+    if isinstance(value.type, Pointer):
+        found["access"] = access
+    return found
+
+
+def _c_type(value: Value) -> str:
+    """As a C host writes the type, for IR that says nothing."""
+    t = value.type
+    if isinstance(t, Pointer):
+        return f"{_C_NAMES[t.element.name]} *"
+    assert isinstance(t, Scalar), f"a parameter of type {t}"
+    return _C_NAMES[t.name]
+
+
+def _assumptions(value: Value, info: ParameterInfo) -> list[str]:
+    """What the source promises of a parameter beyond what its type implies."""
+    found = []
+    if isinstance(value.type, Pointer):
+        if info.multiple_of > value.type.element.bytes:
+            found.append(f"{value.name} is aligned to {info.multiple_of} bytes")
+        if info.no_alias:
+            found.append(f"{value.name} overlaps no other argument")
+    elif info.multiple_of > 1:
+        found.append(f"{value.name} is a multiple of {info.multiple_of}")
+    return found

@@ -1,0 +1,227 @@
+"""What a compilation can be told: the `Options` that every stage reads, and the table of options.
+
+Each command-line option is one row of `TABLE`.  The command line's parser, `--help`, the manual
+page and docs/cli.md derive from the rows; a test checks that the documents agree with them.
+A row whose `name` is a field of `Options` sets that field; the others belong to the command line
+itself (where output goes, what kind it is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
+NATIVE = "native"  # as --arch: the GPU of this machine
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings of one compilation; the same source and options give the same bytes."""
+
+    # the target
+    arch: str = DEFAULT_ARCH
+    ptx: str | None = None  # PTX ISA version such as "8.3"; None takes the target's own
+    # the preprocessor
+    defines: tuple[str, ...] = ()  # NAME, NAME=VALUE or -UNAME, in order
+    include_dirs: tuple[str, ...] = ()
+    forced_includes: tuple[str, ...] = ()  # files to read before the main one
+    # tunables: values given from outside, by name
+    tune: Mapping[str, int] = field(default_factory=dict)
+    # optimisation and arithmetic
+    opt_level: int = 2
+    fp_contract: bool = True  # a * b + c within one expression may become fma
+    fast_math: bool = False
+    precise_math: bool = False
+    device_assert: bool = False  # assert and printf are compiled, not dropped
+    line_info: bool = False  # the PTX names source lines (and so the source's path)
+    # diagnostics
+    warnings: tuple[str, ...] = ()  # what stood after -W, in order
+    error_limit: int = 20  # 0: no limit
+    # looking inside
+    print_before: tuple[str, ...] = ()  # names of passes, or "all"
+    print_after: tuple[str, ...] = ()
+    stop_after: str | None = None
+    verify_each: bool = False
+    verbose: bool = False
+    time_report: bool = False
+
+
+def warning_sets(flags: tuple[str, ...], names: tuple[str, ...]
+                 ) -> tuple[frozenset[str], frozenset[str]]:
+    """(disabled, as_errors) of `Diagnostics` for `-W` flags, the last one about a name winning.
+
+    `names` are all warnings there are.  Raises ValueError naming the flag that says none of them.
+
+    >>> disabled, errors = warning_sets(("error", "no-error=b", "no-c"), ("a", "b", "c"))
+    >>> sorted(disabled), sorted(errors)
+    (['c'], ['a', 'c'])
+    """
+    disabled: set[str] = set()
+    errors: set[str] = set()
+    for flag in flags:
+        on = not flag.startswith("no-")
+        what = flag if on else flag[3:]
+        strict = what == "error" or what.startswith("error=")
+        name = (what[6:] if strict else what) or "all"
+        if name in ("all", "extra"):
+            affected = set(names)
+        elif name in names:
+            affected = {name}
+        else:
+            raise ValueError(flag)
+        if not strict:
+            disabled = disabled - affected if on else disabled | affected
+        elif on:
+            errors |= affected
+            if name != "all":
+                disabled -= affected
+        else:
+            errors -= affected
+    return frozenset(disabled), frozenset(errors)
+
+
+class Option(NamedTuple):
+    """One row.  `flags` are all spellings, the first the one that help shows first.
+
+    `value` names the value in help; without one the option is a switch that stores True, or
+    `stores`.  `joined`: the value may follow the flag with nothing between (-DNAME, -O2).
+    A spelling of two dashes, or of one with more than a letter, takes `=VALUE` too.
+    """
+
+    name: str
+    flags: tuple[str, ...]
+    help: str
+    group: str
+    value: str = ""
+    choices: tuple[str, ...] = ()
+    default: str = ""  # as help states it
+    many: bool = False  # may be given several times
+    joined: bool = False
+    optional_value: str = ""  # what a bare flag means where a value may follow (--flag[=VALUE])
+    off: tuple[str, ...] = ()  # spellings of the opposite
+    stores: str = ""
+    prefix: str = ""  # put before each value
+    commands: tuple[str, ...] = ("compile",)
+
+
+_BOTH = ("compile", "run")
+OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
+    "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
+    "Looking inside", "Dependencies for make and ninja", "Running", "Other",
+)  # fmt: skip
+
+TABLE: tuple[Option, ...] = (
+    Option("output", ("-o", "--output"), "Write to FILE; its suffix says the kind. - is standard "
+           "output. Without -o, the stem of the source with the kind's suffix, in the working "
+           "directory; standard output for -E and -M.", OUTPUT, "FILE", joined=True),
+    Option("emit", ("--emit",), "Kinds of output; several go to the stem of -o, each with its own "
+           "suffix.", OUTPUT, "KIND[,KIND]", many=True),
+    Option("emit", ("-S",), "The same as --emit=ptx.", OUTPUT, stores="ptx"),
+    Option("emit", ("-E", "--preprocess"), "Preprocess only; the same as --emit=i.", OUTPUT,
+           stores="i"),
+    Option("syntax_only", ("-fsyntax-only", "--syntax-only"), "Check the source, write nothing.",
+           OUTPUT),
+    Option("defines", ("-D", "--define"), "Define a macro (as 1 without a value).", PREPROCESSOR,
+           "NAME[=VALUE]", many=True, joined=True, commands=_BOTH),
+    Option("defines", ("-U", "--undefine"), "Undefine a macro.", PREPROCESSOR, "NAME", many=True,
+           joined=True, prefix="-U", commands=_BOTH),
+    Option("include_dirs", ("-I", "--include-dir"), "Look for included files in DIRECTORY too.",
+           PREPROCESSOR, "DIRECTORY", many=True, joined=True, commands=_BOTH),
+    Option("forced_includes", ("-include", "--include"), "Read FILE before the source.",
+           PREPROCESSOR, "FILE", many=True, commands=_BOTH),
+    Option("language", ("-x", "--language"), "What the source is, where its suffix does not say.",
+           OTHER, "LANGUAGE", choices=("tc", "tir"), default="by suffix; tc for others",
+           commands=_BOTH),
+    Option("arch", ("--arch", "-arch"), "The GPU to compile for: a name that --list-targets "
+           "lists, or native, this machine's.", TARGET, "NAME",
+           default=f"{DEFAULT_ARCH}; native for run --device=cuda", commands=_BOTH),
+    Option("ptx", ("-mptx", "--ptx"), "The PTX version to write, such as 8.3.", TARGET, "VERSION",
+           default="the lowest that has the target's features"),
+    Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET),
+    Option("tune", ("--tune",), "Give a tunable its value.", OPTIMISATION, "NAME=VALUE",
+           default="the cost model's choice; -v says it", many=True, commands=_BOTH),
+    Option("opt_level", ("-O", "--optimize"), "How much to optimise.", OPTIMISATION, "LEVEL",
+           choices=("0", "1", "2", "3"), default="2; 0 where run interprets", joined=True,
+           optional_value="1", commands=_BOTH),
+    Option("fp_contract", ("-ffp-contract", "--fp-contract"), "Whether a * b + c within one "
+           "expression may round once.", OPTIMISATION, "WHEN", choices=("on", "off"), default="on",
+           commands=_BOTH),
+    Option("fast_math", ("-ffast-math", "--fast-math"), "Allow reassociation, approximate division "
+           "and flushing of subnormals.", OPTIMISATION, off=("-fno-fast-math",), commands=_BOTH),
+    Option("precise_math", ("-fprecise-math", "--precise-math"), "Functions such as exp to the "
+           "last bit.", OPTIMISATION, off=("-fno-precise-math",), commands=_BOTH),
+    Option("device_assert", ("--device-assert",), "Compile assert and printf into the kernel.",
+           OPTIMISATION, commands=_BOTH),
+    Option("warnings", ("-W", "--warn"), "all; a warning's name; no-NAME turns one off; error or "
+           "error=NAME makes errors of them.", WARNINGS, "NAME", many=True, joined=True,
+           commands=_BOTH),
+    Option("warnings", ("-w", "--no-warnings"), "No warnings at all.", WARNINGS, stores="no-all",
+           commands=_BOTH),
+    Option("error_limit", ("-ferror-limit", "--error-limit"), "Stop after so many errors; 0 is no "
+           "limit.", WARNINGS, "COUNT", default="20", commands=_BOTH),
+    Option("diagnostics_format", ("-fdiagnostics-format", "--diagnostics-format"), "How messages "
+           "are written.", WARNINGS, "FORMAT", choices=("text", "json"), default="text",
+           commands=_BOTH),
+    Option("color", ("-fdiagnostics-color", "--color"), "Colour in messages. auto heeds the "
+           "terminal, NO_COLOR and CLICOLOR_FORCE.", WARNINGS, "WHEN",
+           choices=("auto", "always", "never"), default="auto", optional_value="always",
+           commands=_BOTH),
+    Option("explain", ("--explain",), "Explain a diagnostic, or list them all (list).", WARNINGS,
+           "NAME"),
+    Option("print_after", ("--print-after",), "Print the IR after PASS, or after all.", DEBUGGING,
+           "PASS", many=True),
+    Option("print_before", ("--print-before",), "Print the IR before PASS, or before all.",
+           DEBUGGING, "PASS", many=True),
+    Option("stop_after", ("--stop-after",), "Run no pass after PASS; the output is .tir.",
+           DEBUGGING, "PASS"),
+    Option("list_passes", ("--list-passes",), "List the passes in their order and exit.",
+           DEBUGGING),
+    Option("verify_each", ("--verify-each",), "Check the IR after every pass.", DEBUGGING,
+           commands=_BOTH),
+    Option("line_info", ("-lineinfo", "--line-info"), "Put source lines into the PTX, for "
+           "profilers and debuggers.", DEBUGGING, commands=_BOTH),
+    Option("time_report", ("-ftime-report", "--time-report"), "Say how long each stage took.",
+           DEBUGGING, commands=_BOTH),
+    Option("verbose", ("-v", "--verbose"), "Say what was decided: tunables, layouts, resources.",
+           DEBUGGING, commands=_BOTH),
+    Option("depend", ("-MD", "--write-dependencies"), "Write a rule of dependencies beside the "
+           "output, with suffix .d.", DEPENDENCIES, stores="MD"),
+    Option("depend", ("-MMD",), "The same (Triton-C has no system headers).", DEPENDENCIES,
+           stores="MD"),
+    Option("depend", ("-M", "-MM"), "Write the rule in place of output, and compile nothing.",
+           DEPENDENCIES, stores="M"),
+    Option("depend_file", ("-MF", "--dependency-file"), "The file of the rule.", DEPENDENCIES,
+           "FILE"),
+    Option("depend_targets", ("-MT", "--dependency-target"), "What the rule makes, verbatim.",
+           DEPENDENCIES, "TARGET", many=True),
+    Option("depend_quoted", ("-MQ", "--dependency-target-quoted"), "What the rule makes, quoted "
+           "for make.", DEPENDENCIES, "TARGET", many=True),
+    Option("depend_phony", ("-MP", "--dependency-phony"), "Add an empty rule for each included "
+           "file.", DEPENDENCIES),
+    Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",
+           many=True, commands=("run",)),
+    Option("device", ("--device",), "Where to run.", RUNNING, "DEVICE",
+           choices=("interpreter", "cuda"), default="interpreter", commands=("run",)),
+    Option("kernel", ("--kernel",), "Run only the problems of this kernel.", RUNNING, "NAME",
+           commands=("run",)),
+    Option("seed", ("--seed",), "Of the random numbers in the data.", RUNNING, "NUMBER",
+           default="0", commands=("run",)),
+    Option("version", ("--version",), "Print the version and exit.", OTHER),
+    Option("help", ("-h", "--help"), "Print this and exit.", OTHER, commands=_BOTH),
+)
+
+
+def rows(command: str) -> list[Option]:
+    """The rows that `command` ("compile" or a subcommand's name) takes, in the table's order."""
+    return [row for row in TABLE if command in row.commands]
+
+
+def canonical(row: Option) -> str:
+    """The row's long spelling; the only one where there is no long one.
+
+    >>> canonical(TABLE[0])
+    '--output'
+    """
+    return next((f for f in row.flags if f.startswith("--")), row.flags[0])

@@ -1,0 +1,145 @@
+"""Kinds of output, where they go, and writing them whole or not at all; rules for make.
+
+A file is written under another name in its own directory and then renamed, so nobody ever sees half
+of it; several outputs of one run are all written before the first is renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+
+# Each kind of output and the suffix of its file.
+KINDS: dict[str, str] = {
+    "ptx": ".ptx", "ll": ".ll", "tir": ".tir", "ast": ".ast", "i": ".i", "manifest": ".json",
+}  # fmt: skip
+STANDARD = "-"  # standard input or output
+
+
+def kind_of(path: str) -> str | None:
+    """The kind that a file's suffix says."""
+    suffix = os.path.splitext(path)[1]
+    return next((kind for kind, known in KINDS.items() if known == suffix), None)
+
+
+def paths(kinds: Sequence[str], output: str | None, source: str) -> dict[str, str]:
+    """Where each kind goes.  `output` is what -o says; without it (None) a file of the source's
+    stem in the working directory, but standard output for "i" alone.
+
+    >>> paths(["ptx", "ll"], "build/a.ptx", "a.tc")
+    {'ptx': 'build/a.ptx', 'll': 'build/a.ll'}
+    """
+    if output is not None and len(kinds) == 1:
+        return {kinds[0]: output}
+    if output is None and list(kinds) == ["i"]:
+        return {"i": STANDARD}
+    if output is None:
+        name = "stdin" if source == STANDARD else os.path.basename(source)
+        output = os.path.splitext(name)[0]
+        return {kind: output + KINDS[kind] for kind in kinds}
+    if output == STANDARD:
+        return dict.fromkeys(kinds, STANDARD)
+    stem, suffix = os.path.splitext(output)
+    if suffix not in KINDS.values():
+        stem = output
+    return {kind: stem + KINDS[kind] for kind in kinds}
+
+
+def same_file(a: str, b: str) -> bool:
+    """Whether two paths name one existing file."""
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return False
+
+
+def write_all(contents: Mapping[str, str]) -> None:
+    """Write each path's text, whole or not at all, regular files through a rename.
+
+    Raises OSError, whose `filename` is a path of `contents`; then no output is left half-written.
+    """
+    waiting: list[tuple[str, str]] = []
+    try:
+        for path, text in contents.items():
+            data = text.encode("utf-8")
+            try:
+                final = os.path.realpath(path)  # a link stays a link
+                if os.path.exists(final) and not stat.S_ISREG(os.stat(final).st_mode):
+                    if os.path.isdir(final):
+                        raise IsADirectoryError(21, "Is a directory")
+                    with open(final, "wb") as device:
+                        device.write(data)
+                    continue
+                waiting.append((_write_temporary(final, data), final))
+            except OSError as error:
+                raise OSError(error.errno, error.strerror or str(error), path) from None
+        while waiting:
+            temporary, final = waiting[0]
+            os.replace(temporary, final)
+            waiting.pop(0)
+    finally:
+        for temporary, _ in waiting:
+            os.unlink(temporary)
+
+
+def _write_temporary(final: str, data: bytes) -> str:
+    """A new file beside `final` with `data`, with its permissions if it exists."""
+    directory, name = os.path.split(final)
+    temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    mode = stat.S_IMODE(os.stat(final).st_mode) if os.path.exists(final) else None
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        if mode is not None:
+            os.chmod(temporary, mode)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return temporary
+
+
+def remove(outputs: Iterable[str]) -> None:
+    """Remove outputs of an earlier run, as this one failed: make shall not take them for new."""
+    for path in outputs:
+        if path != STANDARD and os.path.isfile(path) and not os.path.islink(path):
+            try:
+                os.unlink(path)
+            except OSError:
+                continue  # not ours to remove; the error that brought us here is reported
+
+
+def dependency_rule(targets: Sequence[str], sources: Sequence[str], phony: bool) -> str:
+    """A rule for make and ninja: `targets` (already quoted) are made from `sources`.
+
+    `phony` adds a rule without a recipe for each source but the first, so that make goes on when an
+    included file is deleted.
+    """
+    quoted = [quote_for_make(source) for source in sources]
+    lines = [" ".join(targets) + ":" + "".join(f" \\\n  {source}" for source in quoted)]
+    if phony:
+        lines += [f"\n{source}:" for source in quoted[1:]]
+    return "\n".join(lines) + "\n"
+
+
+def quote_for_make(path: str, target: bool = False) -> str:
+    r"""A file's name as make reads it.
+
+    >>> print(quote_for_make("a b$#c.tc"))
+    a\ b$$\#c.tc
+    """
+    result: list[str] = []
+    backslashes = 0
+    for at, character in enumerate(path):
+        if character in " \t":
+            result.append("\\" * (backslashes + 1))  # make halves the backslashes before a blank
+        elif character == "$":
+            result.append("$")
+        elif character == "#" or (character == "%" and target):
+            result.append("\\")
+        elif character == ":" and not (at == 1 and path[2:3] in ("/", "\\")):
+            result.append("\\")  # but the colon of a drive, `C:/`, stays
+        result.append(character)
+        backslashes = backslashes + 1 if character == "\\" else 0
+    return "".join(result)

@@ -1,0 +1,284 @@
+"""The passes, in the order in which they run, and the reasons for it.
+
+Start here to learn what happens to a kernel between the source and LLVM IR.  Semantic analysis
+makes Triton-IR (docs/ir.md); `OPT` makes it better without looking at the target; `BACKEND` decides
+layouts, instructions, shared memory and barriers.  A pass is a function in a file of its name:
+
+    def pass_name(kernel: Kernel, context: Context) -> bool        # whether it changed the kernel
+
+Its docstring says what it does, needs and leaves to others.  Below, each pass has the reason why it
+stands where it does; one that runs twice has two.  `ORDER` holds what must come before what, and is
+checked when this file is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import NamedTuple
+
+from tritonc.backend.allocate_shared import allocate_shared
+from tritonc.backend.assign_layouts import assign_layouts
+from tritonc.backend.choose_warps import choose_warps
+from tritonc.backend.fold_masked_loads import fold_masked_loads
+from tritonc.backend.group_instances import group_instances
+from tritonc.backend.insert_barriers import insert_barriers
+from tritonc.backend.limit_registers import limit_registers
+from tritonc.backend.lower_atomics import lower_atomics
+from tritonc.backend.lower_conversions import lower_conversions
+from tritonc.backend.merge_stores import merge_stores
+from tritonc.backend.pad_tiles import pad_tiles
+from tritonc.backend.pipeline import pipeline
+from tritonc.backend.prefetch import prefetch
+from tritonc.backend.select_dots import select_dots
+from tritonc.backend.select_matrix_loads import select_matrix_loads
+from tritonc.backend.specialize import specialize
+from tritonc.backend.split_reductions import split_reductions
+from tritonc.backend.stage_dots import stage_dots
+from tritonc.backend.step_addresses import step_addresses
+from tritonc.backend.vectorize import vectorize
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel
+from tritonc.opt.canonicalize_loops import canonicalize_loops
+from tritonc.opt.convert_if import convert_if
+from tritonc.opt.cse import cse
+from tritonc.opt.dce import dce
+from tritonc.opt.expand_range import expand_range
+from tritonc.opt.fold_constants import fold_constants
+from tritonc.opt.hoist_addresses import hoist_addresses
+from tritonc.opt.licm import licm
+from tritonc.opt.lower_argreduce import lower_argreduce
+from tritonc.opt.peephole import peephole
+from tritonc.opt.simplify_cfg import simplify_cfg
+from tritonc.opt.strength_reduce import strength_reduce
+from tritonc.source import CompileError
+
+PassFunction = Callable[[Kernel, Context], bool]
+
+
+class Pass(NamedTuple):
+    """One run of one pass."""
+
+    name: str
+    function: PassFunction
+    reason: str  # why here
+    stage: str = "opt"  # or "backend"
+    level: int = 1  # the least -O at which it runs; 0 for what the program cannot do without
+
+
+OPT: list[Pass] = [
+    Pass("expand_range", expand_range,
+         "The rest sees one form of index.", level=0),
+    Pass("lower_argreduce", lower_argreduce,
+         "What it makes is ordinary arithmetic, which the passes below improve.", level=0),
+    Pass("fold_constants", fold_constants,
+         "Tunables are numbers now: their arithmetic goes, and the branches that they decide."),
+    Pass("peephole", peephole,
+         "One form for each idea, so that equal things look equal."),
+    Pass("simplify_cfg", simplify_cfg,
+         "Few and large blocks: the passes below look for things in one block."),
+    Pass("convert_if", convert_if,
+         "Small branches become selects, and the blocks around them one block."),
+    Pass("fold_constants", fold_constants,
+         "Again: the two passes before leave phis of one value."),
+    Pass("cse", cse,
+         "After peephole, which makes equal things look equal."),
+    Pass("dce", dce,
+         "What was replaced goes; then the number of a value's uses is right."),
+    Pass("peephole", peephole,
+         "Again: with the true numbers of uses, sums move into dots; selects are new."),
+    Pass("canonicalize_loops", canonicalize_loops,
+         "The passes below need preheaders and single latches, the backend too.", level=0),
+    Pass("licm", licm,
+         "Addresses and masks leave the loops; steps of pointers too, for the next pass."),
+    Pass("strength_reduce", strength_reduce,
+         "Pointers that loops move become fixed tiles and scalar offsets."),
+    Pass("hoist_addresses", hoist_addresses,
+         "The same for pointers that loops compute.  After the pass before, whose results it may "
+         "split further, and after licm, which leaves it only what really varies."),
+    Pass("cse", cse,
+         "Again: the three passes before make the same splats and offsets several times."),
+    Pass("dce", dce,
+         "Again: what they replaced goes."),
+    Pass("simplify_cfg", simplify_cfg,
+         "Again: new preheaders join the block before, where there is one."),
+]
+
+BACKEND: list[Pass] = [
+    Pass("select_dots", select_dots,
+         "Instructions decide on persistent blocks, on the number of warps, on layouts.",
+         "backend", 0),
+    Pass("merge_stores", merge_stores,
+         "A merged store may be wide, where the next pass makes its address aligned.", "backend"),
+    Pass("specialize", specialize,
+         "While addresses and masks are still in the form in which the source gave them.",
+         "backend", 2),
+    Pass("group_instances", group_instances,
+         "Program ids are no longer looked at, only their values.", "backend", 2),
+    Pass("fold_constants", fold_constants,
+         "In the backend: the masks that the fast body knows to hold go.", "backend"),
+    Pass("peephole", peephole,
+         "In the backend: what hung on those masks goes.", "backend"),
+    Pass("fold_masked_loads", fold_masked_loads,
+         "After all masks that can go have gone.", "backend"),
+    Pass("dce", dce,
+         "In the backend: layouts are chosen for what is used.", "backend"),
+    Pass("pad_tiles", pad_tiles,
+         "Masks have been read in the extents of the source; layouts need powers of two.",
+         "backend", 0),
+    Pass("select_dots", select_dots,
+         "Again: products of tiles whose extents are powers of two only now.", "backend", 0),
+    Pass("choose_warps", choose_warps,
+         "Layouts spread tiles over so many threads.", "backend", 0),
+    Pass("assign_layouts", assign_layouts,
+         "From here on each tile knows in which thread and register its elements are.",
+         "backend", 0),
+    Pass("stage_dots", stage_dots,
+         "Dots read shared memory.", "backend", 0),
+    Pass("pipeline", pipeline,
+         "While the stores to shared memory stand beside their loads.", "backend"),
+    Pass("prefetch", prefetch,
+         "The loops that the pass before could not serve.", "backend"),
+    Pass("cse", cse,
+         "In the backend: two readers in one layout share what was computed for each.", "backend"),
+    Pass("dce", dce,
+         "After prefetch, which leaves the loads that it replaced.", "backend"),
+    Pass("step_addresses", step_addresses,
+         "After the passes that copy slices of loops, and cse, which makes equal offsets one.",
+         "backend"),
+    Pass("split_reductions", split_reductions,
+         "Makes layout conversions.", "backend", 0),
+    Pass("lower_conversions", lower_conversions,
+         "Makes buffers.", "backend", 0),
+    Pass("lower_atomics", lower_atomics,
+         "Makes buffers.", "backend", 0),
+    Pass("select_matrix_loads", select_matrix_loads,
+         "Tiles and buffers have their final layouts.", "backend"),
+    Pass("vectorize", vectorize,
+         "Guards have their final form.", "backend", 0),
+    Pass("allocate_shared", allocate_shared,
+         "All buffers are there.", "backend", 0),
+    Pass("limit_registers", limit_registers,
+         "Shared memory says how many blocks can be resident.", "backend"),
+    Pass("insert_barriers", insert_barriers,
+         "Last: all accesses of memory stand in their order, and buffers have their places.",
+         "backend", 0),
+]
+
+# (earlier, later, why): the first run of `later` comes after a run of `earlier`.
+ORDER: list[tuple[str, str, str]] = [
+    ("expand_range", "fold_constants", "indices fold like other arithmetic"),
+    ("fold_constants", "simplify_cfg", "branches are decided before blocks are merged"),
+    ("peephole", "cse", "equal operations must look equal: operands in one order, one form"),
+    ("simplify_cfg", "convert_if", "an empty block between hides a branch of the wanted form"),
+    ("cse", "licm", "what is computed twice would leave a loop twice"),
+    ("canonicalize_loops", "licm", "operations go to a preheader"),
+    ("canonicalize_loops", "strength_reduce", "offsets start in a preheader, step at one latch"),
+    ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
+    ("strength_reduce", "hoist_addresses", "a moving tile has no fixed part until it is reduced"),
+    ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),
+    ("merge_stores", "specialize", "whether a store can be wide depends on its guard"),
+    ("specialize", "fold_masked_loads", "a load that needs no mask needs no other value"),
+    ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
+    ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),
+    ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
+    ("choose_warps", "assign_layouts", "a layout spreads a tile over the warps"),
+    ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
+    ("specialize", "group_instances", "conditions at entry are made of program ids"),
+    ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),
+    ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
+    ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),
+    ("pipeline", "prefetch", "prefetch takes what is left"),
+    ("prefetch", "step_addresses", "pointers that run ahead are made of the same sums"),
+    ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
+    ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
+    ("stage_dots", "select_matrix_loads", "fragments are loaded from buffers"),
+    ("lower_conversions", "allocate_shared", "conversions have buffers"),
+    ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
+    ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
+    ("allocate_shared", "insert_barriers", "buffers that share bytes conflict"),
+]
+
+
+class PassError(Exception):
+    """A pass failed, which is a bug of the compiler; the cause has the details."""
+
+    def __init__(self, label: str, kernel: str, cause: Exception) -> None:
+        self.label, self.kernel = label, kernel
+        super().__init__(f"pass '{label}' failed on kernel '{kernel}': "
+                         f"{type(cause).__name__}: {cause}")
+
+
+@dataclass
+class Hooks:
+    """What to do around passes: the driver's --print-after, --stop-after and so on."""
+
+    before: Callable[[str, Kernel], None] | None = None  # label, kernel
+    after: Callable[[str, Kernel, bool], None] | None = None  # label, kernel, changed
+    verify: Callable[[Kernel, Context], None] | None = None  # after each pass; raises
+    stop_after: str | None = None  # a label; None runs all
+    seconds: dict[str, float] = field(default_factory=dict)  # by label, grows
+
+
+def labels(passes: Sequence[Pass]) -> list[str]:
+    """A name for each run: the pass's, and for its second run `name.2`, and so on.
+
+    >>> labels(OPT)[:6]
+    ['expand_range', 'lower_argreduce', 'fold_constants', 'peephole', 'simplify_cfg', 'convert_if']
+    """
+    counts: dict[str, int] = {}
+    found = []
+    for row in passes:
+        counts[row.name] = counts.get(row.name, 0) + 1
+        found.append(row.name if counts[row.name] == 1 else f"{row.name}.{counts[row.name]}")
+    return found
+
+
+def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int = 2,
+        hooks: Hooks | None = None) -> bool:
+    """Run passes on a kernel.  False if `hooks.stop_after` ended it.
+
+    Raises CompileError where the program is at fault, PassError where a pass is.
+    """
+    hooks = hooks or Hooks()
+    for label, row in zip(labels(passes), passes, strict=True):
+        if row.level <= level:
+            if hooks.before is not None:
+                hooks.before(label, kernel)
+            started = perf_counter()
+            try:
+                changed = row.function(kernel, context)
+                if hooks.verify is not None:
+                    hooks.verify(kernel, context)
+            except CompileError:
+                raise
+            except Exception as error:
+                raise PassError(label, kernel.name, error) from error
+            hooks.seconds[label] = hooks.seconds.get(label, 0.0) + perf_counter() - started
+            if hooks.after is not None:
+                hooks.after(label, kernel, changed)
+        if hooks.stop_after == label:
+            return False
+    return True
+
+
+def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None:
+    """Raise ValueError unless the list keeps the order and gives a reason for each run."""
+    first: dict[str, int] = {}
+    for i, row in enumerate(passes):
+        first.setdefault(row.name, i)
+        if row.function.__name__ != row.name or not row.reason:
+            raise ValueError(f"pass {row.name}: name of its function and reason wanted")
+    for earlier, later, why in order:
+        for name in (earlier, later):
+            if name not in first:
+                raise ValueError(f"there is no pass '{name}' (ORDER)")
+        if first[earlier] >= first[later]:
+            raise ValueError(f"{earlier} must come before {later}: {why}")
+    for row in passes:
+        if sum(other.name == row.name and other.reason == row.reason for other in passes) > 1:
+            raise ValueError(f"pass {row.name} runs twice for one reason")
+
+
+check([*OPT, *BACKEND], ORDER)

@@ -1,0 +1,63 @@
+"""Attention forward beside cuDNN and flash attention (torch): TFLOP/s and ratios, results checked.
+
+    python bench/attention.py [--head 128,64] [--causal 0,1] [--batch 32] [--length 4096]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+
+import torch
+from harness import ROOT, build, interleaved, median, relative_error, spread
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--head", default="128,64")
+    parser.add_argument("--causal", default="0,1")
+    parser.add_argument("--batch", type=int, default=128, help="batch x heads")
+    parser.add_argument("--length", type=int, default=4096)
+    parser.add_argument("--tune", default="", help="NAME=VALUE,...")
+    options = parser.parse_args()
+    tune = {k: int(v) for k, v in (item.split("=") for item in options.tune.split(",") if item)}
+    torch.manual_seed(0)
+    for head, causal in itertools.product(map(int, options.head.split(",")),
+                                          map(int, options.causal.split(","))):
+        defines = (f"D={head}", *(["CAUSAL"] if causal else []))
+        kernel = build(ROOT / "examples" / "attention.tc", tune=tune, defines=defines)
+        h, s = options.batch, options.length
+        q, k, v = (torch.randn(1, h, s, head, device="cuda", dtype=torch.bfloat16)
+                   for _ in range(3))
+        out = torch.full_like(q, float("nan"))
+        scale = head ** -0.5
+
+        def ours() -> None:
+            kernel((s, h), q, k, v, out, s, scale)  # noqa: B023
+
+        def peer(backend: SDPBackend) -> torch.Tensor:
+            with sdpa_kernel(backend):
+                return scaled_dot_product_attention(
+                    q, k, v, is_causal=bool(causal), scale=scale)  # noqa: B023
+
+        ours()
+        torch.cuda.synchronize()
+        few = slice(0, 4)
+        want = scaled_dot_product_attention(q[:, few].float(), k[:, few].float(),
+                                            v[:, few].float(), is_causal=bool(causal), scale=scale)
+        error = relative_error(out[:, few], want)
+        times = interleaved({
+            "tritonc": ours, "cudnn": lambda: peer(SDPBackend.CUDNN_ATTENTION),
+            "flash": lambda: peer(SDPBackend.FLASH_ATTENTION)}, 5)
+        flops = 4e-9 * h * s * s * head / (2 if causal else 1)
+        rate = {name: flops / median(values) for name, values in times.items()}
+        print(f"d={head} causal={causal} {h}x{s}: {rate['tritonc']:6.1f} TFLOP/s, cuDNN "
+              f"{rate['cudnn']:6.1f}, flash {rate['flash']:6.1f}, ratio "
+              f"{rate['tritonc'] / rate['cudnn']:.3f} (spread {spread(times['tritonc']):.3f}), "
+              f"error {error:.1e}{'' if error < 1e-2 else '  WRONG'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

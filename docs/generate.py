@@ -1,0 +1,246 @@
+"""Writes the pages of this folder that derive from tables of the compiler.
+
+    python docs/generate.py
+
+A test compares the pages with what this writes; `make bless` writes them too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tritonc import __version__, syntax
+from tritonc.commandline import described, spelled
+from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.ir.ops import OPS, OpInfo
+from tritonc.options import Option, rows
+from tritonc.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
+from tritonc.passes import BACKEND, OPT, ORDER, labels
+from tritonc.preprocess.output import Preprocessed
+from tritonc.preprocess.predefined import predefined_macros
+from tritonc.sema.builtins import BUILTINS
+from tritonc.source import Diagnostics
+
+HERE = Path(__file__).parent
+_NOTE = "<!-- Written by docs/generate.py from {source}; change that, then run `make bless`. -->\n"
+
+
+def _by_group(command: str) -> dict[str, list[Option]]:
+    groups: dict[str, list[Option]] = {}
+    for row in rows(command):
+        groups.setdefault(row.group, []).append(row)
+    return groups
+
+
+def cli_page() -> str:
+    """Every option, by group."""
+    lines = ["# Command line\n", _NOTE.format(source="tritonc/options.py"),
+             "    tritonc [options] FILE [-o OUT]\n    tritonc run [options] FILE\n",
+             "Exit codes: 0 success; 1 an error in the input, or a file that cannot be read or "
+             "written; 2 a wrong\ncommand line; 70 a bug of tritonc; 130 interrupted. `@FILE` reads"
+             " options from a file; those of the\nenvironment variable `TRITONC_FLAGS` come before "
+             "those of the command line.\n"]
+    for command, title in (("compile", "tritonc FILE"), ("run", "tritonc run FILE")):
+        lines.append(f"## {title}\n")
+        for group, members in _by_group(command).items():
+            lines.append(f"### {group}\n")
+            lines += [f"- `{spelled(row)}`: {described(row)}" for row in members]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def manual_page() -> str:
+    """The manual page, in roff."""
+    def escape(text: str) -> str:
+        return text.replace("\\", "\\e").replace("-", "\\-")
+
+    lines = ['.\\" Written by docs/generate.py from tritonc/options.py.',
+             f'.TH TRITONC 1 "" "tritonc {__version__}"', ".SH NAME",
+             "tritonc \\- compile Triton\\-C, the tile language, to PTX", ".SH SYNOPSIS",
+             ".B tritonc", "[options] FILE [\\-o OUT]", ".br", ".B tritonc run", "[options] FILE",
+             ".SH DESCRIPTION",
+             "Compiles a Triton\\-C source (.tc) or Triton\\-IR (.tir) to PTX or another kind of "
+             "output.  FILE may be \\-, standard input.  The subcommand run executes the problem "
+             "that the file states about itself, in the interpreter or on a GPU, and compares the "
+             "result with its reference."]
+    for group, members in _by_group("compile").items():
+        lines.append(f".SS {group}")
+        for row in members:
+            lines += [".TP", f".B {escape(spelled(row))}", escape(described(row))]
+    lines.append(".SH OPTIONS OF RUN")
+    for row in rows("run"):
+        if "compile" not in row.commands:
+            lines += [".TP", f".B {escape(spelled(row))}", escape(described(row))]
+    lines += [".SH EXIT STATUS", "0 success; 1 an error in the input; 2 a wrong command line; 70 a "
+              "bug of tritonc; 130 interrupted.", ".SH ENVIRONMENT",
+              "TRITONC_FLAGS: options that come before those of the command line.  NO_COLOR, "
+              "CLICOLOR_FORCE: whether messages are coloured."]
+    return "\n".join(lines) + "\n"
+
+
+def diagnostics_page() -> str:
+    """Every diagnostic with its explanation."""
+    lines = ["# Diagnostics\n", _NOTE.format(source="tritonc/diagnostics.py"),
+             "What `tritonc --explain NAME` says. `-Wname`, `-Wno-name` and `-Werror=name` take the"
+             " names of warnings.\n"]
+    for name in sorted(DIAGNOSTICS):
+        row = DIAGNOSTICS[name]
+        lines.append(f"- **{name}** ({row.severity}): {row.explanation}")
+    return "\n".join(lines) + "\n"
+
+
+def passes_page() -> str:
+    """The passes in their order, each with what its file says it does, and why it stands there."""
+    lines = ["# Passes\n", _NOTE.format(source="tritonc/passes.py and the passes' docstrings")]
+    every = [*OPT, *BACKEND]
+    for label, row in zip(labels(every), every, strict=True):
+        if row is BACKEND[0]:
+            lines.append("\n## Machine-dependent\n")
+        elif row is every[0]:
+            lines.append("## Machine-independent\n")
+        described = sys.modules[row.function.__module__].__doc__ or ""
+        summary = described.strip().split("\n\n")[0].removeprefix(f"{row.name}: ")
+        level = f" From -O{row.level}." if row.level else ""
+        lines.append(f"- **{label}**: {' '.join(summary.split())} *{row.reason}*{level}")
+    lines.append("\n## What must come before what\n")
+    lines += [f"- {earlier} before {later}: {why}" for earlier, later, why in ORDER]
+    return "\n".join(lines) + "\n"
+
+
+def _operation(op: OpInfo) -> str:
+    names = ", ".join(op.operands) or "no operands"
+    attributes = [*op.attributes, *(f"{name} (may be missing)" for name in op.optional)]
+    flags = [word for word, holds in (
+        ("elementwise", op.elementwise), ("commutative", op.commutative),
+        ("may trap", op.may_trap), ("may carry a guard", op.guardable)) if holds]
+    effects = [f"effects: {', '.join(sorted(op.effects))}"] if op.effects else []
+    details = "; ".join([*([f"attributes: {', '.join(attributes)}"] if attributes else []),
+                         *flags, *effects])
+    return f"- **{op.name}** ({names}): {op.doc}" + (f" *{details}.*" if details else "")
+
+
+def ops_page() -> str:
+    """The operations of Triton-IR."""
+    lines = ["# Operations of Triton-IR\n", _NOTE.format(source="tritonc/ir/ops.py"),
+             "docs/ir.md describes the IR; each line here is one row of the table.\n"]
+    lines += [_operation(op) for op in OPS.values()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _builtins_table() -> list[str]:
+    """The builtin functions, and their other names."""
+    lines = ["| function | | other names |", "|---|---|---|"]
+    for builtin in BUILTINS:
+        others = " ".join(map(_code, builtin.spellings))
+        lines.append(_row(_code(builtin.signature), builtin.doc, others))
+    return lines
+
+
+_TYPE_WORDS = {
+    "bool": ["bool", "_Bool"], "int8": ["char"], "int16": ["short"], "int32": ["int"],
+    "int64": ["long", "long long"], "uint8": ["unsigned char"], "uint16": ["unsigned short"],
+    "uint32": ["unsigned int", "unsigned"], "uint64": ["unsigned long"], "float32": ["float"],
+    "float64": ["double"],
+}  # fmt: skip
+_TYPE_DOCS = {
+    "bool": "`true` or `false`; one byte in memory",
+    "tf32": "32 bits, a float whose matrix products round their operands",
+    "float16": "16 bits: 5 of exponent, 10 of mantissa",
+    "bfloat16": "16 bits: 8 of exponent, 7 of mantissa", "float32": "32 bits", "float64": "64 bits",
+    "float8_e4m3": "8 bits: 4 of exponent, 3 of mantissa; no infinity",
+    "float8_e5m2": "8 bits: 5 of exponent, 2 of mantissa",
+}  # fmt: skip
+
+
+def _types_table() -> list[str]:
+    """The scalar types by their names in sources."""
+    lines = ["| names | |", "|---|---|"]
+    for canonical in syntax.SCALAR_TYPES:
+        if canonical == "void":
+            continue
+        words = _TYPE_WORDS.get(canonical, [])
+        names = [*words, *(n for n, t in PREDECLARED_TYPES.items() if t == canonical)]
+        bits = canonical.removeprefix("u").removeprefix("int")
+        kind = "unsigned" if canonical.startswith("u") else "signed"
+        lines.append(_row(" ".join(map(_code, names)),
+                          _TYPE_DOCS.get(canonical) or f"{kind} integer of {bits} bits"))
+    return lines
+
+
+_QUALIFIER_DOCS = {
+    "const": "of a pointer: nothing is stored through it; of a variable: it is not assigned",
+    "restrict": "what the pointer leads to is reached through no other pointer",
+    "read_only": "a hint: nothing is stored through the pointer",
+    "write_only": "a hint: nothing is loaded through the pointer",
+    "align": "with `(n)`: the pointer is a multiple of n bytes",
+    "multiple_of": "with `(n)`: the integer is a multiple of n; a pointer, of n bytes",
+    "retune": "a change of this argument asks for other tuning",
+    "constant": "a table in constant memory, or a pointer to one",
+    "kernel": "an entry point", "tunable": "a number that the compiler or the user chooses",
+    "static": "accepted, means nothing", "volatile": "accepted, means nothing",
+    "inline": "accepted, means nothing", "device": "accepted, means nothing",
+}  # fmt: skip
+
+
+def _qualifiers_table() -> list[str]:
+    """The qualifiers and their spellings."""
+    lines = ["| qualifier | |", "|---|---|"]
+    for canonical in dict.fromkeys(QUALIFIER_NAMES.values()):
+        spellings = [name for name, known in QUALIFIER_NAMES.items() if known == canonical]
+        lines.append(_row(" ".join(map(_code, spellings)), _QUALIFIER_DOCS[canonical]))
+    return lines
+
+
+_MACRO_DOCS = {
+    "INFINITY": "a literal without suffix, of infinite value", "NAN": "a literal without suffix",
+    "true": "the bool", "false": "the bool", "F32_INFINITY": "infinity as a float",
+    "F16_INFINITY": "infinity as a half", "__TRITONC__": "1", "__DATE__": "a fixed string",
+    "__TIME__": "a fixed string", "__LINE__": "the line", "__FILE__": "the file's name, a string",
+    "__COUNTER__": "0, 1, 2, ...: the next number at each use",
+    "_Pragma": "`#pragma` as an operator",
+}  # fmt: skip
+
+
+def _macros_table() -> list[str]:
+    """The predefined macros."""
+    found = predefined_macros(Preprocessed([]), lambda text, span: None, Diagnostics())
+    return ["| macro | |", "|---|---|", *(_row(_code(m), _MACRO_DOCS[m]) for m in found)]
+
+
+_TABLES = {"builtins": _builtins_table, "types": _types_table, "qualifiers": _qualifiers_table,
+           "macros": _macros_table}
+
+
+def language_page() -> str:
+    """The reference: written by hand, but for its tables of what the compiler has tables of."""
+    def table(match: re.Match[str]) -> str:
+        return "\n".join([match[1], *_TABLES[match[2]](), match[3]])
+
+    text = (HERE / "language.md").read_text(encoding="utf-8")
+    return re.sub(r"(<!-- table: (\w+) -->)\n.*?(<!-- end -->)", table, text, flags=re.DOTALL)
+
+
+PAGES = {"cli.md": cli_page, "tritonc.1": manual_page, "diagnostics.md": diagnostics_page,
+         "passes.md": passes_page, "ops.md": ops_page, "language.md": language_page}
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Each generated page and what it should hold."""
+    for name, make in PAGES.items():
+        yield HERE / name, make()
+
+
+if __name__ == "__main__":
+    for path, text in pages():
+        path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,76 @@
+"""Collection of the tests that are files: tests/lit here, programs in test_run.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lit import ROOT, LitFailure, LitTest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite golden files and documents")
+    parser.addoption("--gpu", action="store_true", help="run tests that need a GPU too")
+    parser.addoption("--thorough", action="store_true", help="all combinations, not some")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--gpu"):
+        skip = pytest.mark.skip(reason="needs --gpu")
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(skip)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.File | None:
+    if file_path.suffix in (".tc", ".tir") and "lit" in file_path.parts:
+        file: pytest.File = LitFile.from_parent(parent, path=file_path)
+        return file
+    return None
+
+
+@pytest.fixture
+def bless(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--bless"))
+
+
+@pytest.fixture
+def thorough(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--thorough"))
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TRITONC_FLAGS", "NO_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class LitFile(pytest.File):
+    """One file of tests/lit."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        item: pytest.Item = LitItem.from_parent(self, name="lit")
+        yield item
+
+
+class LitItem(pytest.Item):
+    def runtest(self) -> None:
+        import os
+
+        scratch = self.config._tmp_path_factory.mktemp("lit")  # type: ignore[attr-defined]
+        before = os.getcwd()
+        os.chdir(ROOT)  # so that messages name files alike everywhere
+        try:
+            LitTest.read(self.path).run(scratch, bool(self.config.getoption("--bless")))
+        finally:
+            os.chdir(before)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
+                     ) -> str:
+        if isinstance(excinfo.value, LitFailure):
+            return f"{self.path}: {excinfo.value}"
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"lit {self.path.name}"

@@ -1,0 +1,4 @@
+#pragma once
+int helper(int x) {
+  return undeclared_in_header + x;
+}

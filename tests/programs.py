@@ -1,0 +1,127 @@
+"""Programs of tests/run at other sizes, and after the backend.
+
+A program's `//!` lines state one size.  Comment lines beside them state more, each with values of
+sizes, tunables and macros that replace those of the problem:
+
+    // also: M = 1, N = 17
+    // also: M = 64, N = 64, TYPE = half
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tritonc import driver
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.simulate import handlers
+from tritonc.launch.compare import differences
+from tritonc.launch.data import Data, prepare
+from tritonc.launch.interpreter import launch
+from tritonc.launch.run_problems import (
+    Outcome,
+    kernel_of,
+    read_problems,
+    run_problems,
+    with_defines,
+)
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = sorted((ROOT / "tests" / "run").rglob("*.tc"))
+PTXAS = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+TARGETS = ("sm_75", "sm_80", "sm_90a")
+_ALSO = re.compile(r"^// also: *(.*?) *$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A program with values for its sizes, tunables and macros."""
+
+    path: Path
+    values: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        values = ",".join(f"{name}={text}" for name, text in self.values)
+        return f"{self.path.stem}-{values}" if values else self.path.stem
+
+    @property
+    def source(self) -> SourceFile:
+        return SourceFile(self.path.relative_to(ROOT).as_posix(),
+                          self.path.read_text(encoding="utf-8"))
+
+    def options(self, **more: Any) -> tuple[Options, dict[str, int]]:
+        """Options and sizes; what names neither a size nor a tunable is a macro."""
+        problems = read_problems(self.source, Options(), "tc", Diagnostics())
+        sizes = {size.name for problem in problems for size in problem.sizes}
+        tunables = set(re.findall(r"\btunable\s+int\w*\s+(\w+)", self.source.text))
+        return Options(
+            verify_each=True, tune={n: int(v) for n, v in self.values if n in tunables},
+            defines=tuple(f"{n}={v}" for n, v in self.values if n not in sizes | tunables),
+            **more,
+        ), {n: int(v) for n, v in self.values if n in sizes}
+
+
+def settings(path: Path) -> list[Setting]:
+    """What the program's `also:` lines state."""
+    found = []
+    for line in _ALSO.findall(path.read_text(encoding="utf-8")):
+        pairs = [pair.partition("=") for pair in line.split(",")]
+        found.append(Setting(path, tuple((n.strip(), v.strip()) for n, _, v in pairs)))
+    return found
+
+
+def interpret(setting: Setting) -> list[Outcome]:
+    """The outcome of each problem, which are as the reference says."""
+    options, sizes = setting.options()
+    outcomes = list(run_problems(setting.source, options, "tc", Diagnostics(), sizes=sizes))
+    for outcome in outcomes:
+        assert outcome.ok, outcome.line()
+        assert not outcome.diagnostics
+    return outcomes
+
+
+def compiled(setting: Setting, target: str, kinds: tuple[str, ...] = ("manifest",)
+             ) -> Iterator[tuple[driver.Result, Data]]:
+    """Each problem's compilation through the backend, and its data."""
+    options, sizes = setting.options(arch=target)
+    done: dict[tuple[str, ...], driver.Result] = {}
+    for problem in read_problems(setting.source, options, "tc", Diagnostics()):
+        own = with_defines(problem, options)
+        if own.defines not in done:
+            done[own.defines] = driver.compile(setting.source, own, kinds)
+        result = done[own.defines]
+        assert result.module is not None
+        yield result, prepare(problem, result.module, kernel_of(problem, result.module), sizes)
+
+
+def simulate(setting: Setting, target: str) -> None:
+    """What the machine's operations compute is as the reference says, and nothing races."""
+    for result, data in compiled(setting, target):
+        assert result.module is not None
+        found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
+        assert not found, found
+
+
+def ptxas(text: str, target: str, scratch: Path) -> str:
+    """What ptxas -v says of PTX, which it takes."""
+    ptx = scratch / "kernel.ptx"
+    ptx.write_text(text, encoding="utf-8")
+    done = subprocess.run([PTXAS or "", "-v", f"-arch={target}", str(ptx), "-o", "/dev/null"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def assemble(setting: Setting, target: str, scratch: Path) -> None:
+    """ptxas takes what is written for each problem."""
+    texts = {result.outputs["ptx"]: None for result, _ in compiled(setting, target, ("ptx",))}
+    for text in texts:
+        ptxas(text, target, scratch)

@@ -1,0 +1,238 @@
+"""Random well-defined programs of Triton-C, and whether they mean the same at every stage.
+
+    python tests/random_programs.py --count 5000 --seed 0            interpreted around every pass
+    python tests/random_programs.py --count 5000 --device cuda       the GPU against the interpreter
+    python tests/random_programs.py --show 17                        prints program 17
+
+A program is a complete file that states its data.  It has scalars and tiles of many types, nested
+control flow over scalars and under tile predicates, loops with break and continue, functions,
+masked loads and stores, memory written and read again, atomics, reductions, scans and products.
+It is well defined by construction: every variable has a value, indices are inside of buffers, no
+divisor is 0, no shift reaches the width, no float leaves the range of the integer it becomes.  And
+its result does not depend on what the compiler may choose: floats are added in one order, or are
+small integers; the buffer of approximate results, `rough`, never decides anything.  So all other
+buffers must be equal bit for bit, but for the bits of NaNs and the sign of zero.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is installed
+
+from random_statements import program  # noqa: E402
+
+from tritonc import driver, passes  # noqa: E402
+from tritonc.backend import simulate  # noqa: E402
+from tritonc.backend.machine_ops import ALL_OPS  # noqa: E402
+from tritonc.backend.target import find  # noqa: E402
+from tritonc.ir.context import Context  # noqa: E402
+from tritonc.ir.core import Module  # noqa: E402
+from tritonc.ir.interp import InterpreterError  # noqa: E402
+from tritonc.ir.text import print_kernel  # noqa: E402
+from tritonc.ir.verify import verify  # noqa: E402
+from tritonc.launch.data import Data, prepare  # noqa: E402
+from tritonc.launch.interpreter import launch  # noqa: E402
+from tritonc.launch.run_problems import read_problems  # noqa: E402
+from tritonc.options import Options  # noqa: E402
+from tritonc.source import CompileError, Diagnostics, SourceFile  # noqa: E402
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+TOLERANCE = 1e-3  # of rough results, whose terms are a few hundred at most
+
+
+class Difference(Exception):
+    """A stage changed what a program computes."""
+
+
+@dataclass
+class Settings:
+    """Under what a program is compiled: drawn from its seed."""
+
+    options: Options
+    every_pass: bool
+
+    @staticmethod
+    def draw(seed: int, every_pass: bool) -> Settings:
+        rng = random.Random(f"settings {seed}")
+        arch = rng.choice(("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a"))
+        # Contraction rounds once what the interpreter rounds twice.
+        return Settings(Options(arch=arch, opt_level=rng.choice((0, 1, 2, 2, 2, 3)),
+                                fp_contract=False, warnings=("no-all",)), every_pass)
+
+
+def analysed(text: str, options: Options) -> tuple[Module, Data]:
+    """A program as semantic analysis leaves it, and its data."""
+    source = SourceFile("random.tc", text)
+    lowered = replace(options, stop_after=driver.LOWER)
+    result = driver.compile(source, lowered, ("tir",))
+    assert result.module is not None
+    (problem,) = read_problems(source, options, "tc", Diagnostics())
+    return result.module, prepare(problem, result.module, result.module.kernels[0], {})
+
+
+def compare(want: Arrays, got: Arrays, where: str) -> None:
+    """Raise Difference unless the buffers are equal; rough results, nearly."""
+    for name, array in want.items():
+        other = got[name]
+        if array.dtype.kind != "f":
+            same = array == other
+        else:
+            with np.errstate(all="ignore"):
+                same = (array == other) | (np.isnan(array) & np.isnan(other))
+                if name == "rough":
+                    near = np.abs(array.astype(np.float64) - other) <= TOLERANCE
+                    same = same | near
+        if not same.all():
+            at = int(np.flatnonzero(~same)[0])
+            raise Difference(f"{where}: {name}[{at}] is {other.reshape(-1)[at]}, should be "
+                             f"{array.reshape(-1)[at]}; {np.count_nonzero(~same)} differ")
+
+
+def check(text: str, settings: Settings) -> int:
+    """Run a program before and after passes.  Gives how often it ran.
+
+    Raises Difference, and whatever the compiler or the interpreter raises.
+    """
+    module, data = analysed(text, settings.options)
+    want = launch(module, data)
+    try:
+        return 1 + _passes(module, data, want, settings)
+    except (Difference, InterpreterError):
+        if settings.every_pass:
+            raise
+    # Find the pass that is wrong.
+    module, data = analysed(text, settings.options)
+    _passes(module, data, want, Settings(settings.options, every_pass=True))
+    raise Difference("it cannot be seen twice")
+
+
+def _passes(module: Module, data: Data, want: Arrays, settings: Settings) -> int:
+    options, kernel = settings.options, module.kernels[0]
+    context = Context(table=dict(ALL_OPS), target=find(options.arch, options.ptx),
+                      contract=options.fp_contract)
+    runs = 0
+
+    def run(label: str) -> None:
+        nonlocal runs
+        runs += 1
+        handlers = simulate.handlers(check=label == "insert_barriers")
+        data.kernel = kernel
+        try:
+            compare(want, launch(module, data, ALL_OPS, handlers), f"after {label}")
+        except CompileError as error:
+            raise Difference(f"after {label}: {error}\n{print_kernel(kernel)}") from error
+
+    def after(label: str, _: Any, changed: bool) -> None:
+        if changed:
+            verify(kernel, table=ALL_OPS)
+        if changed and settings.every_pass:
+            run(label)
+
+    hooks = passes.Hooks(after=after)
+    for part in (passes.OPT, passes.BACKEND):
+        passes.run(kernel, context, part, level=options.opt_level, hooks=hooks)
+        last = part[-1].name
+        if not (settings.every_pass and last == "insert_barriers"):
+            run(last)
+    return runs
+
+
+def check_on_gpu(text: str, settings: Settings, device: Any) -> int:
+    """Compile a program for the GPU at hand, run it there, and compare."""
+    options = replace(settings.options, arch=device.target)
+    module, data = analysed(text, options)
+    want = launch(module, data)
+    result = driver.compile(SourceFile("random.tc", text), options, ("ptx",))
+    assert result.manifest is not None and result.module is not None
+    entry = result.manifest["kernels"][0]
+    got = device.launch(result.outputs["ptx"], result.module, data, entry["threads"],
+                        entry["dynamic_shared_bytes"])
+    compare(want, got, "on the GPU")
+    return 2
+
+
+@dataclass
+class Report:
+    """What became of many programs."""
+
+    programs: int = 0
+    runs: int = 0
+    failures: list[tuple[int, str]] = field(default_factory=list)
+
+    def text(self) -> str:
+        return (f"{self.programs} programs, {self.runs} runs, {len(self.failures)} failures"
+                + "".join(f"\n  {seed}: {what}" for seed, what in self.failures))
+
+
+def run_many(seeds: Iterable[int], every_pass: bool, device: Any = None,
+             tell: Callable[[str], None] | None = None) -> Report:
+    """Check the programs of some seeds."""
+    report = Report()
+    for seed in seeds:
+        report.programs += 1
+        try:
+            text, settings = program(seed), Settings.draw(seed, every_pass)
+            report.runs += (check(text, settings) if device is None
+                            else check_on_gpu(text, settings, device))
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            report.failures.append((seed, what.split("\n")[0]))
+            if tell:
+                tell(f"program {seed}: {what[:2000]}")
+        if tell and report.programs % 500 == 0:
+            tell(report.text().split("\n")[0])
+    return report
+
+
+def _until(seeds: range, seconds: float) -> Iterator[int]:
+    end = time.monotonic() + seconds
+    for seed in seeds:
+        if time.monotonic() > end:
+            return
+        yield seed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=200, help="how many programs")
+    parser.add_argument("--seed", type=int, default=0, help="the number of the first")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after that time")
+    parser.add_argument("--device", choices=("interpreter", "cuda"), default="interpreter")
+    parser.add_argument("--each", action="store_true", help="run after every pass, not only after "
+                        "the last of each stage; a difference is always traced to its pass")
+    parser.add_argument("--show", type=int, help="print one program")
+    given = parser.parse_args()
+    if given.show is not None:
+        print(program(given.show))
+        return 0
+    seeds = _until(range(given.seed, given.seed + given.count), given.seconds)
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+
+    if given.device == "cuda":
+        from tritonc.launch.cuda import Device
+
+        with Device() as device:
+            report = run_many(seeds, given.each, device, tell)
+    else:
+        report = run_many(seeds, given.each, None, tell)
+    print(report.text())
+    return int(bool(report.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Programs of tests/run in depth: other sizes, every target, and machines that are simulated.
+
+Without --thorough each program meets one target, in turn; with it, all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from programs import (
+    PROGRAMS,
+    PTXAS,
+    TARGETS,
+    Setting,
+    assemble,
+    interpret,
+    settings,
+    simulate,
+)
+
+from tritonc.launch.run_problems import run_problems
+from tritonc.parser_types import PREDECLARED_TYPES
+from tritonc.sema.builtins import BUILTINS
+from tritonc.source import Diagnostics
+
+OTHERS = [setting for path in PROGRAMS for setting in settings(path)]
+BY_NAME = [pytest.param(number, path, id=path.stem) for number, path in enumerate(PROGRAMS)]
+
+
+def targets(number: int, thorough: bool) -> tuple[str, ...]:
+    return TARGETS if thorough else (TARGETS[number % len(TARGETS)],)
+
+
+@pytest.mark.parametrize("setting", OTHERS, ids=lambda s: s.name)
+def test_other_sizes(setting: Setting) -> None:
+    interpret(setting)
+
+
+@pytest.mark.parametrize("number, path", BY_NAME)
+def test_simulated(number: int, path: Path, thorough: bool) -> None:
+    """After the backend the result is the same, and no barrier is missing."""
+    every = [Setting(path), *(settings(path) if thorough else ())]
+    for setting in every:
+        for target in targets(number, thorough):
+            simulate(setting, target)
+
+
+@pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
+@pytest.mark.parametrize("number, path", BY_NAME)
+def test_assembled(number: int, path: Path, thorough: bool, tmp_path: Path) -> None:
+    for target in targets(number + 1, thorough):
+        assemble(Setting(path), target, tmp_path)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("setting", OTHERS, ids=lambda s: s.name)
+def test_other_sizes_on_the_gpu(setting: Setting) -> None:
+    interpreted = interpret(setting)
+    options, sizes = setting.options()
+    outcomes = run_problems(setting.source, options, "tc", Diagnostics(), device="cuda",
+                            sizes=sizes)
+    for outcome, other in zip(outcomes, interpreted, strict=True):
+        assert outcome.ok, outcome.line()
+        assert outcome.after.keys() == other.after.keys()
+
+
+def found_in_programs(pattern: str) -> set[str]:
+    return {word for path in PROGRAMS
+            for word in re.findall(pattern, path.read_text(encoding="utf-8"))}
+
+
+def test_every_builtin_is_called_by_a_program() -> None:
+    assert sorted({row.name for row in BUILTINS} - found_in_programs(r"(\w+)[(\[]")) == []
+
+
+def test_every_type_is_used_by_a_program() -> None:
+    assert sorted(set(PREDECLARED_TYPES) - found_in_programs(r"\w+")) == []

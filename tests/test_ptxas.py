@@ -1,0 +1,55 @@
+"""NVIDIA's assembler accepts what is written, without spills.  Needs ptxas; skipped without it."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+from programs import PTXAS, ptxas
+
+from tritonc import driver, sema
+from tritonc.options import Options
+from tritonc.parser import parse
+from tritonc.source import Diagnostics, SourceFile
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = sorted((ROOT / "samples").glob("*.tc"))
+TARGETS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+
+pytestmark = pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
+
+
+def assemble(path: Path, target: str, tune: dict[str, int], scratch: Path) -> str:
+    """What ptxas -v says of the sample."""
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    result = driver.compile(source, Options(arch=target, tune=tune), ("ptx",))
+    return ptxas(result.outputs["ptx"], target, scratch)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+def test_samples_assemble_without_spills(path: Path, target: str, tmp_path: Path) -> None:
+    log = assemble(path, target, {}, tmp_path)
+    assert set(re.findall(r"(\d+) bytes spill", log)) == {"0"}
+
+
+def combinations(path: Path) -> list[dict[str, int]]:
+    diagnostics = Diagnostics()
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    program = parse(driver.preprocess(source, Options(), diagnostics).tokens, diagnostics)
+    tunables = sema.tunables(program, diagnostics)
+    return [dict(zip([t.name for t in tunables], values, strict=True))
+            for values in product(*(t.values or () for t in tunables))]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+def test_every_tunable_value_assembles(path: Path, tmp_path: Path, thorough: bool) -> None:
+    """Each combination for one target in turn; with --thorough, for each."""
+    every = combinations(path)
+    some = every if thorough else every[:: max(1, len(every) // 4)]
+    for index, tune in enumerate(some):
+        targets = TARGETS if thorough else TARGETS[index % len(TARGETS) :][:1]
+        for target in targets:
+            assemble(path, target, tune, tmp_path)

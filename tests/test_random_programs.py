@@ -1,0 +1,87 @@
+"""Random programs mean the same around every pass, and so do those that once did not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from random_programs import Difference, Settings, check, check_on_gpu, program, run_many
+
+from tritonc import passes
+from tritonc.backend import simulate
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.ir.core import Kernel, Module
+from tritonc.launch.data import Data
+from tritonc.launch.interpreter import launch
+from tritonc.options import Options
+
+EVERY = Settings(Options(fp_contract=False), every_pass=True)
+FOUND = {
+    "a division whose own guard has no value in the padding": """
+//! range: 1
+//! arg: x = randint(0, 99, 33)
+//! arg: y = zeros(33)
+//! arg: n = 7
+//! expect: y = np.where(x / (x % 8 + 1) > 3, x % n, 0)
+kernel void f(int* x, int* y, int n) {
+  int v[33] = *(x + 0 ... 33);
+  if (v / ((v & 7) + 1) > 3)
+    *(y + 0 ... 33) = v % n;
+}
+""",
+}
+
+
+@pytest.mark.parametrize("first", range(0, 20, 5))
+def test_random_programs(first: int) -> None:
+    report = run_many(range(first, first + 5), every_pass=True)
+    assert not report.failures, report.text()
+    assert report.runs > 5 * 6
+
+
+def test_programs_depend_on_their_seed_alone() -> None:
+    assert program(5) == program(5) != program(6)
+
+
+def test_a_wrong_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dce(kernel: Kernel, context: Any) -> bool:
+        """Loses the last store."""
+        for block in kernel.blocks:
+            for op in reversed(block.ops):
+                if op.name == "store":
+                    block.ops.remove(op)
+                    return True
+        return False
+
+    rows = [row._replace(function=dce) if row.name == "dce" else row for row in passes.OPT]
+    monkeypatch.setattr(passes, "OPT", rows)
+    for every in (False, True):
+        with pytest.raises(Difference, match="after dce: "):
+            check(next(iter(FOUND.values())), Settings(EVERY.options, every))
+
+
+@pytest.mark.parametrize("text", FOUND.values(), ids=list(FOUND))
+def test_programs_that_were_compiled_wrongly(text: str) -> None:
+    check(text, EVERY)
+
+
+class Machine:
+    """Stands for a GPU: simulates it, and may be wrong in one element."""
+
+    target = "sm_90a"
+
+    def __init__(self, wrong: bool) -> None:
+        self.wrong = wrong
+
+    def launch(self, ptx: str, module: Module, data: Data, threads: int, shared: int) -> Any:
+        assert ".entry k(" in ptx and threads % 32 == 0
+        after = launch(module, data, ALL_OPS, simulate.handlers())
+        if self.wrong:
+            after["counters"][3] += 1
+        return after
+
+
+def test_comparison_with_a_gpu() -> None:
+    assert check_on_gpu(program(1), EVERY, Machine(wrong=False)) == 2
+    with pytest.raises(Difference, match=r"on the GPU: counters\[3\]"):
+        check_on_gpu(program(1), EVERY, Machine(wrong=True))

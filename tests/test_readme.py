@@ -1,0 +1,51 @@
+"""What README.md shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from command import tritonc
+
+README = Path(__file__).parent.parent / "README.md"
+ROOT = README.parent
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def matches(shown: str, output: str) -> bool:
+    """`...` in what is shown stands for any text."""
+    parts = [re.escape(part) for part in shown.rstrip("\n").split("...")]
+    return re.fullmatch(".*".join(parts) + r"\s*", output, re.DOTALL) is not None
+
+
+def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = 0
+    for language, text in _BLOCK.findall(README.read_text(encoding="utf-8")):
+        if language == "c":
+            Path(text.split("\n")[0].removeprefix("// ")).write_text(text, encoding="utf-8")
+            continue
+        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
+            words = shlex.split(command, comments=True)
+            if words[0] == "make":
+                makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+                assert f"\n{words[1]}: " in makefile
+                continue
+            assert words[0] == "tritonc"
+            done = tritonc(*words[1:])
+            assert matches(shown, done.out + done.err), f"$ {command}\n{done.out}{done.err}"
+            commands += 1
+    assert commands >= 4
+
+
+def test_links_lead_somewhere() -> None:
+    for page in (README, ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (ROOT / target).exists(), f"{page.name}: {target}"
+
+
+def test_matching() -> None:
+    assert matches("a\n...\nb ... c\n", "a\nx\ny\nb 1 c\n") and not matches("a\n", "a\nb\n")

@@ -1,0 +1,99 @@
+"""Programs that state their own problem: samples and tests/run, interpreted, and on a GPU."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tritonc import driver
+from tritonc.launch.run_problems import Outcome, read_problems, run_problems
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = sorted((ROOT / "samples").glob("*.tc"))
+PROGRAMS = sorted((ROOT / "tests" / "run").rglob("*.tc"))
+EVERY = [*SAMPLES, *PROGRAMS]
+PRIME = 97
+
+
+def source_of(path: Path) -> SourceFile:
+    return SourceFile(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+
+
+def run(path: Path, device: str = "interpreter", level: int = 2, tune: dict[str, int] | None = None,
+        **sizes: int) -> list[Outcome]:
+    options = Options(opt_level=level, verify_each=True, tune=tune or {})
+    outcomes = list(run_problems(source_of(path), options, "tc", Diagnostics(), device=device,
+                                 sizes=sizes))
+    for outcome in outcomes:
+        assert outcome.ok, outcome.line()
+        assert not outcome.diagnostics
+    return outcomes
+
+
+@cache
+def boundary_sizes(path: Path) -> list[dict[str, int]]:
+    """Every size at 1, about the largest tile, and a prime; and each axis alone at 1."""
+    options = Options()
+    result = driver.compile(source_of(path), options, ("tir",))
+    (problem,) = read_problems(source_of(path), options, "tc", Diagnostics())
+    assert result.module is not None
+    tile = max([*result.module.kernels[0].tile.values(), *result.tunables.values()])
+    names = [size.name for size in problem.sizes]
+    even = [dict.fromkeys(names, extent) for extent in (1, tile - 1, tile, tile + 1, PRIME)]
+    flat = [{**dict.fromkeys(names, 37), name: 1} for name in names] if len(names) > 1 else []
+    return even + flat
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
+def test_interpreted(path: Path) -> None:
+    run(path)
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
+def test_interpreted_as_analysed(path: Path) -> None:
+    """Before any optimisation."""
+    run(path, level=0)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("index", range(8))
+def test_samples_at_boundary_sizes(path: Path, index: int) -> None:
+    sizes = boundary_sizes(path)
+    if index < len(sizes):
+        run(path, **sizes[index])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
+def test_on_the_gpu(path: Path) -> None:
+    """As the reference says, and as the interpreter has it."""
+    for machine, interpreted in zip(run(path, "cuda"), run(path), strict=True):
+        assert machine.after.keys() == interpreted.after.keys()
+        for name, array in machine.after.items():
+            compare(array, interpreted.after[name])
+
+
+def compare(machine: np.ndarray[Any, Any], interpreted: np.ndarray[Any, Any]) -> None:
+    a, b = machine.astype(np.float64), interpreted.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    size = float(np.linalg.norm(b[np.isfinite(b)]))
+    a, b = np.where(same, 0, a), np.where(same, 0, b)
+    assert np.linalg.norm(a - b) <= 1e-2 * max(size, 1e-30)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("extent", [1024, None])
+def test_samples_on_the_gpu_at_sizes(path: Path, extent: int | None) -> None:
+    if extent is None:
+        for sizes in boundary_sizes(path):
+            run(path, "cuda", **sizes)
+    else:
+        names = boundary_sizes(path)[0]
+        run(path, "cuda", **dict.fromkeys(names, extent))

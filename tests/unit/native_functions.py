@@ -1,0 +1,72 @@
+"""Runs helper functions of the emitter natively, compiled by LLVM for this machine."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from tritonc.backend.emit.module import HelperBuilder, ModuleEmitter
+from tritonc.backend.target import find
+from tritonc.options import Options
+
+_LOOP = """
+define void @loop_{name}(ptr %x, ptr %y, i64 %n) {{
+entry:
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %after, %next ]
+  %p = getelementptr {t}, ptr %x, i64 %i
+  %q = getelementptr {t}, ptr %y, i64 %i
+  %v = load {t}, ptr %p
+  %w = call {t} @{function}({t} %v)
+  store {t} %w, ptr %q
+  %after = add i64 %i, 1
+  %more = icmp ult i64 %after, %n
+  br i1 %more, label %next, label %end
+end:
+  ret void
+}}
+"""
+_RSQRT = """
+define float @rsqrt_model(float %x) {
+  %s = call float @llvm.sqrt.f32(float %x)
+  %r = fdiv float 1.0, %s
+  ret float %r
+}
+declare float @llvm.sqrt.f32(float)
+"""
+
+
+class NativeFunctions:
+    """Helpers by name, on arrays.  The hardware's approximations are exact here."""
+
+    def __init__(self, helpers: dict[tuple[str, str], HelperBuilder]) -> None:
+        """`helpers`: (name, LLVM type) -> what writes it."""
+        module = ModuleEmitter(find("sm_80"), Options())
+        loops = [_LOOP.format(name=f"{name}_{t}", t=t,
+                              function=module.helper(f"{name}.{t}", t, (t,), build))
+                 for (name, t), build in helpers.items()]
+        lines = [line for line in (module.text() + "".join(loops) + _RSQRT).splitlines()
+                 if not line.startswith("target ") and "declare float @llvm.nvvm.rsqrt" not in line]
+        text = "\n".join(lines).replace("addrspace(1) ", "")
+        text = text.replace("@llvm.nvvm.rsqrt.approx.f(", "@rsqrt_model(")
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1)
+        parsed = llvm.parse_assembly(text)
+        parsed.verify()
+        self._engine = llvm.create_mcjit_compiler(parsed, machine)
+        self._engine.finalize_object()
+
+    def call(self, name: str, t: str, x: Any) -> Any:
+        address = self._engine.get_function_address(f"loop_{name}_{t}")
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
+                                    ctypes.c_int64)(address)
+        given = np.ascontiguousarray(x, np.float32 if t == "float" else np.float64)
+        found = np.empty_like(given)
+        function(given.ctypes.data, found.ctypes.data, given.size)
+        return found

@@ -1,0 +1,381 @@
+"""Runs the LLVM IR that the emitter writes, with no GPU: all threads of a block, in lockstep.
+
+A value is a NumPy array with an element per thread (a list of them for vectors and structs).  Where
+threads part at a branch, the block that stands first in the text goes on, with those that wait for
+it; so they meet again where the branches join.  Barriers and shuffles insist that all threads are
+there.  Accesses are checked for alignment and for lying in a buffer; bfloat is held in float32.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from simt_functions import CALLS, FLOATS, numpy_type, raw, unraw
+from simt_functions import asm as run_asm
+from simt_text import closing, split, typed
+from simt_values import (
+    BINARY,
+    COMPARE,
+    Lanes,
+    cast,
+    element_types,
+    merge,
+    signed,
+    size_of,
+)
+
+from tritonc.ir.memory import Memory
+
+SHARED = 1 << 20  # the address at which shared memory starts, so that 0 is no address
+
+
+@dataclass
+class Function:
+    name: str
+    parameters: list[tuple[str, str]]
+    blocks: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
+    order: dict[str, int] = field(default_factory=dict)
+
+
+_INSTRUCTION = re.compile(r"\s+(?:(%\S+) = )?(\w+) ?(.*)")
+_FLAGS = re.compile(r"\b(?:nuw|nsw|disjoint|reassoc|nsz|arcp|contract|afn|volatile)\b ?")
+
+
+class Machine:
+    """A module, the memory of a launch, and the threads of the block that runs."""
+
+    def __init__(self, text: str, memory: Memory, threads: int) -> None:
+        self.memory, self.threads = memory, threads
+        self.functions: dict[str, Function] = {}
+        self.globals: dict[str, int] = {}
+        self.tables: dict[str, Any] = {}
+        self.block_id = self.grid = (0, 0, 0)
+        self.all = np.ones(threads, bool)
+        self.constants: dict[tuple[str, str], Lanes] = {}
+        self._parse(text)
+
+    def launch(self, name: str, arguments: list[Any], grid: tuple[int, ...]) -> None:
+        function = self.functions[name]
+        self.grid = (*grid, *(1,) * (3 - len(grid)))
+        given = [self._argument(t, a) for (t, _), a in zip(function.parameters, arguments,
+                                                          strict=True)]
+        for z in range(self.grid[2]):
+            for y in range(self.grid[1]):
+                for x in range(self.grid[0]):
+                    self.block_id = (x, y, z)
+                    self.shared = np.zeros(1 << 18, np.uint8)
+                    self.call(function, given, self.all)
+
+    def _argument(self, t: str, a: Any) -> Any:
+        if t == "bfloat":
+            return np.full(self.threads, a, np.float32)
+        if t in FLOATS:
+            return np.full(self.threads, a, numpy_type(t))
+        wide = np.full(self.threads, int(a) & (1 << 64) - 1, np.uint64)
+        return wide.astype(numpy_type(t))
+
+    # text
+
+    def _parse(self, text: str) -> None:
+        function: Function | None = None
+        label = ""
+        for line in text.splitlines():
+            if line.startswith("define"):
+                name = re.search(r"@([\w.$]+)\(", line)
+                assert name
+                inside = line[name.end() : line.index(") ", name.end())]
+                if "addrspace(" in inside or "(" in inside:
+                    inside = line[name.end() : closing(line, name.end())]
+                parameters = [(typed(p)[0], p.split()[-1]) for p in split(inside)]
+                function = Function(name[1], parameters)
+                self.functions[name[1]] = function
+            elif line.startswith("}"):
+                function = None
+            elif function is not None and line and line[0] != " ":
+                label = line.rstrip(":")
+                function.order[label] = len(function.order)
+                function.blocks[label] = []
+            elif function is not None and line.strip():
+                found = _INSTRUCTION.fullmatch(re.sub(r", !\w+(\.\w+)? !\d+", "", line))
+                assert found, line
+                function.blocks[label].append((found[1] or "", found[2], found[3]))
+            elif line.startswith("@"):
+                self._global(line)
+
+    def _global(self, line: str) -> None:
+        name, _, rest = line.partition(" = ")
+        if "addrspace(3)" in rest:
+            self.globals[name] = SHARED
+        elif "[" in rest and " x i64] [" in rest:
+            content = rest[rest.index("] [") + 3 : rest.rindex("]")]
+            words = [int(w.split()[1]) for w in split(content)]
+            self.globals[name] = self.memory.allocate(np.array(words, np.uint64), name)
+        elif name[1:] in self.memory.symbols:
+            self.globals[name] = self.memory.symbols[name[1:]].base
+
+    # operands
+
+    def value(self, env: dict[str, Lanes], t: str, text: str) -> Lanes:
+        if text[0] == "%":
+            return env[text]
+        key = (t, text)
+        if key not in self.constants:
+            self.constants[key] = self._constant(t, text)
+        return self.constants[key]
+
+    def _constant(self, t: str, text: str) -> Lanes:
+        if t[0] == "<":
+            count, _, e = t[1:-1].partition(" x ")
+            return [self._constant(e, text) for _ in range(int(count))]
+        if t[0] == "{":
+            return [self._constant(e, text) for e in split(t[1:-1])]
+        if text in ("poison", "undef", "zeroinitializer", "null"):
+            number: Any = 0
+        elif text in ("true", "false"):
+            number = text == "true"
+        elif text[0] == "@":
+            number = self.globals[text]
+        elif text[:3] in ("0xH", "0xR"):
+            bits = np.array([int(text[3:], 16)], np.uint16)
+            wide = bits.astype(np.uint32) << np.uint32(16)
+            number = bits.view(np.float16)[0] if text[2] == "H" else wide.view(np.float32)[0]
+        elif text[:2] == "0x":
+            number = np.array([int(text, 16)], np.uint64).view(np.float64)[0]
+        elif text.startswith("inttoptr"):
+            number = int(text.split()[2])
+        else:
+            number = float(text) if t in FLOATS else int(text)
+        if t == "i128":
+            return np.full(self.threads, int(number) % (1 << 128), object)
+        if t in FLOATS or t == "i1":
+            return np.full(self.threads, number, numpy_type(t))
+        return np.full(self.threads, int(number) % (1 << 64), np.uint64).astype(numpy_type(t))
+
+    # control
+
+    def call(self, function: Function, arguments: list[Lanes], mask: Any) -> Lanes:
+        env: dict[str, Lanes] = {name: a for (_, name), a in zip(function.parameters, arguments,
+                                                                strict=True)}
+        first = next(iter(function.blocks))
+        waiting = {first: mask.copy()}
+        came_from = np.zeros(self.threads, np.int32)
+        result: Lanes = None
+        while waiting:
+            label = min(waiting, key=function.order.__getitem__)
+            active = waiting.pop(label)
+            self._phis(function, label, env, active, came_from)
+            for name, op, rest in function.blocks[label]:
+                if op == "phi":
+                    continue
+                if op == "ret":
+                    if rest != "void":
+                        t, text = typed(rest)
+                        result = merge(active, self.value(env, t, text), result)
+                elif op == "br":
+                    for target, going in self._targets(env, rest, active):
+                        if going.any():
+                            came_from[going] = function.order[label]
+                            waiting[target] = waiting.get(target, False) | going
+                else:
+                    found = self._execute(env, op, rest, active)
+                    if name:
+                        env[name] = merge(active, found, env.get(name))
+        return result
+
+    def _phis(self, function: Function, label: str, env: dict[str, Lanes], active: Any,
+              came_from: Any) -> None:
+        new = {}
+        for name, op, rest in function.blocks[label]:
+            if op != "phi":
+                break
+            t, pairs = typed(rest)
+            found = env.get(name)
+            for pair in split(pairs):
+                text, source = split(pair.strip()[1:-1])
+                going = active & (came_from == function.order[source.strip()[1:]])
+                if going.any():
+                    found = merge(going, self.value(env, t, text.strip()), found)
+            new[name] = found
+        env.update(new)
+
+    def _targets(self, env: dict[str, Lanes], rest: str, active: Any) -> Iterator[tuple[str, Any]]:
+        parts = split(rest)
+        if len(parts) == 1:
+            yield rest.split("%")[1], active
+            return
+        condition = self.value(env, *typed(parts[0]))
+        yield parts[1].split("%")[1], active & condition
+        yield parts[2].split("%")[1], active & ~condition
+
+    # instructions
+
+    def _execute(self, env: dict[str, Lanes], op: str, rest: str, active: Any) -> Lanes:
+        rest = _FLAGS.sub("", rest) if '"' not in rest else rest
+        if op == "call":
+            return self._call(env, rest, active)
+        handler = getattr(self, f"_{op}", None)
+        if handler is not None:
+            return handler(env, rest, active)
+        if " to " in rest:
+            return self._cast(env, op, rest)
+        return self._binary(env, op, rest)
+
+    def _call(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        if " asm " in rest:
+            head = re.match(r'(.*?) asm (?:sideeffect )?"([^"]*)", "([^"]*)"\(', rest)
+            assert head
+            arguments = [typed(a) for a in split(rest[head.end() : closing(rest, head.end())])]
+            return run_asm(self, head[1], head[2], head[3],
+                           [(t, self.value(env, t, text)) for t, text in arguments], active)
+        head = re.match(r"(.*?) @([\w.$]+)\(", rest)
+        assert head, rest
+        arguments = [typed(a) for a in split(rest[head.end() : closing(rest, head.end())])]
+        values = [self.value(env, t, text) for t, text in arguments]
+        if head[2] in self.functions:
+            return self.call(self.functions[head[2]], values, active)
+        return CALLS(head[2])(self, head[2], [t for t, _ in arguments], values, active)
+
+    def _binary(self, env: dict[str, Lanes], op: str, rest: str) -> Lanes:
+        t, operands = typed(rest)
+        texts = split(operands)
+        a = self.value(env, t, texts[0])
+        b = self.value(env, t, texts[1]) if len(texts) > 1 else None
+        return BINARY[op](t, a, b)
+
+    def _icmp(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        predicate, _, rest = rest.partition(" ")
+        t, operands = typed(rest)
+        a, b = (self.value(env, t, text) for text in split(operands))
+        if predicate[0] == "s":
+            a, b = signed(a), signed(b)
+        return np.asarray(COMPARE[predicate[-2:]](a, b), bool)
+
+    def _fcmp(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        predicate, _, rest = rest.partition(" ")
+        t, operands = typed(rest)
+        a, b = (self.value(env, t, text) for text in split(operands))
+        unordered = np.isnan(a) | np.isnan(b)
+        if predicate in ("uno", "ord"):
+            return unordered == (predicate == "uno")
+        found = COMPARE[predicate[1:]](a, b)
+        return found & ~unordered if predicate[0] == "o" else found | unordered
+
+    def _select(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        condition, a, b = (self.value(env, *typed(part)) for part in split(rest))
+        return merge(condition, a, b)
+
+    def _cast(self, env: dict[str, Lanes], op: str, rest: str) -> Lanes:
+        source, _, to = rest.rpartition(" to ")
+        t, text = typed(source)
+        return cast(op, t, to, self.value(env, t, text))
+
+    def _getelementptr(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        t, pointer, *indices = split(rest)
+        address = self.value(env, *typed(pointer))
+        index_type, text = typed(indices[-1])
+        step = signed(self.value(env, index_type, text)).astype(np.int64)
+        size = 8 if "x i64" in t else size_of(t)
+        return address + (step * size).astype(np.uint64)
+
+    def _extractelement(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        vector, index = split(rest)
+        return self.value(env, *typed(vector))[int(typed(index)[1])]
+
+    def _insertelement(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        vector, value, index = split(rest)
+        found = list(self.value(env, *typed(vector)))
+        found[int(typed(index)[1])] = self.value(env, *typed(value))
+        return found
+
+    def _extractvalue(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        struct, index = split(rest)
+        return self.value(env, *typed(struct))[int(index)]
+
+    def _insertvalue(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        struct, value, index = split(rest)
+        found = list(self.value(env, *typed(struct)))
+        found[int(index)] = self.value(env, *typed(value))
+        return found
+
+    def _fence(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        return None
+
+    def _load(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        t, pointer, *_ = split(rest.removeprefix("atomic "))
+        space, text = typed(pointer.replace(' syncscope("device") monotonic', ""))
+        address = self.value(env, space, text)
+        self._aligned(rest, address, active)
+        types = element_types(t)
+        found = []
+        for i, e in enumerate(types):
+            at = address + np.uint64(i * size_of(e))
+            found.append(unraw(e, self.read(at, size_of(e), space, active)))
+        return found if t[0] == "<" else found[0]
+
+    def _store(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        value, pointer, *_ = split(rest)
+        t, text = typed(value)
+        space, address_text = typed(pointer)
+        address = self.value(env, space, address_text)
+        self._aligned(rest, address, active)
+        found = self.value(env, t, text)
+        for i, (e, one) in enumerate(zip(element_types(t), found if t[0] == "<" else [found],
+                                         strict=True)):
+            self.write(address + np.uint64(i * size_of(e)), raw(e, one), size_of(e), space, active)
+
+    def _aligned(self, rest: str, address: Any, active: Any) -> None:
+        align = re.search(r"align (\d+)", rest)
+        assert align and not (address[active] % np.uint64(int(align[1]))).any(), rest
+
+    def _cmpxchg(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        pointer, compare, value, *_ = split(rest)
+        space, text = typed(pointer)
+        address = self.value(env, space, text)
+        t, compare_text = typed(compare)
+        want = self.value(env, t, compare_text)
+        new = self.value(env, t, typed(value)[1].split()[0])
+        old, equal = np.zeros_like(want), np.zeros(self.threads, bool)
+        for lane in np.nonzero(active)[0]:
+            one = np.arange(self.threads) == lane
+            here = self.read(address, size_of(t), space, one).astype(want.dtype)
+            old[lane], equal[lane] = here[lane], here[lane] == want[lane]
+            if equal[lane]:
+                self.write(address, new, size_of(t), space, one)
+        return [old, equal]
+
+    # memory
+
+    def read(self, address: Any, size: int, space: str, active: Any) -> Any:
+        """Raw elements of `size` bytes; 0 in threads that are not active."""
+        found = np.zeros((self.threads, size), np.uint8)
+        for place, which, index in self._places(address, size, space, active):
+            found[which] = place[index[:, None] + np.arange(size)]
+        return found.view(f"u{size}").reshape(-1)
+
+    def write(self, address: Any, values: Any, size: int, space: str, active: Any) -> None:
+        stored = np.ascontiguousarray(values.astype(f"u{size}")).view(np.uint8).reshape(-1, size)
+        for place, which, index in self._places(address, size, space, active):
+            for lane, at in zip(np.nonzero(which)[0], index, strict=True):
+                place[at : at + size] = stored[lane]
+
+    def _places(self, address: Any, size: int, space: str, active: Any
+                ) -> Iterator[tuple[Any, Any, Any]]:
+        assert not (address[active] % np.uint64(size)).any(), "misaligned"
+        if "(3)" in space or space == "shared":
+            inside = address.astype(np.int64) - SHARED
+            assert ((inside >= 0) & (inside + size <= self.shared.size))[active].all()
+            yield self.shared, active, inside[active]
+            return
+        left = active.copy()
+        for buffer in self.memory.buffers:
+            place = buffer.array.reshape(-1).view(np.uint8)
+            inside = address.astype(np.int64) - buffer.base
+            which = left & (inside >= 0) & (inside + size <= place.size)
+            if which.any():
+                yield place, which, inside[which]
+                left &= ~which
+        assert not left.any(), f"outside of every buffer: {address[left][:4]}"

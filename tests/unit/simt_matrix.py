@@ -1,0 +1,403 @@
+"""What `simt` leaves out: matrix instructions that go through memory, tensor maps, copies of boxes.
+
+A warpgroup's product reads shared memory by its descriptors as PTX defines them ("Strides",
+"Matrix descriptor format"), a copy of a box writes it as "Tensor copies: swizzling modes" says; so
+what a kernel computes is right only if layouts, descriptors and maps agree with the definition.
+Copies land at once and products end at once: races are for the simulation of machine operations.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from simt import SHARED, Lanes, Machine, split, typed
+
+from tritonc.ir.formats import from_memory, memory_dtype, round_to_tf32
+from tritonc.ir.fragment import a_fragment, accumulator_fragment
+from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, I8, Scalar
+
+OPERANDS = {"f16": F16, "bf16": BF16, "tf32": F32, "e4m3": F8E4M3, "e5m2": F8E5M2, "s8": I8}
+GROUP = 128  # threads of a warpgroup
+_ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 4: 8, 11: 4}  # of the element codes of tensor maps
+
+
+@dataclass
+class Barrier:
+    """An mbarrier: `arrivals` to come of `count`, and bytes."""
+
+    count: int
+    arrivals: int
+    bytes: int = 0
+    phase: int = 0
+
+    def settle(self) -> None:
+        if self.arrivals == 0 and self.bytes == 0:
+            self.phase ^= 1
+            self.arrivals = self.count
+
+
+@dataclass
+class Descriptor:
+    """A matrix in shared memory, as wgmma is told."""
+
+    start: int
+    leading: int
+    stride: int
+    swizzle: int
+
+    def bytes_at(self, rows: Any, column_bytes: Any, transposed: bool) -> Any:
+        """The addresses of the bytes `column_bytes` of each of `rows`; K-major: rows are m or n.
+
+        `transposed`: rows are k, and bytes count along m or n.
+        """
+        s = self.swizzle or 16
+        if self.swizzle == 0 and transposed:
+            at = (rows // 8) * self.leading + (column_bytes // s) * self.stride
+        elif self.swizzle == 0 or transposed:
+            at = (rows // 8) * self.stride + (column_bytes // s) * self.leading
+        else:
+            at = (rows // 8) * self.stride + column_bytes
+            assert (column_bytes < 32).all()
+        if self.swizzle == 0 or transposed:
+            column_bytes = column_bytes % s
+            at = at + column_bytes
+        return swizzled(self.start + at + (rows % 8) * s, self.swizzle)
+
+
+def descriptor(word: int) -> Descriptor:
+    fields = [word >> low & (1 << 14) - 1 for low in (0, 16, 32)]
+    assert word >> 49 & 7 == 0, "a base offset"
+    return Descriptor(*(16 * f for f in fields), {0: 0, 1: 128, 2: 64, 3: 32}[word >> 62])
+
+
+def swizzled(address: Any, swizzle: int) -> Any:
+    """The address bits from 7 on, XORed onto those from 4 on: 3, 2, 1 or none of them."""
+    return address ^ (address >> 7 & swizzle // 16 - 1 if swizzle else 0 * address) << 4
+
+
+def read_matrix(memory: Any, word: int, rows: int, depth: int, e: Scalar, transposed: bool) -> Any:
+    """The raw elements [rows, depth] that a descriptor names; `rows` counts m or n."""
+    size = e.bytes
+    mn, k, byte = np.ix_(np.arange(rows), np.arange(depth), np.arange(size))
+    row, column = (k, mn) if transposed else (mn, k)
+    at = descriptor(word).bytes_at(*np.broadcast_arrays(row, column * size + byte), transposed)
+    return np.ascontiguousarray(memory[at]).view(f"u{size}")[..., 0]
+
+
+@dataclass
+class TensorMap:
+    """The fields of a map in the making."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+class MatrixMachine(Machine):
+    """Also knows wgmma, ldmatrix, stmatrix, mbarrier and tensor copies."""
+
+    def __init__(self, text: str, memory: Any, threads: int) -> None:
+        self.barriers: dict[int, Barrier] = {}
+        self.maps: dict[int, TensorMap] = {}
+        self.seen: set[str] = set()  # the instructions that ran
+        self.polls = 0
+        super().__init__(text, memory, threads)
+
+    def _global(self, line: str) -> None:
+        found = re.match(
+            r"(@tensor_\w+) = internal addrspace\(1\) global \[(\d+) x (i8|i32)\]", line)
+        if found is None:
+            super()._global(line)
+            return
+        kind = np.uint8 if found[3] == "i8" else np.uint32
+        self.globals[found[1]] = self.memory.allocate(np.zeros(int(found[2]), kind), found[1])
+        assert self.globals[found[1]] % 128 == 0 or kind == np.uint32
+
+    def _call(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        if "wgmma." in rest or "tensormap.cp_fenceproxy" in rest:
+            head = re.match(r'(.*?) asm sideeffect "([^"]*)", "([^"]*)"\((.*)\) #2', rest)
+            assert head, rest
+            arguments = [self.value(env, *typed(a)) for a in split(head[4])]
+            if "tensormap" in rest:
+                return self._publish(arguments, active)
+            return self._warpgroup(head[2].replace("\\0A", "\n"), head[3], arguments, active)
+        head = re.match(r"(.*?) @llvm\.nvvm\.([\w.]+)\(", rest)
+        if head is not None:
+            for prefix, handler in _INTRINSICS.items():
+                if head[2].startswith(prefix):
+                    self.seen.add(head[2])
+                    inside = rest[head.end() : rest.rindex(")")]
+                    values = [self.value(env, *typed(a)) for a in split(inside)]
+                    return handler(self, head[2], values, active)
+        return super()._call(env, rest, active)
+
+    def _atomicrmw(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        assert rest.startswith("xchg") and active.sum() == 1
+        pointer, value = split(rest.removeprefix("xchg "))
+        space, text = typed(pointer)
+        address = self.value(env, space, text)
+        old = self.read(address, 4, space, active)
+        new = np.full(self.threads, int(value.split()[1]), np.uint32)
+        self.write(address, new, 4, space, active)
+        return old
+
+    # warps
+
+    def whole_warps(self, active: Any) -> Any:
+        warps = active.reshape(-1, 32)
+        assert (warps.all(1) | ~warps.any(1)).all(), "a warp that is not whole"
+        return active
+
+    def shuffle(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        self.whole_warps(active)
+        lane = np.arange(self.threads)
+        source = v[2].astype(np.int64) & 31
+        if "bfly" in name:
+            source = (lane & 31) ^ source
+        else:
+            assert "idx" in name
+        return v[1][(lane & ~31) | source]
+
+    def sync_warp(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        self.whole_warps(active)
+
+    def load_matrix(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        """Lane l gets 4 bytes of row l / 4, or column l / 4 of two rows."""
+        self.whole_warps(active)
+        count = int(name.partition(".x")[2][0])
+        address = v[0].astype(np.int64) - SHARED
+        assert not (address % 16).any()
+        thread = np.arange(self.threads)
+        lane, warp = thread & 31, thread & ~31
+        found = []
+        for matrix in range(count):
+            tellers = warp + 8 * matrix
+            if ".trans" in name:
+                rows = [address[tellers + 2 * (lane % 4) + i] for i in (0, 1)]
+                low, high = (self._bytes(row + 2 * (lane // 4), 2) for row in rows)
+                found.append(low.astype(np.uint32) | high.astype(np.uint32) << 16)
+            else:
+                found.append(self._bytes(address[tellers + lane // 4] + 4 * (lane % 4), 4))
+        return found[0] if count == 1 else found
+
+    def store_matrix(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        self.whole_warps(active)
+        assert active.all()
+        address = v[0].astype(np.int64) - SHARED
+        assert not (address % 16).any()
+        for matrix, words in enumerate(v[1:]):
+            for thread in range(self.threads):
+                lane, base = thread & 31, thread & ~31
+                word = int(words[thread])
+                for i in (0, 1):
+                    row, column = lane // 4, 2 * (lane % 4) + i
+                    if ".trans" in name:
+                        row, column = column, row
+                    at = address[base + 8 * matrix + row] + 2 * column
+                    self.shared[at : at + 2] = (word >> 16 * i & 255, word >> 16 * i + 8 & 255)
+        return None
+
+    def _bytes(self, address: Any, size: int) -> Any:
+        return np.ascontiguousarray(self.shared[address[:, None] + np.arange(size)]).view(
+            f"u{size}")[:, 0]
+
+    # warpgroups
+
+    def _warpgroup(self, text: str, constraints: str, arguments: list[Lanes], active: Any) -> Lanes:
+        parts = constraints.split(",")
+        outputs = sum(p.startswith("=") for p in parts)
+        tied = [int(p) for p in parts if p.isdigit()]
+        assert tied in ([], list(range(outputs))) and active.all()
+        registers: list[Any] = [None] * outputs + arguments
+        for i in tied:
+            registers[i] = np.array(arguments[i])
+        if not tied:
+            assert all(p.startswith("=&") for p in parts[:outputs]), "not early"
+        virtual: dict[str, Any] = {}
+        fenced = committed = False
+        for statement in filter(None, re.split(r"[;\n]\s*", text)):
+            if statement.strip() in ("{", "}") or statement.startswith(".reg"):
+                continue
+            op, _, rest = statement.partition(" ")
+            if op == "add.s64":
+                to, source, number = split(rest)
+                virtual[to] = registers[int(source[1:])] + np.uint64(int(number))
+            elif op.startswith("wgmma.mma_async"):
+                assert fenced and not committed
+                self.seen.add(op)
+                self._multiply(op, rest, registers, virtual)
+            elif op.startswith("wgmma.fence"):
+                fenced = True
+            elif op.startswith("wgmma.commit"):
+                committed = True
+            else:
+                assert op == "wgmma.wait_group.sync.aligned", statement
+        assert committed == fenced
+        return registers[:outputs] if outputs > 1 else registers[0]
+
+    def _multiply(self, op: str, rest: str, registers: list[Any], virtual: dict[str, Any]) -> None:
+        found = re.search(r"m64n(\d+)k(\d+)\.(\w+)\.(\w+)\.", op)
+        assert found
+        columns, depth, e = int(found[1]), int(found[2]), OPERANDS[found[4]]
+        totals, a, b, scale, *more = split(rest)
+        total = [int(n) for n in re.findall(r"\d+", totals)]
+        assert len(total) == columns // 2
+        turned = [m == "1" for m in more[2:]]  # after the signs of A and B
+        in_registers = a[0] == "{"
+        if not in_registers:
+            turned = turned or [False, False]
+        b_turned = turned[-1] if turned else False
+        if e in (F16, BF16):
+            assert len(more) == (3 if in_registers else 4)
+        else:
+            assert len(more) == (0 if e == I8 else 2)
+        layout = accumulator_fragment(64, columns)
+        for first in range(0, self.threads, GROUP):
+            if in_registers:
+                words = [registers[int(n)] for n in re.findall(r"\d+", a)]
+                left = self._fragment(words, first, e, depth)
+            else:
+                word = self._one(a, registers, virtual, first)
+                left = self._matrix(word, 64, depth, e, turned[0])
+            word = self._one(b, registers, virtual, first)
+            right = self._matrix(word, columns, depth, e, b_turned)
+            product = left @ right.T
+            for r, number in enumerate(total):
+                places = [layout.at(r, t & 31, t >> 5) for t in range(GROUP)]
+                one = product.reshape(-1)[places]
+                if registers[number] is None:
+                    kind = np.uint32 if e == I8 else np.float32
+                    registers[number] = np.full(self.threads, 77777, kind)  # nobody's number
+                here = registers[number][first : first + GROUP]
+                if e == I8:
+                    one = one.astype(np.int64).astype(np.uint32)
+                registers[number][first : first + GROUP] = one if scale == "0" else here + one
+
+    def _one(self, name: str, registers: list[Any], virtual: dict[str, Any], first: int) -> int:
+        """A descriptor, which all threads of the group must agree on."""
+        words = virtual[name] if name in virtual else registers[int(name[1:])]
+        words = words[first : first + GROUP]
+        assert (words == words[0]).all(), "threads of a warpgroup disagree"
+        return int(words[0])
+
+    def _matrix(self, word: int, rows: int, depth: int, e: Scalar, turned: bool) -> Any:
+        raw = read_matrix(self.shared, word, rows, depth, e, turned)
+        return numbers(e, raw)
+
+    def _fragment(self, words: list[Any], first: int, e: Scalar, depth: int) -> Any:
+        layout = a_fragment(64, depth, e.bits)
+        tile = np.zeros(layout.size, f"u{e.bytes}")
+        for i, word in enumerate(words):
+            each = np.ascontiguousarray(word[first : first + GROUP]).view(f"u{e.bytes}")
+            each = each.reshape(GROUP, -1)
+            for j in range(each.shape[1]):
+                for t in range(GROUP):
+                    tile[layout.at(i * each.shape[1] + j, t & 31, t >> 5)] = each[t, j]
+        return numbers(e, tile.reshape(layout.shape))
+
+    # tensor maps and copies
+
+    def replace(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        assert active.sum() == 1
+        place = self._address(v[0], active)
+        assert not self.shared[place : place + 128].any() or place in self.maps
+        made = self.maps.setdefault(place, TensorMap())
+        key = name.removeprefix("tensormap.replace.").removesuffix(".p3")
+        values = [int(x[active][0]) for x in v[1:]]
+        if len(values) == 2:
+            key = f"{key}.{values[0]}"
+        made.fields[key] = values[-1]
+
+    def _address(self, pointer: Lanes, active: Any) -> int:
+        return int(pointer[active][0]) - SHARED
+
+    def _publish(self, arguments: list[Lanes], active: Any) -> Lanes:
+        assert self.whole_warps(active).sum() == 32
+        to, source = int(arguments[0][active][0]), int(arguments[1][active][0]) - SHARED
+        assert to % 128 == 0 and source % 128 == 0
+        self.maps[to] = self.maps.pop(source)
+
+    def barrier_init(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        assert active.sum() == 1
+        count = int(v[1][active][0])
+        self.barriers[self._address(v[0], active)] = Barrier(count, count)
+
+    def expect(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        assert active.sum() == 1
+        barrier = self.barriers[self._address(v[0], active)]
+        barrier.bytes += int(v[1][active][0])
+        barrier.arrivals -= 1
+        barrier.settle()
+        return np.zeros(self.threads, np.uint64)
+
+    def try_wait(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        self.polls += 1
+        assert self.polls < 10000, "waits for ever"
+        done = np.zeros(self.threads, bool)
+        for t in np.nonzero(active)[0]:
+            done[t] = self.barriers[int(v[0][t]) - SHARED].phase != int(v[1][t])
+        return done
+
+    def copy_box(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        assert active.sum() == 1
+        to, barrier, tensor, *starts = (int(x[active][0]) for x in v[:5])
+        fields = self.maps[tensor].fields
+        size = _ELEMENT_BYTES[fields["elemtype"]]
+        box = [fields[f"box.dim.{d}"] for d in (0, 1)]
+        extent = [fields[f"global.dim.{d}"] for d in (0, 1)]
+        assert fields["rank"] == 1 and fields["element.stride.0"] == fields["element.stride.1"] == 1
+        assert fields["interleave.layout"] == fields["fill.mode"] == 0
+        base, pitch = fields["global.address"], fields["global.stride.0"]
+        swizzle = {0: 0, 1: 32, 2: 64, 3: 128}[fields["swizzle.mode"]]
+        start = [s - (s >> 31 << 32) for s in starts]
+        assert base % 16 == 0 and pitch % 16 == 0 and start[0] * size % 16 == 0
+        assert box[0] * size == swizzle and max(box) <= 256 and to % (8 * swizzle) == 0
+        assert min(extent) >= 1 and box[0] <= self.threads
+        for row in range(box[1]):
+            y = start[1] + row
+            line = np.zeros(swizzle, np.uint8)
+            if 0 <= y < extent[1]:
+                x = start[0] + np.arange(self.threads)
+                inside = (np.arange(self.threads) < box[0]) & (x >= 0) & (x < extent[0])
+                at = (base + y * pitch + x * size).astype(np.uint64)
+                line = self.read(at, size, "global", inside)[: box[0]].view(np.uint8)
+            if fields["elemtype"] == 11:
+                line = round_to_tf32(line.view(np.float32)).view(np.uint8)
+            at = swizzled(to - SHARED + row * swizzle + np.arange(swizzle), swizzle)
+            self.shared[at] = line
+        waiting = self.barriers[barrier - SHARED]
+        waiting.bytes -= box[0] * box[1] * size
+        assert waiting.bytes >= 0
+        waiting.settle()
+
+    def nothing(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        return None
+
+    def place(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        """The multiprocessor's number, and how many there are."""
+        return np.full(self.threads, 3 if name.endswith("nsmid") else 2, np.uint32)
+
+
+def numbers(e: Scalar, raw: Any) -> Any:
+    """Elements of memory as numbers to multiply."""
+    held = np.ascontiguousarray(raw).view(memory_dtype(e))
+    if e == F32:  # of a tf32, the hardware reads the upper bits
+        held = (raw & 0xFFFFE000).view(np.float32)
+    return held.astype(np.int64) if e == I8 else from_memory(e, held).astype(np.float64)
+
+
+_INTRINSICS: dict[str, Any] = {
+    "shfl.sync": MatrixMachine.shuffle,
+    "bar.warp.sync": MatrixMachine.sync_warp,
+    "ldmatrix": MatrixMachine.load_matrix,
+    "stmatrix": MatrixMachine.store_matrix,
+    "tensormap.replace": MatrixMachine.replace,
+    "mbarrier.init": MatrixMachine.barrier_init,
+    "mbarrier.arrive.expect.tx": MatrixMachine.expect,
+    "mbarrier.try.wait.parity": MatrixMachine.try_wait,
+    "cp.async.bulk.tensor.g2s.tile.2d": MatrixMachine.copy_box,
+    "fence": MatrixMachine.nothing,
+    "read.ptx.sreg.smid": MatrixMachine.place,
+    "read.ptx.sreg.nsmid": MatrixMachine.place,
+}

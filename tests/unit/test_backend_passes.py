@@ -1,0 +1,212 @@
+"""Every pass of the backend keeps the meaning of every program, and the last form has no race."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from backend_programs import MATRIX_PROGRAMS, PROGRAMS
+from sketch import Program, context, same
+
+from tritonc import passes
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.interp import InterpreterError
+from tritonc.ir.verify import verify
+from tritonc.opt.canonicalize_loops import canonicalize_loops
+from tritonc.opt.expand_range import expand_range
+
+
+def lowered(program: Program, check: bool = False, target: str = "sm_80",
+            without: tuple[str, ...] = (), level: int = 2, **meta: int) -> Program:
+    """The program after the backend; `check` runs it after each pass."""
+    ready = program.copy()
+    settings = context(target, **meta)
+    expand_range(ready.kernel, settings)
+    canonicalize_loops(ready.kernel, settings)
+    before = ready.run(check=False)
+
+    def after(label: str, kernel: Kernel, changed: bool) -> None:
+        verify(kernel, label, ALL_OPS)
+        if check and changed:
+            try:
+                same(before, ready.run(check=label == "insert_barriers"))
+            except Exception as error:
+                raise AssertionError(f"after {label}:\n{ready.text()}") from error
+
+    rows = [row for row in passes.BACKEND if row.name not in without]
+    passes.run(ready.kernel, settings, rows, level=level, hooks=passes.Hooks(after=after))
+    return ready
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_meaning_is_kept(name: str) -> None:
+    program = PROGRAMS[name]()
+    found = program.run()
+    for buffer, want in program.expected.items():
+        np.testing.assert_array_equal(found[buffer], np.asarray(want).reshape(found[buffer].shape))
+    done = lowered(program, check=True)
+    same(found, done.run())
+
+
+LARGE = ("f16 tt", "f16 wide")  # run at the end only
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", MATRIX_PROGRAMS)
+def test_matrix_instructions(name: str, target: str) -> None:
+    program = MATRIX_PROGRAMS[name]()
+    done = lowered(program, check=name not in LARGE, target=target)
+    found = done.run()["c"]
+    np.testing.assert_array_equal(found, program.expected["c"])
+
+
+def places(kernel: Kernel, *names: str) -> list[tuple[Any, int]]:
+    """Operations of these names, as (block, position)."""
+    return [(block, i) for block in kernel.blocks for i, op in enumerate(block.ops)
+            if op.name in names]
+
+
+
+
+
+# Programs with a barrier that a launch on this data does not need: a second turn of waiting for a
+# lock, a loop that might have run once more, pointers that might have been others.
+CAREFUL = ("lock", "nested dots of none", "chosen pointers")
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in CAREFUL])
+@pytest.mark.parametrize("target", ["sm_75", "sm_80"])
+def test_each_barrier_is_needed(name: str, target: str) -> None:
+    needed(lowered(alone(PROGRAMS[name]()), target=target))
+
+
+@pytest.mark.parametrize("name", ["bf16 tn", "f16 tt", "f16 odd"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_each_barrier_of_matrix_instructions_is_needed(name: str, target: str) -> None:
+    needed(lowered(alone(MATRIX_PROGRAMS[name]()), target=target))
+
+
+def test_each_fence_of_a_loop_is_needed() -> None:
+    needed(lowered(alone(MATRIX_PROGRAMS["f16 odd"]()), target="sm_90a"), "proxy_fence")
+
+
+def alone(program: Program) -> Program:
+    """A launch cannot show what a barrier between parameters that may be aliases is for."""
+    for info in program.kernel.info:
+        info.no_alias = True
+    return program
+
+
+def needed(program: Program, name: str = "barrier") -> None:
+    """Without any of the barriers (or others of that name) that a launch meets, it fails."""
+    ran: dict[Op, None] = {}
+    program.run(True, ran, (name,))
+    for block, i in places(program.kernel, name):
+        op = block.ops[i]
+        if op not in ran:
+            continue
+        del block.ops[i]
+        try:
+            program.run()
+        except InterpreterError as error:
+            assert error.diagnostics[0].name in ("run-race", "run-shared-memory")
+        else:
+            raise AssertionError(f"{op.name} {i} of {block.name} is not needed:\n{program.text()}")
+        finally:
+            block.ops.insert(i, op)
+
+
+def test_the_barrier_before_a_lock_is_given_back_is_needed() -> None:
+    program = lowered(PROGRAMS["lock"](), without=("specialize",))
+    block = next(b for b in program.kernel.blocks if b.name.startswith("go"))
+    i = next(i for i, op in enumerate(block.ops) if op.name == "atomic_rmw")
+    assert block.ops.pop(i - 1).name == "barrier"
+    with pytest.raises(InterpreterError, match="guards"):
+        program.run()
+
+
+def loop_barriers(program: Program) -> list[int]:
+    """Barriers in each innermost loop that holds a dot."""
+    cfg = Cfg(program.kernel)
+    found = []
+    for loop in cfg.loops:
+        names = [op.name for block in loop.blocks for op in block.ops]
+        if not any(other.parent is loop for other in cfg.loops) and any(
+                name.endswith("_dot") for name in names):
+            found.append(names.count("barrier"))
+    return found
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80"])
+@pytest.mark.parametrize("name", ["matmul", "matmul nt", "matmul tn", "matmul tt", "nested dots"])
+def test_a_loop_of_dots_has_one_barrier(name: str, target: str) -> None:
+    for without in ((), ("pipeline",)):
+        counts = loop_barriers(lowered(PROGRAMS[name](), target=target, without=without))
+        assert counts and set(counts) == {1}
+    plain = loop_barriers(lowered(PROGRAMS[name](), target=target,
+                                  without=("pipeline", "prefetch")))
+    assert set(plain) == {2}
+
+
+def test_a_conversion_has_one_barrier() -> None:
+    """And one more for each that uses the same bytes again."""
+    program = lowered(PROGRAMS["transpose"](), without=("specialize",))
+    names = [op.name for op in program.kernel.ops()]
+    assert names.count("shared_store") == names.count("barrier") == 1
+
+
+def test_kernels_without_aliases_that_keep_to_their_threads_have_no_barrier() -> None:
+    program = lowered(PROGRAMS["vector_add aligned"]())
+    assert not places(program.kernel, "barrier")
+
+
+def _each(program: Program, name: str) -> list[Op]:
+    return [op for op in program.kernel.ops() if op.name == name]
+
+
+def _keep_products(program: Program) -> None:
+    for op in _each(program, "wgmma_wait"):
+        op.attributes["pending"] = 7
+
+
+def _expect_more(program: Program) -> None:
+    for op in _each(program, "ring_expect"):
+        op.attributes["bytes"] += 16
+
+
+def _other_swizzle(program: Program) -> None:
+    for op in _each(program, "tensor_map"):
+        op.attributes["swizzle"] = 64
+
+
+def _no_wait(program: Program) -> None:
+    for block in program.kernel.blocks:
+        block.ops = [op for op in block.ops if op.name != "ring_wait"]
+
+
+def _early_release(program: Program) -> None:
+    (release,) = _each(program, "release_slot")
+    for block in program.kernel.blocks:
+        block.ops = [op for op in block.ops if op is not release]
+        for i, op in enumerate(block.ops):
+            if op.name == "ring_wait":
+                block.ops.insert(i, release)
+                return
+
+
+@pytest.mark.parametrize(("sabotage", "message"), [
+    (_keep_products, "undefined|product in flight"), (_expect_more, "waits for ever"),
+    (_other_swizzle, None), (_no_wait, "in flight"), (_early_release, "in flight"),
+])
+def test_sabotage_of_a_tensor_pipeline_is_seen(sabotage: Any, message: str | None) -> None:
+    program = lowered(MATRIX_PROGRAMS["f16 tt"](), target="sm_90a")
+    same(program.run(), program.run())
+    sabotage(program)
+    if message is None:
+        assert not np.array_equal(program.run()["c"], MATRIX_PROGRAMS["f16 tt"]().expected["c"])
+        return
+    with pytest.raises(InterpreterError, match=message):
+        program.run()

@@ -1,0 +1,98 @@
+"""What is declared in one place is used, and what is used is declared."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.options import TABLE, Options, canonical, rows
+
+PACKAGE = Path(__file__).parents[2] / "tritonc"
+# Calls whose first argument is the name of a diagnostic.
+_REPORTING = {"error", "warning", "fail", "Diagnostic", "_error", "BadAccess"}
+
+
+def string_constants() -> set[str]:
+    """Every string literal of the package but those of the table itself."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.name == "diagnostics.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return found
+
+
+def reported() -> dict[str, str]:
+    """The literal names that reporting calls give, and where."""
+    found: dict[str, str] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(
+                function, "id", "")
+            first = node.args[0]
+            choices = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
+            for choice in choices:
+                if name in _REPORTING and isinstance(choice, ast.Constant) and isinstance(
+                        choice.value, str) and " " not in choice.value:
+                    found[choice.value] = f"{path.name}:{node.lineno}"
+    return found
+
+
+@pytest.mark.parametrize("name, place", sorted(reported().items()))
+def test_reported_diagnostics_are_declared(name: str, place: str) -> None:
+    assert name in DIAGNOSTICS, place
+
+
+def test_declared_diagnostics_are_reported() -> None:
+    assert sorted(set(DIAGNOSTICS) - string_constants()) == []
+
+
+@pytest.mark.parametrize("name", DIAGNOSTICS)
+def test_diagnostics_are_explained(name: str) -> None:
+    row = DIAGNOSTICS[name]
+    assert row.severity in ("error", "warning", "remark")
+    assert row.explanation.endswith(".") and len(row.explanation) > 20
+    assert name == name.lower() and " " not in name and "_" not in name
+
+
+def test_options_are_spelt_once_for_each_command() -> None:
+    for command in ("compile", "run"):
+        spellings = [flag for row in rows(command) for flag in (*row.flags, *row.off)]
+        assert len(spellings) == len(set(spellings))
+        assert all(row.help.endswith(".") for row in rows(command))
+
+
+def test_settings_of_a_compilation_can_be_given() -> None:
+    """Each field of Options is set by a row, and a row of the command line alone by none."""
+    set_by_rows = {row.name for row in TABLE}
+    assert {name for name in Options.__dataclass_fields__ if name not in set_by_rows} == set()
+
+
+def test_canonical_spellings_are_long() -> None:
+    for row in TABLE:
+        if not row.stores:
+            assert canonical(row).startswith("--")
+
+
+# Operations that passes replace before emission, each with the pass that does so.
+REPLACED = {"argreduce": "lower_argreduce", "dot": "stage_dots", "gather": "lower_conversions",
+            "get_global_range": "expand_range"}
+
+
+def test_every_operation_can_be_emitted() -> None:
+    from tritonc.backend.emit import EMITTERS
+    from tritonc.backend.machine_ops import ALL_OPS
+    from tritonc.passes import BACKEND, OPT
+
+    passes = {row.name for row in (*OPT, *BACKEND)}
+    assert set(REPLACED.values()) <= passes
+    assert sorted(set(ALL_OPS) - set(EMITTERS) - set(REPLACED)) == []
+    assert sorted(set(EMITTERS) - set(ALL_OPS)) == []

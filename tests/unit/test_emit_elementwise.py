@@ -1,0 +1,213 @@
+"""Every elementwise operation on every type: emitted code against the interpreter, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from machine_programs import execute
+from sketch import Program, Sketch
+from test_backend_passes import lowered
+
+from tritonc.ir.formats import held_dtype, round_to
+from tritonc.ir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    SCALARS,
+    TF32,
+    Scalar,
+)
+
+N = 256
+INTEGERS, FLOATS = (I8, I16, I32, I64), (F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)
+
+
+def numbers(e: Scalar, seed: int = 0) -> Any:
+    """Values of a type: special ones, then random ones of many magnitudes."""
+    generator = np.random.default_rng(seed)
+    if e == I1:
+        return generator.integers(0, 2, N).astype(bool)
+    if e.is_int:
+        low, high = -(1 << (e.bits - 1)), (1 << (e.bits - 1)) - 1
+        special = [0, 1, -1, 2, -2, low, high, low + 1, high - 1]
+        bits = generator.integers(low, high, N, endpoint=True, dtype=np.int64)
+        small = bits >> generator.integers(0, e.bits, N)
+        values = np.concatenate([special, small])[:N]
+        return generator.permutation(values).astype(held_dtype(e))
+    special = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 448.0,
+               57344.0, 65504.0, 65520.0, 2.0**-24, 2.0**-149, 3.4e38, 1e-7, 464.0, 2.0**31,
+               -(2.0**31), 2.0**63, -(2.0**63), 255.5, 127.5, -128.5]
+    # halfway between two numbers of a narrow type, and next to that
+    special += [sign * (1 + 2.0**-n + d) for n in (3, 4, 8, 11, 24) for sign in (1, -1)
+                for d in (0, 2.0**-40, -(2.0**-40))]
+    wide = generator.normal(0, 1, N) * np.exp2(generator.integers(-30, 30, N))
+    near = np.round(generator.normal(0, 8, N) * 16) / 16
+    values = np.concatenate([special, np.where(generator.random(N) < 0.5, wide, near)])[:N]
+    return round_to(e, generator.permutation(values).astype(np.float64))
+
+
+def program(op: str, operands: list[Any], types: list[Scalar], to: Scalar | None = None,
+            **attributes: Any) -> Program:
+    """result = op(operands), element by element."""
+    k = Sketch("k", 2)
+    r = k.arange(N)
+    values = [k.load(k.at(k.pointer(f"x{i}", e, a), r))
+              for i, (e, a) in enumerate(zip(types, operands, strict=True))]
+    if to is not None:
+        attributes["type"] = k.full(0, to, N).type
+    result = k.build.value(op, *values, **attributes)
+    e = result.type.element
+    out = k.pointer("out", e, np.zeros(N, held_dtype(e)))
+    k.store(k.at(out, r), result)
+    return k.done()
+
+
+def check(p: Program, target: str = "sm_80", ulp: float = 0.0, **options: Any) -> None:
+    want, got = p.run()["out"], execute(lowered(p, target=target), target, **options)["out"]
+    e = p.kernel.parameters[-1].type.element
+    if e == BF16:
+        want, got = ((a.astype(np.uint32) << 16).view(np.float32) for a in (want, got))
+    if e in (F8E4M3, F8E5M2):  # which NaN it is does not matter
+        nan = (want & 0x7F) > (0x7E if e == F8E4M3 else 0x7C)
+        other = (got & 0x7F) > (0x7E if e == F8E4M3 else 0x7C)
+        np.testing.assert_array_equal(nan, other)
+        want, got = np.where(nan, 0, want), np.where(nan, 0, got)
+    assert want.dtype == got.dtype
+    if want.dtype.kind == "f":
+        np.testing.assert_array_equal(np.isnan(want), np.isnan(got))
+        zero = (want == 0) & (got == 0)
+        np.testing.assert_array_equal(np.signbit(want[zero]), np.signbit(got[zero]))
+    np.testing.assert_array_equal(want, got)
+
+
+def operands(types: list[Scalar]) -> list[Any]:
+    return [numbers(e, seed) for seed, e in enumerate(types)]
+
+
+@pytest.mark.parametrize("e", [I1, *INTEGERS], ids=str)
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "and", "or", "xor", "smin", "smax", "umin",
+                                "umax"])
+def test_integers(op: str, e: Scalar) -> None:
+    check(program(op, operands([e, e]), [e, e]))
+
+
+@pytest.mark.parametrize("e", INTEGERS, ids=str)
+@pytest.mark.parametrize("op", ["sdiv", "udiv", "srem", "urem"])
+def test_division(op: str, e: Scalar) -> None:
+    a, b = operands([e, e])
+    b = np.where((b == 0) | (b == -1), 3, b).astype(b.dtype)
+    check(program(op, [a, b], [e, e]))
+
+
+@pytest.mark.parametrize("e", INTEGERS, ids=str)
+@pytest.mark.parametrize("op", ["shl", "lshr", "ashr"])
+def test_shifts(op: str, e: Scalar) -> None:
+    a, b = operands([e, e])
+    check(program(op, [a, np.abs(b.astype(np.int64)) % e.bits], [e, e]))
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("e", FLOATS, ids=str)
+@pytest.mark.parametrize("op", ["fadd", "fsub", "fmul", "fdiv", "fmin", "fmax"])
+def test_floats(op: str, e: Scalar, target: str) -> None:
+    check(program(op, operands([e, e]), [e, e]), target)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("e", FLOATS[:4] + FLOATS[5:], ids=str)
+def test_fma(e: Scalar, target: str) -> None:
+    check(program("fma", operands([e, e, e]), [e, e, e]), target)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80"])
+def test_fma_of_bf16_rounds_once(target: str) -> None:
+    """265 lies halfway between 264 and 266: what is added, however small, decides."""
+    c = np.resize([2.0**-46, -(2.0**-46), 0.0], N)
+    check(program("fma", [np.full(N, 5.0), np.full(N, 53.0), c], [BF16] * 3), target)
+
+
+@pytest.mark.parametrize("e", FLOATS, ids=str)
+@pytest.mark.parametrize("op", ["fneg", "fabs", "floor", "ceil", "round", "trunc", "sqrt"])
+def test_exact_functions(op: str, e: Scalar) -> None:
+    check(program(op, operands([e]), [e]))
+
+
+@pytest.mark.parametrize("e", [I1, *INTEGERS], ids=str)
+@pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt",
+                                       "uge"])
+def test_integer_comparisons(predicate: str, e: Scalar) -> None:
+    a, b = operands([e, e])
+    b = np.where(np.arange(N) % 4 == 0, a, b)
+    check(program("icmp", [a, b], [e, e], predicate=predicate))
+
+
+@pytest.mark.parametrize("e", FLOATS, ids=str)
+@pytest.mark.parametrize("predicate", ["oeq", "one", "olt", "ole", "ogt", "oge", "une", "ord",
+                                       "uno"])
+def test_float_comparisons(predicate: str, e: Scalar) -> None:
+    a, b = operands([e, e])
+    b = np.where(np.arange(N) % 4 == 0, a, b)
+    check(program("fcmp", [a, b], [e, e], predicate=predicate))
+
+
+@pytest.mark.parametrize("e", SCALARS.values(), ids=str)
+def test_select(e: Scalar) -> None:
+    check(program("select", operands([I1, e, e]), [I1, e, e]))
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_89", "sm_90"])
+@pytest.mark.parametrize("to", FLOATS, ids=str)
+@pytest.mark.parametrize("e", FLOATS, ids=str)
+def test_casts_between_floats(e: Scalar, to: Scalar, target: str) -> None:
+    if e != to:
+        check(program("fpcast", operands([e]), [e], to), target)
+
+
+@pytest.mark.parametrize("to", [I1, *INTEGERS], ids=str)
+@pytest.mark.parametrize("e", FLOATS, ids=str)
+@pytest.mark.parametrize("op", ["fptosi", "fptoui"])
+def test_casts_to_integers(op: str, e: Scalar, to: Scalar) -> None:
+    check(program(op, operands([e]), [e], to))
+
+
+@pytest.mark.parametrize("to", FLOATS, ids=str)
+@pytest.mark.parametrize("e", [I1, *INTEGERS], ids=str)
+@pytest.mark.parametrize("op", ["sitofp", "uitofp"])
+def test_casts_from_integers(op: str, e: Scalar, to: Scalar) -> None:
+    check(program(op, operands([e]), [e], to))
+
+
+@pytest.mark.parametrize("op, e, to", [
+    (op, e, to) for e in (I1, *INTEGERS) for to in (I1, *INTEGERS)
+    for op in (("sext", "zext") if e.bits < to.bits else ("truncate",)) if e != to
+], ids=str)
+def test_casts_between_integers(op: str, e: Scalar, to: Scalar) -> None:
+    check(program(op, operands([e]), [e], to))
+
+
+@pytest.mark.parametrize("e, to", [(F16, I16), (I16, BF16), (F32, I32), (I32, F32), (F64, I64),
+                                   (I64, F64), (F8E4M3, I8), (I8, F8E5M2), (F16, BF16),
+                                   (TF32, F32)], ids=str)
+def test_bit_casts(e: Scalar, to: Scalar) -> None:
+    a = numbers(e)
+    if e.is_float:  # the bits of a NaN are nobody's promise
+        a = np.where(np.isnan(a), 1, a)
+    check(program("bitcast", [a], [e], to))
+
+
+@pytest.mark.parametrize("e", [I64, F32, F16, I1], ids=str)
+def test_psi_takes_the_last_that_holds(e: Scalar) -> None:
+    types = [I1, e, I1, e, I1, e]
+    given = operands(types)
+    given[0] = np.ones(N, bool)
+    check(program("psi", given, types))

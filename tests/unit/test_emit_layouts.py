@@ -1,0 +1,178 @@
+"""Conversions between random layouts, gathers, and dots of every type: emitted code that runs."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from machine_programs import PTXAS, execute, ptx, ptxas
+from sketch import Program, Sketch, context, same
+from test_backend_passes import lowered
+from test_emit_elementwise import numbers
+
+from tritonc.backend.allocate_shared import allocate_shared
+from tritonc.backend.conversion import Rename, Shared, plan_conversion
+from tritonc.backend.insert_barriers import insert_barriers
+from tritonc.backend.lower_conversions import lower_conversions
+from tritonc.ir.formats import held_dtype
+from tritonc.ir.layout import Layout
+from tritonc.ir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    TF32,
+    Pointer,
+    Scalar,
+    Tile,
+)
+
+
+def random_layout(choose: random.Random, bits: int, warp_bits: int) -> Layout:
+    """The index bits dealt out to registers, lanes and warps, some of which hold copies."""
+    places = [*(("lane", i) for i in range(5)), *(("warp", i) for i in range(warp_bits)),
+              *(("register", i) for i in range(bits))]
+    taken = dict(zip(choose.sample(places, bits), (1 << i for i in range(bits)), strict=True))
+    register = [taken[place] for place in taken if place[0] == "register"]
+    if choose.random() < 0.2:
+        register.insert(choose.randrange(len(register) + 1), 0)
+    return Layout((1 << bits,), tuple(register),
+                  tuple(taken.get(("lane", i), 0) for i in range(5)),
+                  tuple(taken.get(("warp", i), 0) for i in range(warp_bits)))
+
+
+def conversion(e: Scalar, source: Layout, destination: Layout) -> Program:
+    """out[i] = x[i], read in one layout and written in another."""
+    k = Sketch("k", source.num_warps)
+    n = source.size
+    x = k.pointer("x", e, np.resize(numbers(e), n))
+    out = k.pointer("out", e, np.zeros(n, held_dtype(e)))
+
+    def pointers(base: object, layout: Layout) -> object:
+        r = k.build.value("range", type=Tile(I32, (n,), layout), start=0, stop=n)
+        spread = k.build.value("splat", base, type=Tile(Pointer(e), (n,), layout))
+        return k.addptr(spread, r)
+
+    moved = k.convert_layout(k.load(pointers(x, source)), type=Tile(e, (n,), destination))
+    k.store(pointers(out, destination), moved)
+    program = k.done()
+    settings = context()
+    for function in (lower_conversions, allocate_shared, insert_barriers):
+        function(program.kernel, settings)
+    return program
+
+
+@pytest.mark.parametrize("e", [I1, I8, F16, F32, I64], ids=str)
+@pytest.mark.parametrize("seed", range(16))
+def test_conversions(seed: int, e: Scalar) -> None:
+    choose = random.Random(seed)
+    bits, warp_bits = choose.randint(3, 9), choose.randint(0, 2)
+    source = random_layout(choose, bits, warp_bits)
+    destination = random_layout(choose, bits, warp_bits)
+    if seed % 2:  # more that stay in their warp
+        destination = Layout(source.shape, *shuffled(choose, source), source.warp)
+    program = conversion(e, source, destination)
+    same(program.run(), execute(program))
+
+
+def shuffled(choose: random.Random, layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    both = [*layout.register, *layout.lane]
+    choose.shuffle(both)
+    return tuple(both[:-5]), tuple(both[-5:])
+
+
+def test_random_conversions_are_of_all_kinds() -> None:
+    kinds = set()
+    for seed in range(16):
+        choose = random.Random(seed)
+        bits, warp_bits = choose.randint(3, 9), choose.randint(0, 2)
+        source = random_layout(choose, bits, warp_bits)
+        destination = random_layout(choose, bits, warp_bits)
+        if seed % 2:
+            destination = Layout(source.shape, *shuffled(choose, source), source.warp)
+        kinds.add(type(plan_conversion(source, destination, 32)))
+    assert {Shared} < kinds and len(kinds - {Rename}) == 2
+
+
+@pytest.mark.parametrize("e", [F32, F16, I8], ids=str)
+def test_gathers(e: Scalar) -> None:
+    k = Sketch("k", 2)
+    x = k.pointer("x", e, numbers(e)[:128])
+    i = k.pointer("i", I32, np.random.default_rng(0).integers(0, 128, 256))
+    r, s = k.arange(128), k.arange(256)
+    out = k.pointer("out", e, np.zeros(256, held_dtype(e)))
+    found = k.gather(k.load(k.at(x, r)), k.load(k.at(i, s)))
+    k.store(k.at(out, s), found)
+    program = k.done()
+    same(program.run(), execute(lowered(program)))
+
+
+# ---- dots ----------------------------------------------------------------------------------------
+
+
+def product(e: Scalar, to: Scalar, m: int, n: int, depth: int, warps: int = 2,
+            turned: bool = False) -> Program:
+    """out = a @ b of small whole numbers."""
+    k = Sketch("k", warps)
+    a = np.random.default_rng(0).integers(-3, 4, (m, depth))
+    b = np.random.default_rng(1).integers(-3, 4, (depth, n))
+    pa = k.pointer("a", e, a.astype(held_dtype(e)), multiple_of=16)
+    pb = k.pointer("b", e, (b.T if turned else b).astype(held_dtype(e)), multiple_of=16)
+    rm, rn, rk = k.arange(m), k.arange(n), k.arange(depth)
+    left = k.load(k.rows(pa, rm, depth, rk))
+    if turned:
+        right = k.build.value("trans", k.load(k.rows(pb, rn, depth, rk)), permutation=(1, 0))
+    else:
+        right = k.load(k.rows(pb, rk, n, rn))
+    out = k.pointer("out", to, np.zeros((m, n), held_dtype(to)))
+    k.store(k.rows(out, rm, n, rn), k.dot(left, right, k.full(1, to, m, n)))
+    return k.done()
+
+
+DOTS = [(F32, F32), (F16, F32), (BF16, F32), (TF32, F32), (F64, F64), (I8, I32), (I16, I16),
+        (I32, I32), (I64, I64), (F8E4M3, F32), (F8E5M2, F32)]
+
+
+@pytest.mark.parametrize("target", ["sm_61", "sm_75", "sm_80", "sm_89"])
+@pytest.mark.parametrize("e, to", DOTS, ids=str)
+@pytest.mark.parametrize("m, n, depth, turned", [(32, 64, 32, False), (64, 16, 64, True),
+                                                 (8, 8, 4, False)])
+def test_dots(e: Scalar, to: Scalar, m: int, n: int, depth: int, turned: bool,
+              target: str) -> None:
+    program = lowered(product(e, to, m, n, depth, turned=turned), target=target)
+    same(program.run(), execute(program, target))
+
+
+@pytest.mark.parametrize("e, to, target, instruction", [
+    (F16, F32, "sm_75", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"),
+    (I8, I32, "sm_75", "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"),
+    (F16, F32, "sm_80", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+    (BF16, F32, "sm_80", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"),
+    (TF32, F32, "sm_80", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"),
+    (I8, I32, "sm_80", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"),
+    (F64, F64, "sm_80", "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"),
+    (F8E4M3, F32, "sm_89", "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"),
+    (F32, F32, "sm_80", "fma.rn.f32"),
+], ids=str)
+@pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
+def test_instructions_of_dots(e: Scalar, to: Scalar, target: str, instruction: str,
+                              tmp_path: object) -> None:
+    text = ptx(lowered(product(e, to, 64, 64, 32), target=target), target)
+    assert instruction in text
+    assert "0 bytes spill stores" in ptxas(text, target, tmp_path)
+
+
+def test_dots_on_cores_read_wide_and_accumulate_in_place() -> None:
+    text = ptx(lowered(product(F32, F32, 64, 128, 16, warps=4), target="sm_80"), "sm_80")
+    bodies = 2  # for aligned pointers and others
+    assert text.count("fma.rn.f32") == bodies * 64 * 16
+    reads = [line for line in text.splitlines() if "ld.shared" in line]
+    assert len(reads) >= bodies * 16 * 4 and all("v4.b32" in line for line in reads)

@@ -1,0 +1,349 @@
+"""Matrix instructions, ldmatrix, wgmma and tensor copies: what the emitted code computes, and that
+the assembler takes it as it is."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from machine_programs import PTXAS, launch, ptx, ptxas
+from matrix_programs import chained, matmul
+from simt_matrix import MatrixMachine, read_matrix
+from sketch import Program, context
+from test_backend_passes import lowered
+
+from tritonc.backend import llvm, matrix
+from tritonc.backend.emit.wgmma import shared_operand
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.matrix_access import MatrixAccesses, matrix_accesses
+from tritonc.backend.select_matrix_loads import select_matrix_loads
+from tritonc.backend.target import find
+from tritonc.ir import f2, fragment
+from tritonc.ir.build import make_op
+from tritonc.ir.layout import Layout, SharedLayout
+from tritonc.ir.shared_layout import row_major, tensor_core
+from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, TF32, Scalar
+from tritonc.options import Options
+from tritonc.source import CompileError
+
+ORDERS = [(False, False), (False, True), (True, False), (True, True)]
+K_FIRST = (False, True)  # both operands stored with k contiguous
+BOX = "cp.async.bulk.tensor.g2s.tile.2d"
+
+
+def run(program: Program, target: str, **meta: int) -> set[str]:
+    """Run the program on the machine, compare, and give the matrix instructions that ran."""
+    done = lowered(program, target=target, **meta)
+    found, machine = launch(done, target, MatrixMachine)
+    assert isinstance(machine, MatrixMachine)
+    for name, want in program.expected.items():
+        np.testing.assert_array_equal(found[name], np.asarray(want).reshape(found[name].shape))
+    return machine.seen
+
+
+def has(seen: set[str], *parts: str) -> bool:
+    return any(all(part in name for part in parts) for name in seen)
+
+
+# ---- what it computes ----------------------------------------------------------------------------
+
+OPERANDS = [
+    ("sm_75", F16), ("sm_75", I8), ("sm_80", F16), ("sm_80", BF16), ("sm_80", TF32), ("sm_80", I8),
+    ("sm_80", F64), ("sm_89", F8E4M3), ("sm_89", F8E5M2), ("sm_90a", F16), ("sm_90a", BF16),
+    ("sm_90a", TF32), ("sm_90a", I8), ("sm_90a", F8E4M3), ("sm_90a", F8E5M2),
+]
+NAMES = [f"{target}-{e}" for target, e in OPERANDS]
+
+
+@pytest.mark.parametrize("target, e", OPERANDS, ids=NAMES)
+def test_products(target: str, e: Scalar) -> None:
+    """Part of a tile, and a last step that is not full."""
+    seen = run(matmul(e, 40, 56, 72, (64, 64, 64 if e.bytes == 1 else 32)), target)
+    if target == "sm_90a" and e.bytes == 2:
+        assert has(seen, "wgmma.mma_async")
+
+
+@pytest.mark.parametrize("target, e", OPERANDS, ids=NAMES)
+def test_products_with_k_contiguous(target: str, e: Scalar) -> None:
+    """A whole tile: copies and fragments as wide as they can be."""
+    seen = run(matmul(e, 64, 64, 64, (64, 64, 64 if e.bytes == 1 else 32), *K_FIRST), target)
+    assert has(seen, "ldmatrix" if target != "sm_90a" else "wgmma.mma_async") or e == F64
+
+
+@pytest.mark.parametrize("turned", [(True, False), (True, True)])
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+def test_other_orders(target: str, turned: tuple[bool, bool]) -> None:
+    assert has(run(matmul(F16, 64, 64, 64, (64, 64, 32), *turned), target),
+               "wgmma" if target == "sm_90a" else "ldmatrix", "" if target == "sm_90a" else "trans")
+
+
+@pytest.mark.parametrize("turned", ORDERS)
+def test_a_ring_of_tensor_copies(turned: tuple[bool, bool]) -> None:
+    """More iterations than stages, two instances, tiles that end outside, operands of panels."""
+    seen = run(matmul(BF16, 128, 136, 328, (128, 128, 64), *turned), "sm_90a")
+    assert has(seen, BOX) and has(seen, "wgmma", "bf16")
+
+
+@pytest.mark.parametrize("e", [TF32, I8, F8E4M3])
+def test_tensor_copies_of_other_types(e: Scalar) -> None:
+    assert has(run(matmul(e, 64, 64, 192, (64, 64, 128 // e.bytes), *K_FIRST), "sm_90a"), BOX)
+
+
+@pytest.mark.parametrize("target, way", [("sm_80", "copy"), ("sm_90a", "copy"), ("sm_90a", "box")])
+@pytest.mark.parametrize("turned", [ORDERS[0], K_FIRST])
+def test_tf32_operands_are_rounded_once(target: str, way: str, turned: tuple[bool, bool]) -> None:
+    """Of floats, by whatever way they come: tensor copies round, wgmma itself would cut."""
+    program = matmul(TF32, 64, 64, 96, (64, 64, 32), *turned, stored=F32)
+    seen = run(program, target, tensor_copy=int(way == "box"))
+    assert has(seen, BOX) == (way == "box" and turned == K_FIRST)
+
+
+def test_tensor_copies_of_no_iteration() -> None:
+    run(matmul(BF16, 64, 64, 0, (64, 64, 64)), "sm_90a")
+
+
+@pytest.mark.parametrize("turned", ORDERS)
+def test_wgmma_fed_by_cp_async(turned: tuple[bool, bool]) -> None:
+    seen = run(matmul(F16, 64, 64, 160, (64, 64, 32), *turned), "sm_90a", tensor_copy=0)
+    assert has(seen, "wgmma") and not has(seen, BOX)
+
+
+def test_wgmma_fed_through_registers() -> None:
+    """Rows of 2 x 37 bytes suit no copy."""
+    seen = run(matmul(F16, 33, 35, 37, (64, 64, 32)), "sm_90a")
+    assert has(seen, "wgmma") and not has(seen, BOX)
+
+
+@pytest.mark.parametrize("tile, warps", [
+    ((128, 64, 32), 8),  # two warpgroups along m
+    ((128, 64, 32), 4),  # two blocks of rows in one
+    ((64, 128, 32), 8),  # two warpgroups along n
+    ((64, 512, 16), 8),  # of 256 columns
+    ((64, 512, 16), 4),  # two blocks of them in one
+    ((64, 64, 32), 8),  # of 32 columns: half a panel
+    ((64, 8, 32), 4),
+    ((128, 256, 16), 16),  # both
+])
+@pytest.mark.parametrize("turned", [(False, False), (True, True)])
+def test_parts_of_warpgroups(tile: tuple[int, int, int], warps: int, turned: tuple[bool, bool]
+                             ) -> None:
+    rows, columns, depth = tile
+    program = matmul(F16, rows, columns, depth, tile, *turned)
+    program.kernel.attributes["num_warps"] = warps
+    assert has(run(program, "sm_90a"), "wgmma")
+
+
+@pytest.mark.parametrize("depth", [64, 128, 256])
+def test_eight_bit_floats_are_added_in_parts(depth: int) -> None:
+    program = matmul(F8E4M3, 64, 64, depth, (64, 64, depth), *K_FIRST)
+    done = lowered(program, target="sm_90a")
+    parts = [op.attributes.get("inner") for op in done.kernel.ops() if op.name == "wgmma"]
+    bodies = 1 + (len(parts) > max(1, depth // 128))
+    assert len(parts) == bodies * max(1, depth // 128)
+    run(program, "sm_90a")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_chained_products_keep_the_first_in_registers(target: str) -> None:
+    seen = run(chained(BF16), target)
+    assert has(seen, "wgmma" if target == "sm_90a" else "ldmatrix")
+
+
+def test_a_target_without_the_instruction_says_so() -> None:
+    done = lowered(matmul(F16, 64, 64, 64, (64, 64, 32)), target="sm_90a")
+    with pytest.raises(CompileError, match="sm_80 has no"):
+        llvm.emit(done.module, find("sm_80"), Options())
+
+
+# ---- descriptors ---------------------------------------------------------------------------------
+
+
+def planes(layout: SharedLayout, size: int, base: int) -> Any:
+    """Memory that holds each element's index at its place, in `size` bytes: the low bytes first,
+    then in a second memory the rest of it, as far as there is more."""
+    for shift in range(0, 16, 8 * size):
+        memory = np.zeros(1 << 18, np.uint8)
+        for index in range(layout.size):
+            number = (index >> shift) & (1 << 8 * size) - 1
+            at = base + layout.offset_of(index) * size
+            memory[at : at + size] = list(number.to_bytes(size, "little"))
+        yield shift, memory
+
+
+@pytest.mark.parametrize("size, swizzle, transposed", [
+    *((size, swizzle, False) for size, swizzle in product((1, 2, 4), (32, 64, 128))),
+    *((2, swizzle, True) for swizzle in (0, 32, 64, 128)),
+    (2, 0, False), (1, 0, False), (4, 0, False),
+])
+@pytest.mark.parametrize("rows", [0, 1], ids=["a", "b"])
+def test_descriptors_find_every_element(size: int, swizzle: int, transposed: bool, rows: int
+                                        ) -> None:
+    """What PTX says of descriptors, against the layout, over all blocks and steps of k."""
+    depth = 32 // size
+    for mn, k in ((64, depth), (64, 2 * depth), (128, 4 * depth), (256, depth)):
+        shape = (mn, k) if rows == 0 else (k, mn)
+        inner = rows if transposed else 1 - rows
+        if shape[inner] * size < max(swizzle, 16):
+            continue
+        layout = tensor_core(shape, (inner, 1 - inner), size, swizzle)
+        operand = shared_operand(layout, size, rows)
+        assert operand.transposed == transposed
+        base = 3 * 1024
+        index = np.arange(mn * k).reshape(shape)
+        index = index if rows == 0 else index.T
+        for shift, memory in planes(layout, size, base):
+            for block in (64,) if rows == 0 else (64, 128):
+                for first, start in product(range(0, mn, block), range(0, k, depth)):
+                    if block > mn:
+                        continue
+                    word = operand.high | (base + operand.offset(first, start)) >> 4
+                    found = read_matrix(memory, word, block, depth, _raw(size), transposed)
+                    want = index[first : first + block, start : start + depth] >> shift
+                    np.testing.assert_array_equal(found, want & (1 << 8 * size) - 1)
+
+
+def _raw(size: int) -> Scalar:
+    return {1: I8, 2: F16, 4: TF32}[size]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_no_descriptor_describes_another_layout(order: tuple[int, int]) -> None:
+    with pytest.raises(AssertionError, match="no descriptor"):
+        shared_operand(row_major((64, 64), order), 2, 0)
+
+
+# ---- ldmatrix ------------------------------------------------------------------------------------
+
+
+def moved(found: MatrixAccesses, layout: Layout, shared: SharedLayout, size: int
+          ) -> dict[tuple[int, int], int]:
+    """(thread, register) -> the element that the instruction gives it, as PTX defines it."""
+    each, result = 4 // size, {}
+    for thread in range(32 << len(layout.warp)):
+        lane, first = thread & 31, thread & ~31
+        for access in found.accesses:
+            assert len(access.registers) == each * found.count
+            tellers = [f2.apply(found.moves.thread, first + i) for i in range(8 * found.count)]
+            rows = [(teller ^ access.flip) + access.add for teller in tellers]
+            assert not any(row * size % 16 for row in rows)
+            for i, register in enumerate(access.registers):
+                matrix, part = divmod(i, each)
+                if found.transposed:
+                    offset = rows[8 * matrix + 2 * (lane % 4) + part] + lane // 4
+                else:
+                    offset = rows[8 * matrix + lane // 4] + lane % 4 * each + part
+                result[thread, register] = shared.at(offset)
+    return result
+
+
+FRAGMENTS: list[tuple[int, Layout]] = [
+    (2, fragment.mma_a((64, 64), (2, 1), 16, 16)), (2, fragment.mma_b((64, 64), (2, 2), 16, 16)),
+    (2, fragment.mma_a((32, 16), (2, 2), 16, 8)), (2, fragment.mma_b((16, 16), (1, 2), 16, 8)),
+    (1, fragment.mma_a((64, 64), (2, 1), 8, 32)), (1, fragment.mma_b((64, 64), (1, 4), 8, 32)),
+    (4, fragment.mma_a((64, 32), (2, 1), 32, 8)), (4, fragment.mma_b((32, 64), (1, 4), 32, 8)),
+    (2, fragment.wgmma_a((128, 64), (2, 1), 16)), (2, fragment.mma_accumulator((64, 64), (2, 2))),
+    (2, fragment.wgmma_accumulator((64, 64), (1, 1), 64)),
+    (2, fragment.mma_b((64, 8), (4, 1), 16, 16, 8)), (2, fragment.mma_a((8, 64), (1, 1), 16, 16)),
+]
+
+
+@pytest.mark.parametrize("size, layout", FRAGMENTS)
+@pytest.mark.parametrize("inner", [0, 1])
+def test_ldmatrix_gives_every_element_its_thread(size: int, layout: Layout, inner: int) -> None:
+    fits = 0
+    for swizzle in (0, 32, 64, 128):
+        if layout.shape[inner] * size < max(swizzle, 16):
+            continue
+        shared = tensor_core(layout.shape, (inner, 1 - inner), size, swizzle)
+        found = matrix_accesses(layout, shared, size)
+        if found is None:
+            continue
+        fits += 1
+        elements = moved(found, layout, shared, size)
+        kept = [r for r in range(layout.registers) if not r & layout.replicated_registers]
+        assert {r for _, r in elements} == set(kept)
+        for (thread, register), element in elements.items():
+            assert element == layout.at(register, thread & 31, thread >> 5)
+    assert fits or size != 2  # others need their inner axis contiguous
+    if size != 2:
+        by_k = 0 if layout.register[:1] in ((64,), (32,)) or layout.lane[0] == 64 else 1
+        assert bool(fits) == (inner == by_k)
+
+
+def test_ldmatrix_takes_no_other_layouts() -> None:
+    blocked = Layout((64, 64), (1, 2, 4, 1024, 2048), (8, 16, 32, 64, 128), (256, 512))
+    shared = tensor_core((64, 64), (1, 0), 2, 128)
+    assert matrix_accesses(blocked, shared, 2) is None
+    doubles = fragment.mma_accumulator((64, 64), (2, 2))
+    assert matrix_accesses(doubles, row_major((64, 64)), 8) is None
+    scattered = SharedLayout((64, 64), tuple(random.Random(1).sample(shared.offset, 12)), 1024)
+    assert matrix_accesses(fragment.mma_a((64, 64), (2, 1), 16, 16), scattered, 2) is None
+
+
+def test_conflicts_of_ldmatrix() -> None:
+    """Rows of 128 bytes lie in the same banks unless they are swizzled."""
+    a = fragment.mma_a((64, 64), (2, 1), 16, 16)
+    buffers = (row_major((64, 64)), *(tensor_core((64, 64), (1, 0), 2, s) for s in (128, 32)))
+    counts = [found.conflicts for buffer in buffers
+              if (found := matrix_accesses(a, buffer, 2)) is not None]
+    assert counts == [8, 1, 1]
+
+
+@pytest.mark.parametrize("between", ["", "proxy_fence", "async_commit"])
+def test_only_loads_that_nothing_overtakes_are_late(between: str) -> None:
+    """A load may not move behind what changes shared memory."""
+    program = lowered(matmul(F16, 64, 64, 32, (64, 64, 32)), without=("select_matrix_loads",))
+    for block in program.kernel.blocks:
+        for i in reversed(range(len(block.ops))):
+            if block.ops[i].name == "mma_dot" and between:
+                block.ops.insert(i, make_op(between, [], table=ALL_OPS))
+    select_matrix_loads(program.kernel, context("sm_80"))
+    loads = [op for op in program.kernel.ops() if op.name == "mma_dot"]
+    late = [v.op.attributes.get("late", False) for op in loads for v in op.operands[:2] if v.op]
+    assert late and set(late) == {not between}
+
+
+# ---- the assembler -------------------------------------------------------------------------------
+
+SILENT = ("C7508", "C7511", "C7512", "C7514", "C7517", "C7519", "warning")
+ASSEMBLED = [
+    ("sm_75", F16, (64, 64, 64)), ("sm_75", F16, (128, 128, 32)), ("sm_75", I8, (64, 64, 64)),
+    *(("sm_80", e, (64, 64, 64)) for e in (F16, BF16, TF32, I8, F64)),
+    ("sm_80", BF16, (128, 128, 64)), ("sm_80", F16, (128, 256, 32)),
+    ("sm_89", F8E4M3, (128, 128, 64)), ("sm_89", F8E5M2, (64, 64, 64)),
+    *(("sm_90a", e, (64, 64, 64)) for e in (F16, BF16, TF32, I8, F8E4M3, F8E5M2)),
+    *(("sm_90a", e, (128, 128, 128 // e.bytes)) for e in (TF32, I8, F8E4M3)),
+    ("sm_90a", BF16, (128, 128, 64)), ("sm_90a", BF16, (128, 256, 64)),
+    ("sm_90a", F16, (256, 128, 64)),
+]
+
+
+@pytest.mark.skipif(PTXAS is None, reason="no ptxas")
+@pytest.mark.parametrize("target, e, tile", ASSEMBLED,
+                         ids=[f"{t}-{e}-{'x'.join(map(str, s))}" for t, e, s in ASSEMBLED])
+def test_ptxas_takes_it_as_it_is(target: str, e: Scalar, tile: tuple[int, int, int],
+                                 tmp_path: Path) -> None:
+    """No warning, nothing serialised or repaired, no spill."""
+    rows, columns, depth = tile
+    for turned in ORDERS if e.bytes == 2 and tile[0] == 64 else (K_FIRST,):
+        program = matmul(e, rows, columns, depth, tile, *turned, masked=False, known=64)
+        text = ptx(lowered(program, target=target), target)
+        log = ptxas(text, target, tmp_path)
+        assert not any(word in log for word in SILENT), log
+        assert " 0 bytes spill stores, 0 bytes spill loads" in log, log
+        assert ("wgmma.mma_async" if target == "sm_90a" else "mma.sync") in text
+        if target == "sm_90a":
+            assert "cp.async.bulk.tensor" in text
+
+
+def test_every_instruction_is_assembled() -> None:
+    """The rows of the table that no target of this file would choose are named here."""
+    used = {(target, e.name) for target, e, _ in ASSEMBLED}
+    for row in matrix.INSTRUCTIONS:
+        targets = [t for t in ("sm_75", "sm_80", "sm_89", "sm_90a")
+                   if row.feature in find(t).features]
+        assert any((t, row.operand.name) in used for t in targets), row.name

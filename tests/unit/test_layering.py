@@ -1,0 +1,77 @@
+"""Imports go downwards only."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "tritonc"
+# A module's layer is that of the longest prefix here.  It may import lower layers, and its own
+# layer within the same part (the prefix); "peers" of one layer do not know each other.
+LAYERS: list[list[str]] = [
+    ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.options", "tritonc.llvm_version",
+     "tritonc.spelling"],
+    ["tritonc.render", "tritonc.outputs", "tritonc.safe_numpy"],
+    ["tritonc.lexer", "tritonc.syntax", "tritonc.ir", "tritonc.evaluate"],
+    ["tritonc.preprocess", "tritonc.problem", "tritonc.literals"],
+    ["tritonc.parser", "tritonc.sema", "tritonc.opt", "tritonc.backend"],
+    ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model"],
+    ["tritonc.driver"],
+    ["tritonc.launch", "tritonc.tune"],
+    ["tritonc.commandline"],
+    ["tritonc.console"],
+    ["tritonc.compile_command"],
+    ["tritonc.cli"],
+]
+
+
+def part_of(module: str) -> tuple[int, str]:
+    """The layer and the part that a module belongs to."""
+    found = [(len(prefix), level, prefix) for level, layer in enumerate(LAYERS) for prefix in layer
+             if module == prefix or (module.startswith((prefix + ".", prefix + "_"))
+             and prefix != "tritonc")]  # fmt: skip
+    assert found, f"{module} is in no layer"
+    _, level, prefix = max(found)
+    return level, prefix
+
+
+def imports_of(path: Path) -> list[str]:
+    """The modules of tritonc that a file imports, also inside functions and for types."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.startswith("tritonc")]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tritonc"):
+            assert node.module is not None
+            for alias in node.names:
+                inner = PACKAGE.parent / Path(*node.module.split("."), alias.name)
+                is_module = inner.with_suffix(".py").exists() or inner.is_dir()
+                found.append(f"{node.module}.{alias.name}" if is_module else node.module)
+    return found
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=module_name)
+def test_imports_go_downwards(path: Path) -> None:
+    level, part = part_of(module_name(path))
+    for imported in imports_of(path):
+        below, other = part_of(imported)
+        assert below < level or other == part, (
+            f"{module_name(path)} (layer {level}) imports {imported} (layer {below})")
+
+
+def test_start_up_is_lean() -> None:
+    """What `tritonc --version` loads; in a process of its own, where nothing is loaded yet."""
+    code = ("import sys, tritonc.cli, tritonc.driver, tritonc.render, tritonc.outputs;"
+            "print(*sorted({m.split('.')[0] for m in sys.modules}))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "click" in loaded and not loaded & {"numpy", "llvmlite", "lark", "cuda", "difflib"}

@@ -1,0 +1,135 @@
+"""The list of passes: its order is checked, its hooks are called, its errors say where."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from time import perf_counter
+from typing import Any
+
+import pytest
+from rewriting import CONTEXT, parse
+from test_opt_passes import COUNT
+
+from tritonc import backend, opt, passes
+from tritonc.ir.core import Kernel
+from tritonc.passes import Hooks, Pass, PassError, check, labels, run
+from tritonc.source import CompileError, fail
+
+
+def first(kernel: Kernel, context: Any) -> bool:
+    return True
+
+
+def second(kernel: Kernel, context: Any) -> bool:
+    return False
+
+
+def broken(kernel: Kernel, context: Any) -> bool:
+    raise KeyError("oops")
+
+
+def refusing(kernel: Kernel, context: Any) -> bool:
+    raise fail("no-kernel", None, "not this one")
+
+
+FIRST, SECOND = Pass("first", first, "it begins"), Pass("second", second, "it follows")
+AGAIN = Pass("first", first, "Again: second made something")
+
+
+def test_doctests() -> None:
+    result = doctest.testmod(passes)
+    assert result.attempted and not result.failed
+
+
+def test_labels_count_the_runs() -> None:
+    assert labels([FIRST, SECOND, AGAIN]) == ["first", "second", "first.2"]
+
+
+def test_order_is_checked() -> None:
+    check([FIRST, SECOND], [("first", "second", "why not")])
+    with pytest.raises(ValueError, match="first must come before second: why not"):
+        check([SECOND, FIRST], [("first", "second", "why not")])
+    with pytest.raises(ValueError, match="no pass 'third'"):
+        check([FIRST], [("first", "third", "why not")])
+    with pytest.raises(ValueError, match="runs twice for one reason"):
+        check([FIRST, FIRST], [])
+    with pytest.raises(ValueError, match="reason wanted"):
+        check([Pass("first", first, "")], [])
+    with pytest.raises(ValueError, match="name of its function"):
+        check([Pass("other", first, "a reason")], [])
+
+
+def test_hooks_see_each_run() -> None:
+    seen: list[Any] = []
+    hooks = Hooks(before=lambda label, k: seen.append(("before", label)),
+                  after=lambda label, k, changed: seen.append(("after", label, changed)),
+                  verify=lambda k, context: seen.append("verify"))
+    assert run(parse(COUNT), CONTEXT, [FIRST, SECOND], hooks=hooks)
+    assert seen == [("before", "first"), "verify", ("after", "first", True),
+                    ("before", "second"), "verify", ("after", "second", False)]
+    assert list(hooks.seconds) == ["first", "second"]
+
+
+def test_stop_after_a_run() -> None:
+    hooks = Hooks(stop_after="first.2")
+    assert not run(parse(COUNT), CONTEXT, [FIRST, SECOND, AGAIN, SECOND], hooks=hooks)
+    assert list(hooks.seconds) == ["first", "second", "first.2"]
+
+
+def test_levels() -> None:
+    hooks = Hooks()
+    rows = [FIRST._replace(level=0), SECOND._replace(level=2)]
+    assert run(parse(COUNT), CONTEXT, rows, level=1, hooks=hooks)
+    assert list(hooks.seconds) == ["first"]
+
+
+def test_a_bug_names_the_pass_and_the_kernel() -> None:
+    with pytest.raises(PassError, match="pass 'broken' failed on kernel 'k': KeyError") as error:
+        run(parse(COUNT), CONTEXT, [FIRST, Pass("broken", broken, "to fail")])
+    assert isinstance(error.value.__cause__, KeyError)
+
+
+def test_a_mistake_of_the_program_is_no_bug() -> None:
+    with pytest.raises(CompileError, match="not this one"):
+        run(parse(COUNT), CONTEXT, [Pass("refusing", refusing, "to refuse")])
+
+
+def pass_files(package: Any) -> list[str]:
+    """Files of a package that hold a function of their own name with a kernel and a context."""
+    found = []
+    for module in pkgutil.iter_modules(package.__path__):
+        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
+        function = getattr(loaded, module.name, None)
+        if callable(function) and list(function.__annotations__)[:2] == ["kernel", "context"]:
+            found.append(module.name)
+    return found
+
+
+@pytest.mark.parametrize("package,listed", [(opt, passes.OPT), (backend, passes.BACKEND)])
+def test_each_pass_is_listed_and_explained(package: Any, listed: list[Pass]) -> None:
+    names = {row.name for row in [*passes.OPT, *passes.BACKEND]}
+    files = pass_files(package)
+    assert files and set(files) <= names
+    for row in listed:
+        module = importlib.import_module(row.function.__module__)
+        assert module.__doc__ and row.function.__doc__, row.name
+        if package is opt:
+            shown = "->" in module.__doc__ or "Before:" in module.__doc__
+            assert shown, f"{row.name}: a before and after in its docstring"
+
+
+def test_speed() -> None:
+    """Far from the limit of 30 ms, even on a busy machine."""
+    from random_kernels import RandomKernel
+
+    kernel = RandomKernel(5).kernel
+    count = sum(1 for _ in kernel.ops())
+    best = 1e9
+    for _ in range(3):
+        kernel = RandomKernel(5).kernel
+        started = perf_counter()
+        run(kernel, CONTEXT, passes.OPT)
+        best = min(best, perf_counter() - started)
+    assert best < 0.030 * max(count, 150) / 150

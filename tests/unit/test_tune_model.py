@@ -1,0 +1,112 @@
+"""The static cost model: prediction of extents, legality, determinism, and the choices it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tritonc import driver, sema
+from tritonc.backend.target import find
+from tritonc.ir.core import Module
+from tritonc.options import Options
+from tritonc.parser import parse
+from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune import model
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+TARGET = find("sm_80")
+
+
+class Lowering:
+    """Counts how often a program is lowered."""
+
+    def __init__(self, text: str) -> None:
+        diagnostics = Diagnostics()
+        tokens = driver.preprocess(SourceFile("p.tc", text), Options(), diagnostics).tokens
+        self.program = parse(tokens, diagnostics)
+        self.space = {t.name: t.values or () for t in sema.tunables(self.program, diagnostics)}
+        self.count = 0
+
+    def __call__(self, binding: Mapping[str, int]) -> Module:
+        self.count += 1
+        return sema.analyze(self.program, binding, Diagnostics(limit=1))
+
+    def choose(self, target: str = "sm_80") -> dict[str, int]:
+        return model.choose(self.space, self, find(target))
+
+
+def sample(name: str) -> Lowering:
+    return Lowering((SAMPLES / f"{name}.tc").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul_nt", "matmul_tn", "matmul_tt"])
+def test_extents_are_predicted(name: str) -> None:
+    """As lowering each combination would say, from n + 1 lowered ones."""
+    lowering = sample(name)
+    names = list(lowering.space)
+    predict = model._predictor(lowering.space, names, lowering)
+    assert predict is not None and lowering.count == len(names) + 1
+    for values in product(*((v[0], v[-1]) for v in lowering.space.values())):
+        binding = dict(zip(names, values, strict=True))
+        assert predict(binding) == model._profile(lowering, binding)
+
+
+@pytest.mark.parametrize("name, choices", [
+    ("matmul", [{"TM": 64, "TN": 128, "TK": 16}, {"TM": 128, "TN": 64, "TK": 16}]),
+    ("vector_add", [{"T": 1024}]),
+    ("transpose", [{"TM": 32, "TN": 32}]),
+    ("softmax", [{"TM": 1, "TN": 1024}]),
+])  # fmt: skip
+def test_choices(name: str, choices: list[dict[str, int]]) -> None:
+    lowering = sample(name)
+    assert lowering.choose() in choices
+    assert lowering.count <= len(lowering.space) + 2
+
+
+@pytest.mark.parametrize("target", ["sm_61", "sm_75", "sm_90a", "sm_120a"])
+def test_choices_fit_the_target(target: str) -> None:
+    chosen = sample("matmul").choose(target)
+    step = (chosen["TM"] + chosen["TN"]) * chosen["TK"] * 4
+    assert 2 * step <= find(target).shared_per_block
+
+
+FIXED = "kernel void f(float* y) {{ int r[{extent}] = get_global_range(0); {body} *(y + r) = 1; }}"
+
+
+def test_combinations_that_are_forbidden_are_not_chosen() -> None:
+    text = "const tunable int T = {256, 512, 1024, 2048};\n" + FIXED.format(
+        extent="T", body='static_assert(T < 1000, "too large");')
+    lowering = Lowering(text)
+    assert lowering.choose() == {"T": 512}
+
+
+def test_extents_that_are_no_multiples_are_lowered_one_by_one() -> None:
+    text = "const tunable int T = {100, 500, 1000, 2000};\n" + FIXED.format(
+        extent="T + 24", body="")
+    lowering = Lowering(text)
+    assert lowering.choose() == {"T": 1000}
+    assert lowering.count >= 4
+
+
+def test_nothing_to_choose() -> None:
+    text = "const tunable int T = {64};\n" + FIXED.format(extent="T", body="")
+    lowering = Lowering(text)
+    assert lowering.choose() == {"T": 64} and lowering.count == 0
+    assert model.choose({}, lowering, TARGET) == {}
+
+
+def test_where_nothing_is_legal_the_first_is_taken() -> None:
+    text = "const tunable int T = {32, 64};\n" + FIXED.format(
+        extent="T", body='static_assert(T > 99, "too small");')
+    assert Lowering(text).choose() == {"T": 32}
+
+
+@pytest.mark.parametrize("values", ["{16, 32, 0}", "{0, 16}", "{-16, 16, 32}"])
+def test_values_that_make_no_tile_are_not_chosen(values: str) -> None:
+    text = (SAMPLES / "matmul.tc").read_text(encoding="utf-8")
+    lowering = Lowering(text.replace("TN = {16, 32, 64, 128}", f"TN = {values}"))
+    assert len(lowering.space["TN"]) <= 3
+    assert lowering.choose()["TN"] > 0

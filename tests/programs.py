@@ -9,6 +9,7 @@ sizes, tunables and macros that replace those of the problem:
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -35,7 +36,8 @@ from tritonc.source import Diagnostics, SourceFile
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = sorted((ROOT / "tests" / "run").rglob("*.tc"))
-PTXAS = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+PTXAS = shutil.which(os.environ.get("PTXAS", "ptxas")) or shutil.which(
+    "ptxas", path="/usr/local/cuda/bin")
 TARGETS = ("sm_75", "sm_80", "sm_90a")
 _ALSO = re.compile(r"^// also: *(.*?) *$", re.MULTILINE)
 

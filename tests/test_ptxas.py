@@ -1,8 +1,14 @@
-"""NVIDIA's assembler accepts what is written, without spills.  Needs ptxas; skipped without it."""
+"""NVIDIA's assembler accepts what is written, without spills.  Needs ptxas; skipped without it.
+
+The variable PTXAS names another than the one on the path: of CUDA 12.9, for sm_61 and sm_70.
+
+    PTXAS=.../nvidia/cuda_nvcc/bin/ptxas python -m pytest tests/test_ptxas.py --thorough
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from itertools import product
 from pathlib import Path
 
@@ -16,7 +22,10 @@ from tritonc.source import Diagnostics, SourceFile
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = sorted((ROOT / "samples").glob("*.tc"))
-TARGETS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+KNOWN = "" if PTXAS is None else subprocess.run(
+    [PTXAS, "--help"], capture_output=True, text=True, check=True).stdout
+TARGETS = [f"sm_{name}" for name in ("61", "70", "75", "80", "89", "90a", "100a", "120a")
+           if f"'sm_{name}'" in KNOWN] or ["sm_75"]
 
 pytestmark = pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
 

@@ -2,18 +2,22 @@
 
     {"compiler": "tritonc 0.1.0", "target": "sm_80", "ptx": "7.4", "kernels": [
       {"name": "relu", "entry": "relu", "parameters": [
-         {"name": "x", "type": "const float *", "access": "read"}, ...],
+         {"name": "x", "type": "const float *", "access": "read", "multiple_of": 4}, ...],
        "threads": 128, "shared_bytes": 0, "dynamic_shared_bytes": 0, "tile": [1024],
-       "tunables": {"T": 1024}, "assumptions": []}]}
+       "tunables": {"T": 1024}, "assumptions": []}], "constants": [
+      {"name": "table", "type": "int", "count": 4, "initialized": false}]}
 
 The grid has ceil(extent / tile) instances along each axis of `tile`; a block has `threads` threads
 in x.  `shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must
-ask for.  An assumption is a sentence that the host has to make true.
+ask for.  An argument must be a multiple of its parameter's `multiple_of`, if there is one: a number
+of bytes for a pointer.  An assumption is a sentence that the host has to make true.  The host fills
+the constant tables that are not initialized.
 """
 
 from __future__ import annotations
 
 import json
+from math import lcm
 from typing import Any
 
 from tritonc import __version__
@@ -36,6 +40,9 @@ def manifest(module: Module, target: Target) -> dict[str, Any]:
         "target": target.name,
         "ptx": f"{target.ptx // 10}.{target.ptx % 10}",
         "kernels": [_kernel(kernel, target) for kernel in module.kernels],
+        "constants": [{"name": table.name, "type": _C_NAMES[table.element.name],
+                       "count": table.count, "initialized": table.data is not None}
+                      for table in module.constants],
     }
 
 
@@ -73,8 +80,12 @@ def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:
     read_only = info.read_only or info.ctype.startswith("const ")
     access = "read" if read_only else "write" if info.write_only else "read write"
     found: dict[str, Any] = {"name": value.name, "type": info.ctype or _c_type(value)}
+    multiple = info.multiple_of
     if isinstance(value.type, Pointer):
         found["access"] = access
+        multiple = lcm(multiple, value.type.element.bytes)
+    if multiple > 1:
+        found["multiple_of"] = multiple
     return found
 
 

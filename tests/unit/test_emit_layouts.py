@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,8 +50,8 @@ def random_layout(choose: random.Random, bits: int, warp_bits: int) -> Layout:
                   tuple(taken.get(("warp", i), 0) for i in range(warp_bits)))
 
 
-def conversion(e: Scalar, source: Layout, destination: Layout) -> Program:
-    """out[i] = x[i], read in one layout and written in another."""
+def conversion(e: Scalar, source: Layout, destination: Layout, limit: int | None = None) -> Program:
+    """out[i] = x[i], read in one layout and written in another; `limit`: bytes of shared memory."""
     k = Sketch("k", source.num_warps)
     n = source.size
     x = k.pointer("x", e, np.resize(numbers(e), n))
@@ -65,6 +66,8 @@ def conversion(e: Scalar, source: Layout, destination: Layout) -> Program:
     k.store(pointers(out, destination), moved)
     program = k.done()
     settings = context()
+    if limit is not None:
+        settings.target = replace(settings.target, shared_per_block=limit)
     for function in (lower_conversions, allocate_shared, insert_barriers):
         function(program.kernel, settings)
     return program
@@ -80,6 +83,24 @@ def test_conversions(seed: int, e: Scalar) -> None:
     if seed % 2:  # more that stay in their warp
         destination = Layout(source.shape, *shuffled(choose, source), source.warp)
     program = conversion(e, source, destination)
+    same(program.run(), execute(program))
+
+
+@pytest.mark.parametrize("e", [I1, I8, F32, I64], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_conversion_that_does_not_fit_goes_part_by_part(seed: int, e: Scalar) -> None:
+    """Two register bits of both sides number four parts, each a quarter of shared memory."""
+    choose = random.Random(seed)
+    bits = [1 << i for i in range(9)]
+    choose.shuffle(bits)
+    kept, lanes, (one, other) = bits[:2], bits[2:7], bits[7:]
+    source = Layout((512,), (*kept, one), tuple(lanes), (other,))
+    destination = Layout((512,), (*reversed(kept), lanes[0]), (*lanes[1:], other), (one,))
+    size = 512 * max(e.bits // 8, 1)
+    program = conversion(e, source, destination, size // 2)
+    names = [op.name for op in program.kernel.ops()]
+    assert names.count("tile_part") == 4 and names.count("join_parts") == 1
+    assert program.kernel.attributes["shared_bytes"] == size // 4
     same(program.run(), execute(program))
 
 

@@ -102,8 +102,8 @@ class Shared:
     A repetition moves a part of the tile: registers r of the part are `repetitions[i].source[r]` of
     the source and `.destination[r]` of the destination.  It stores by `store`, in the threads whose
     number has no bit of `replicated`; waits for all threads; loads by `load`.  Before the next
-    repetition stores, all threads must have loaded.  `conflicts`: of the stores and of the loads,
-    as `bank_conflicts` counts.
+    repetition stores, all threads must have loaded.  `bits`: those of the row-major index that
+    number the parts.  `conflicts`: of the stores and of the loads, as `bank_conflicts` counts.
     """
 
     layout: SharedLayout
@@ -111,6 +111,7 @@ class Shared:
     store: SharedAccesses
     load: SharedAccesses
     replicated: int
+    bits: tuple[int, ...]
     repetitions: tuple[Repetition, ...]
     conflicts: tuple[int, int]
 
@@ -281,7 +282,8 @@ def plan_shared(
     size = source.size * element_bits // 8
     while maximum_bytes is not None and size >> len(repeated) > maximum_bytes and common:
         repeated.append(common.pop())
-    part_source, part_destination = _without(source, repeated), _without(destination, repeated)
+    part_source = part_layout(source, repeated)
+    part_destination = part_layout(destination, repeated)
     buffer = conversion_buffer(part_source, part_destination, element_bits)
     return Shared(
         layout=buffer,
@@ -289,10 +291,11 @@ def plan_shared(
         store=shared_accesses(part_source, buffer, element_bits, once=True),
         load=shared_accesses(part_destination, buffer, element_bits),
         replicated=source.replicated_lanes | source.replicated_warps << LANE_BITS,
+        bits=tuple(repeated),
         repetitions=tuple(
             Repetition(
-                _part_registers(source, repeated, index),
-                _part_registers(destination, repeated, index),
+                part_registers(source, repeated, index),
+                part_registers(destination, repeated, index),
             )
             for index in range(1 << len(repeated))
         ),
@@ -303,8 +306,8 @@ def plan_shared(
     )
 
 
-def _without(layout: Layout, removed: Sequence[int]) -> Layout:
-    """The layout of one part when the register bits `removed` number the parts."""
+def part_layout(layout: Layout, removed: Sequence[int]) -> Layout:
+    """The layout of one part when bits `removed` of the index, in registers, number the parts."""
     table: dict[int, int] = {0: 0}
     shape = []
     for axis, extent in enumerate(layout.shape):
@@ -320,7 +323,7 @@ def _without(layout: Layout, removed: Sequence[int]) -> Layout:
     )
 
 
-def _part_registers(layout: Layout, removed: Sequence[int], index: int) -> tuple[int, ...]:
+def part_registers(layout: Layout, removed: Sequence[int], index: int) -> tuple[int, ...]:
     """The registers of part `index`, in the order of the part's own registers."""
     kept = [1 << bit for bit, basis in enumerate(layout.register) if basis not in removed]
     fixed = f2.apply([1 << layout.register.index(basis) for basis in removed], index)

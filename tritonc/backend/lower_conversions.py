@@ -5,6 +5,9 @@ After:   %s = alloc_shared : buffer<1 x f32<64, 64>>
          shared_store %s, %x
          %y = shared_load %s : f32<64, 64; #b>
 
+         where the tile is too large for that, part by part: tile_part, shared_store, shared_load
+         for each, and %y = join_parts of what was loaded
+
          %y = gather %x, %i : f32<64>          likewise, and at last shared_gather %s, %i
 
 Conversions that only rename registers or shuffle inside a warp stay as they are; which of the three
@@ -15,18 +18,23 @@ the barriers to insert_barriers.
 
 from __future__ import annotations
 
-from tritonc.backend.conversion import Shared, plan_conversion
+from collections.abc import Sequence
+from typing import Any
+
+from tritonc.backend.conversion import Shared, part_layout, plan_conversion
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import SharedLayout
 from tritonc.ir.shared_layout import row_major
-from tritonc.ir.types import I64, Buffer, Tile, is_pointer, scalar, with_element
+from tritonc.ir.types import I64, Buffer, Tile, Type, is_pointer, scalar, with_element
 
 
 def lower_conversions(kernel: Kernel, context: Context) -> bool:
     """Replace conversions across warps, and gathers, by a store to and a load from a buffer."""
+    target: Target = context.target
     replaced: dict[Value, Value] = {}
     for block in kernel.blocks:
         ops: list[Op] = []
@@ -34,18 +42,19 @@ def lower_conversions(kernel: Kernel, context: Context) -> bool:
             if op.name == "gather":
                 source = op.operands[0].type
                 assert isinstance(source, Tile)
-                ops += _exchange(op, row_major(source.shape))
+                ops += _exchange(op, row_major(source.shape), ())
                 replaced[op.result] = ops[-1].result
                 continue
             if op.name != "convert_layout":
                 ops.append(op)
                 continue
-            source, target = op.operands[0].type, op.result.type
-            assert isinstance(source, Tile) and isinstance(target, Tile)
-            assert source.layout is not None and target.layout is not None
-            plan = plan_conversion(source.layout, target.layout, source.element.bits)
+            source, result = op.operands[0].type, op.result.type
+            assert isinstance(source, Tile) and isinstance(result, Tile)
+            assert source.layout is not None and result.layout is not None
+            plan = plan_conversion(source.layout, result.layout, source.element.bits,
+                                   target.shared_per_block // 2)
             if isinstance(plan, Shared):
-                ops += _exchange(op, plan.layout)
+                ops += _exchange(op, plan.layout, plan.bits)
                 replaced[op.result] = ops[-1].result
             else:
                 ops.append(op)
@@ -54,23 +63,43 @@ def lower_conversions(kernel: Kernel, context: Context) -> bool:
     return bool(replaced)
 
 
-def _exchange(op: Op, layout: SharedLayout) -> list[Op]:
-    """Operations that go through a buffer of that layout; the last one's result is the op's."""
+def _exchange(op: Op, layout: SharedLayout, bits: tuple[int, ...]) -> list[Op]:
+    """Operations that go through a buffer of that layout, one after the other for the parts that
+    `bits` numbers; the last one's result is the op's."""
     value, target = op.operands[0], op.result.type
     ops: list[Op] = []
+
+    def make(name: str, operands: list[Value], result: Type | None = None, **more: Any) -> Value:
+        ops.append(make_op(name, operands, result, span=op.span, table=ALL_OPS, **more))
+        return ops[-1].result if ops[-1].results else value
+
     if is_pointer(value.type):
-        ops.append(make_op("ptrtoint", [value], with_element(value.type, I64), span=op.span))
-        value = ops[-1].result
+        value = make("ptrtoint", [value], with_element(value.type, I64))
     e = scalar(value.type)
-    buffer = make_op("alloc_shared", [], Buffer(e, layout.shape, 1, layout), span=op.span,
-                     table=ALL_OPS)
-    buffer.result.name = "exchange"
-    store = make_op("shared_store", [buffer.result, value], span=op.span, table=ALL_OPS)
-    reader = "shared_load" if op.name == "convert_layout" else "shared_gather"
-    load = make_op(reader, [buffer.result, *op.operands[1:]], with_element(target, e),
-                   span=op.span, table=ALL_OPS)
-    ops += [buffer, store, load]
+    whole = with_element(target, e)
+    buffer = make("alloc_shared", [], Buffer(e, layout.shape, 1, layout))
+    buffer.name = "exchange"
+    if op.name == "gather":
+        make("shared_store", [buffer, value])
+        value = make("shared_gather", [buffer, *op.operands[1:]], whole)
+    elif not bits:
+        make("shared_store", [buffer, value])
+        value = make("shared_load", [buffer], whole)
+    else:
+        loaded = []
+        for index in range(1 << len(bits)):
+            part = make("tile_part", [value], part_type(value.type, bits), bits=bits, index=index)
+            make("shared_store", [buffer, part])
+            loaded.append(make("shared_load", [buffer], part_type(whole, bits)))
+        value = make("join_parts", loaded, whole, bits=bits)
     if is_pointer(target):
-        ops.append(make_op("inttoptr", [load.result], target, span=op.span))
-    ops[-1].result.name = op.result.name
+        value = make("inttoptr", [value], target)
+    value.name = op.result.name
     return ops
+
+
+def part_type(t: Type, bits: Sequence[int]) -> Tile:
+    """The type of each part of a tile that `bits` of the row-major index, in registers, number."""
+    assert isinstance(t, Tile) and t.layout is not None
+    layout = part_layout(t.layout, bits)
+    return Tile(t.element, layout.shape, layout)

@@ -85,6 +85,26 @@ def _shared_gather(types: Sequence[Type], attributes: Attributes, stated: Type |
     return _gather(types, attributes, stated)
 
 
+def _size(t: Type) -> int:
+    return t.size if isinstance(t, Tile) else 1
+
+
+def _tile_part(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    whole, parts = types[0], 1 << len(attributes["bits"])
+    if stated is None or element(whole) != element(stated) or _size(whole) != _size(
+            stated) * parts or not 0 <= attributes["index"] < parts:
+        raise TypeMismatch(f"{stated} is not one of {parts} parts of {whole}")
+    return (stated,)
+
+
+def _join_parts(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    parts = 1 << len(attributes["bits"])
+    if stated is None or len(types) != parts or any(
+            element(t) != element(stated) or _size(t) * parts != _size(stated) for t in types):
+        raise TypeMismatch(f"{len(types)} parts do not make {stated}")
+    return (stated,)
+
+
 def _buffer_transpose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     if not isinstance(stated, Buffer) or not isinstance(types[0], Buffer):
         raise TypeMismatch(f"buffers wanted, found {types[0]} and {stated}")
@@ -123,6 +143,12 @@ _ROWS: list[OpInfo] = [
            lambda m, op, p, offset, *strides: m.add_pointer(op, p, offset)),
     OpInfo("gather", ("a", "index"), _gather,
            "Element i is element `index[i]` of a, counted row-major."),
+    OpInfo("tile_part", ("a",), _tile_part,
+           "The elements of a whose row-major number has at its bits `bits` (powers of two, the "
+           "first counts least) the number `index`, in their order.", None, ("bits", "index")),
+    OpInfo("join_parts", ("*parts",), _join_parts,
+           "The tile of which these are the parts that `bits` numbers (see tile_part).", None,
+           ("bits",)),
     OpInfo("alloc_shared", (), rules.stated_type,
            "A buffer in shared memory, at byte `offset` once it is allocated; `pinned`: for the "
            "whole run.", None, optional=("offset", "pinned"), effects=frozenset({SHARED_WRITE})),

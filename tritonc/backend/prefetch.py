@@ -28,6 +28,7 @@ from tritonc.backend.staged_loop import (
     guard_loads,
     registers,
     staged_loops,
+    stages_that_fit,
     widen,
 )
 from tritonc.ir.build import make_op
@@ -58,6 +59,10 @@ def _overlap(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
     if registers(staged, stored) > MOST_REGISTERS:
         context.remark("prefetch", "loop not pipelined: the next operands and this product do not "
                        "fit into registers together", loads[0].span, missed=True)
+        return False
+    if stages_that_fit(staged, context.target.shared_per_block) < STAGES:
+        context.remark("prefetch", f"loop not pipelined: {STAGES} stages of the operands do not "
+                       "fit into shared memory", loads[0].span, missed=True)
         return False
     if stores_may_reach(kernel, staged.loop.blocks, loads, pointer_roots(kernel)):
         context.remark("prefetch", "loop not pipelined: a store in it may change what it loads",

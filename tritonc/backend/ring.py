@@ -17,13 +17,18 @@ from collections.abc import Sequence
 
 from tritonc.backend.loop_slice import Slice, copy_slice, initial_values, stays_false
 from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.shared_memory import accesses, allocation
-from tritonc.backend.staged_loop import Guards, StagedLoop, guard_loads, widen
+from tritonc.backend.staged_loop import (
+    Guards,
+    StagedLoop,
+    guard_loads,
+    stages_that_fit,
+    widen,
+)
 from tritonc.backend.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import I1, I32, Buffer, Tile
+from tritonc.ir.types import I1, I32, Tile
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
@@ -32,32 +37,13 @@ MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memo
 
 def most_stages(staged: StagedLoop, target: Target) -> int:
     """As many stages as fit; with mma.sync, two blocks to a multiprocessor if three fit each."""
-    size = 0
-    for store in staged.stores:
-        buffer = store.operands[0].type
-        assert isinstance(buffer, Buffer)
-        size += buffer.stage_bytes
-    others = _others(staged)
-    whole = (target.shared_per_block - 1024 - others) // size
+    whole = stages_that_fit(staged, target.shared_per_block - 1024)
     if staged.asynchronous:
         return min(MOST_ASYNCHRONOUS, whole)
     if any(op.name == "fma_dot" for block in staged.loop.blocks for op in block.ops):
         return min(CORE_STAGES, whole)
-    half = (target.shared_per_multiprocessor // 2 - target.shared_reserved - others) // size
+    half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
     return min(MOST_STAGES, half if half >= 3 else whole)
-
-
-def _others(staged: StagedLoop) -> int:
-    """Bytes of the other buffers that are in use while the loop runs."""
-    own = {allocation(store.operands[0])[0] for store in staged.stores}
-    found: dict[Op, int] = {}
-    for block in staged.loop.blocks:
-        for op in block.ops:
-            for access in accesses(op):
-                buffer = access.allocation.result.type
-                if access.allocation not in own and isinstance(buffer, Buffer):
-                    found[access.allocation] = buffer.bytes
-    return sum(found.values())
 
 
 class Rewrite:

@@ -106,6 +106,38 @@ def _shared_load(machine: Machine, frame: Frame, op: Op) -> None:
                                          shape(op.result.type)))
 
 
+def _tile_part(machine: Machine, frame: Frame, op: Op) -> None:
+    places = _part(op, op.operands[0], op.attributes["index"])
+    array, (mask, cause) = frame.read(op.operands[0]), frame.undefined.get(
+        op.operands[0], (None, None))
+    extents = shape(op.result.type)
+    frame.define(op.result, np.asarray(array).reshape(-1)[places].reshape(extents),
+                 None if mask is None else np.asarray(mask).reshape(-1)[places].reshape(extents),
+                 cause)
+
+
+def _join_parts(machine: Machine, frame: Frame, op: Op) -> None:
+    size = prod(shape(op.result.type))
+    array = np.empty(size, np.asarray(frame.read(op.operands[0])).dtype)
+    mask, cause = np.zeros(size, np.bool_), None
+    for index, part in enumerate(op.operands):
+        places = _part(op, op.result, index)
+        array[places] = np.asarray(frame.read(part)).reshape(-1)
+        if part in frame.undefined:
+            unknown, cause = frame.undefined[part]
+            mask[places] = np.asarray(unknown).reshape(-1)
+    extents = shape(op.result.type)
+    frame.define(op.result, array.reshape(extents), mask.reshape(extents), cause)
+
+
+def _part(op: Op, whole: Value, index: int) -> Any:
+    """The row-major numbers of a part's elements."""
+    numbers = np.arange(prod(shape(whole.type)))
+    chosen = [(numbers & bit != 0) == bool(index >> i & 1)
+              for i, bit in enumerate(op.attributes["bits"])]
+    return np.flatnonzero(np.logical_and.reduce(chosen))
+
+
 def _gather(machine: Machine, frame: Frame, op: Op) -> None:
     source, index = op.operands
     places = _indices(frame, op, index, prod(shape(source.type)))
@@ -199,6 +231,7 @@ _SIMULATED: dict[str, Simulated] = {
     "get_num_multiprocessors": _get_num_multiprocessors,
     "alloc_shared": _alloc_shared, "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
     "shared_store": _shared_store, "shared_load": _shared_load,
+    "tile_part": _tile_part, "join_parts": _join_parts,
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
     "barrier": _barrier, "memory_barrier": _barrier,
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,

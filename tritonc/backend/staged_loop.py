@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.shared_memory import VIEWS, allocation
+from tritonc.backend.shared_memory import VIEWS, accesses, allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -86,6 +86,26 @@ def registers(staged: StagedLoop, held: list[Value]) -> int:
         if isinstance(t, Tile) and t.layout is not None:
             total += t.layout.registers * (scalar(t).bytes / 4 + 1)
     return round(total)
+
+
+def stages_that_fit(staged: StagedLoop, limit: int) -> int:
+    """How many stages of the loop's operands fit into `limit` bytes, beside the other buffers that
+    are in use while the loop runs."""
+    own: dict[Op, int] = {}
+    others: dict[Op, int] = {}
+    for store in staged.stores:
+        own[allocation(store.operands[0])[0]] = _buffer(store.operands[0]).stage_bytes
+    for block in staged.loop.blocks:
+        for op in block.ops:
+            for access in accesses(op):
+                if access.allocation not in own:
+                    others[access.allocation] = _buffer(access.allocation.result).bytes
+    return (limit - sum(others.values())) // sum(own.values())
+
+
+def _buffer(value: Value) -> Buffer:
+    assert isinstance(value.type, Buffer)
+    return value.type
 
 
 def source_load(store: Op) -> Op | None:

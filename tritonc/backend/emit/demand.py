@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from tritonc.backend.conversion import part_registers
 from tritonc.backend.emit.registers import (
     access_chunks,
     copied,
@@ -133,6 +134,19 @@ def _renaming(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(op.operands[0], _mask(moved[r] for r in members(mask)))]
 
 
+def _tile_part(op: Op, mask: int, machine: Machine) -> Wanted:
+    layout = layout_of(op.operands[0].type, machine.warps)
+    moved = part_registers(layout, op.attributes["bits"], op.attributes["index"])
+    return [(op.operands[0], _mask(moved[r] for r in members(mask)))]
+
+
+def _join_parts(op: Op, mask: int, machine: Machine) -> Wanted:
+    layout, bits = layout_of(op.result.type, machine.warps), op.attributes["bits"]
+    return [(part, _mask(r for r, whole in enumerate(part_registers(layout, bits, index))
+                         if mask >> whole & 1))
+            for index, part in enumerate(op.operands)]
+
+
 def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
     layout = layout_of(op.operands[0].type, machine.warps)
     axes = tuple(op.attributes["axes"])
@@ -165,6 +179,7 @@ _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
     "atomic_rmw": _once, "atomic_cas": _once, "shared_store": _once,
     "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
     "convert_layout": _renaming, "shared_gather": _gather,
+    "tile_part": _tile_part, "join_parts": _join_parts,
     "step_pointers": _first,
     "reduce": _reduce,
 }

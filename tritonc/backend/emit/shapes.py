@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc.backend.conversion import Shuffle, plan_conversion
+from tritonc.backend.conversion import Shuffle, part_registers, plan_conversion
 from tritonc.backend.emit.arithmetic import choose
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.registers import members, sources
@@ -57,6 +57,21 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = found
 
 
+def tile_part(f: FunctionEmitter, op: Op) -> None:
+    names = f.values[op.operands[0]]
+    moved = part_registers(f.layout(op.operands[0]), op.attributes["bits"], op.attributes["index"])
+    f.values[op.result] = [names[r] for r in moved]
+
+
+def join_parts(f: FunctionEmitter, op: Op) -> None:
+    found = f.blank(op.result.type)
+    for index, part in enumerate(op.operands):
+        moved = part_registers(f.layout(op.result), op.attributes["bits"], index)
+        for r, name in zip(moved, f.values[part], strict=True):
+            found[r] = name
+    f.values[op.result] = found
+
+
 def _exchange(f: FunctionEmitter, items: list[list[str]], images: tuple[int, ...]
               ) -> list[list[str]]:
     """For each thread bit t that is 1, item i becomes item i ^ images[t]."""
@@ -68,5 +83,7 @@ def _exchange(f: FunctionEmitter, items: list[list[str]], images: tuple[int, ...
     return items
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = dict.fromkeys(
-    ("splat", "broadcast", "reshape", "trans", "convert_layout"), rename)
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    **dict.fromkeys(("splat", "broadcast", "reshape", "trans", "convert_layout"), rename),
+    "tile_part": tile_part, "join_parts": join_parts,
+}

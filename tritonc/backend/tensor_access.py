@@ -1,0 +1,220 @@
+"""Tensor accesses: loads and stores as boxes of tensors, and the maps that describe those.
+
+A tensor map gives base, extents and the stride of a two-dimensional tensor, with the box and the
+swizzle.  A kernel has plain pointers, so the maps are made by the kernel itself, in a slot of
+global memory that the block claims and releases (`claim`).  The base is the parameter, and the
+offset of the first tile is split into columns and rows, so that one map serves all the instances
+that a persistent block computes; iterations move the start of the box.  A mask `index + i < limit`
+gives the extent; an axis without one extends as far as coordinates can.
+
+Affine analysis proves what is legal: the pointer tile is base + i * 1 + j * stride, moves by a
+multiple of either per iteration, its mask is a box of the same axes; every row begins at a multiple
+of 16 bytes (axis information; specialize makes a body in which it is known).  A tile that begins
+past its mask must touch nothing although an extent of 0 is no tensor: its boxes start outside an
+extent of 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.backend import axis_info
+from tritonc.backend.affine import Affine, Affinity, Bound, Iteration, Mask
+from tritonc.backend.linear import Linear, emit, equal, number
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.shared_layout import row_major
+from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile
+
+ALIGNMENT = 16  # bytes, of bases, strides and box starts
+MOST_BOX = 256  # elements along one axis of a box
+ENDLESS = (1 << 31) - 1  # the extent of an axis without a mask
+OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all elements
+
+
+@dataclass
+class Strip:
+    """A load or a store as a strip of a tensor.  Axis 0 of the tensor is the contiguous one.
+
+    `axes[i]`: the tile's axis that is the tensor's axis i; `starts`: of the tile, in the first
+    iteration; `extents`: from the tensor's own start, None where unmasked; `steps`: how far the
+    tile moves in each iteration.
+    """
+
+    op: Op
+    form: Affine
+    axes: tuple[int, int]
+    starts: tuple[Linear, Linear]
+    stride: Linear  # of axis 1, in elements
+    extents: tuple[Linear | None, Linear | None]
+    steps: tuple[int, int]
+
+    def values(self) -> list[Value]:
+        """What the map and the starts are computed from."""
+        return [*self.map_values(), *(v for start in self.starts for v in start.values())]
+
+    def map_values(self) -> list[Value]:
+        """What the tensor's map is computed from."""
+        polynomials = [self.stride, *(e for e in self.extents if e is not None)]
+        return [v for p in polynomials for v in p.values()]
+
+
+def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
+              infos: axis_info.Infos) -> Strip | None:
+    """The access of `size`-byte elements as a strip of a tensor; None if it is not such.
+
+    `iteration`: of the loop around it that moves it, as in `affinity`.
+    """
+    pointer = op.operands[0]
+    t, info, form = pointer.type, infos.get(pointer), affinity.of(pointer)
+    if not isinstance(t, Tile) or len(t.shape) != 2 or info is None or form is None \
+            or form.base is None or (iteration is not None and iteration.counter.op is not None):
+        return None
+    inner = next((d for d in (1, 0) if form.strides[d].constant == 1), None)
+    if inner is None or info.contiguity[inner] < t.shape[inner] \
+            or info.divisibility[inner] % ALIGNMENT:
+        return None
+    mask = affinity.mask(op.guard, 2)
+    if mask is None or mask.conditions:
+        return None
+    stride = form.strides[1 - inner]
+    split = form.offset.split(iteration.counter) if iteration else (form.offset, Linear())
+    if split is None:
+        return None
+    first, step = split
+    starts = _split_start(first, stride)
+    for steps in _steps(step, stride):
+        extents = _extents(mask, inner, starts, steps, iteration)
+        if extents is not None and steps[0] * size % ALIGNMENT == 0:
+            return Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps)
+    return None
+
+
+def _steps(step: Linear, stride: Linear) -> list[tuple[int, int]]:
+    """How far the box may be said to move on both axes; two ways where the stride is a number."""
+    rows = step.divided(stride)
+    found = [] if rows is None or rows.constant is None else [(0, rows.constant)]
+    if step.constant is not None:
+        found.append((step.constant, 0))
+    return found
+
+
+def _extents(mask: Mask, inner: int, starts: tuple[Linear, Linear], steps: tuple[int, int],
+             iteration: Iteration | None) -> tuple[Linear | None, Linear | None] | None:
+    """The extents that the mask's bounds give both axes; None if they do not move with the box."""
+    extents: list[Linear | None] = [None, None]
+    for bound in mask.bounds:
+        axis = 0 if bound.axis == inner else 1
+        extent = _extent(bound, steps[axis], iteration)
+        if extent is None or extents[axis] is not None:
+            return None
+        extents[axis] = extent + starts[axis]
+    return extents[0], extents[1]
+
+
+def _split_start(first: Linear, stride: Linear) -> tuple[Linear, Linear]:
+    """The offset as columns and rows: terms with the stride in them count rows."""
+    columns, rows = Linear(), Linear()
+    for term in first.terms:
+        part = Linear((term,))
+        row = part.divided(stride)
+        if row is None:
+            columns = columns + part
+        else:
+            rows = rows + row
+    return columns, rows
+
+
+def _extent(bound: Bound, step: int, iteration: Iteration | None) -> Linear | None:
+    """How many elements from the first tile's start are inside the bound."""
+    inside = bound.limit - bound.start
+    if iteration is None:
+        return inside
+    left = inside.split(iteration.counter)
+    if left is None or not equal(left[1], number(-step)):
+        return None
+    return left[0]
+
+
+def available(value: Value, place: Block, cfg: Cfg) -> bool:
+    """Whether the value can be read at the end of a block."""
+    if value.op is None:
+        return True
+    home = cfg.block_of.get(value.op)
+    return home is not None and cfg.dominates(home, place)
+
+
+def claim_place(kernel: Kernel, user: Block) -> Block | None:
+    """A block outside all loops that runs before `user`, on every path to each return behind it.
+
+    None if a return could be reached both with and without it.
+    """
+    cfg = Cfg(kernel)
+    place: Block | None = user
+    while place is not None and place in cfg.innermost:
+        place = cfg.immediate_dominator[place]
+    if place is None:
+        return None
+    after = {place}
+    stack = [place]
+    while stack:
+        for successor in stack.pop().successors:
+            if successor not in after:
+                after.add(successor)
+                stack.append(successor)
+    for block in after:
+        if block.terminator.name == "ret" and not cfg.dominates(place, block):
+            return None
+    return place
+
+
+def claim(kernel: Kernel, place: Block) -> tuple[Op, Value]:
+    """The claim of a slot at the end of `place`, made if there is none, and a map's scratch."""
+    for op in place.ops:
+        if op.name == "claim_slot":
+            return op, _scratch(kernel)
+    slot = make_op("claim_slot", [], Pointer(I8), table=ALL_OPS, maps=0)
+    slot.result.name = "slot"
+    place.ops.insert(-1, slot)
+    cfg = Cfg(kernel)
+    for block in cfg.order:
+        if block.terminator.name == "ret" and cfg.dominates(place, block):
+            block.ops.insert(-1, make_op("release_slot", [slot.result], table=ALL_OPS))
+    return slot, _scratch(kernel)
+
+
+def _scratch(kernel: Kernel) -> Value:
+    """Where maps are made: one at a time."""
+    for op in kernel.entry.ops:
+        if op.name == "alloc_shared" and op.result.name == "scratch":
+            return op.result
+    scratch = make_op("alloc_shared", [], Buffer(I8, (128,), 1, row_major((128,))), table=ALL_OPS,
+                      pinned=True)
+    scratch.result.name = "scratch"
+    kernel.entry.ops.insert(0, scratch)
+    return scratch.result
+
+
+def make_map(b: Builder, slot: Op, scratch: Value, strip: Strip, element: Scalar,
+             box: tuple[int, int], swizzle: int) -> tuple[int, dict[int, Value]]:
+    """The tensor map of an access, and where its axes have a mask what to add to their starts."""
+    form, index = strip.form, slot.attributes["maps"]
+    assert form.base is not None
+    slot.attributes["maps"] += 1
+    extents, outside = [], {}
+    for axis, extent in enumerate(strip.extents):
+        if extent is None:
+            extents.append(b.constant(ENDLESS, I32))
+            continue
+        found = emit(b, extent, I32)
+        one = b.constant(1, I32)
+        inside = b.value("icmp", found, one, predicate="sge")
+        extents.append(b.value("smax", found, one))
+        outside[axis] = b.value("select", inside, b.constant(0, I32), b.constant(OUTSIDE, I32))
+    stride = emit(b, strip.stride.scaled(element.bytes), I64)
+    b.insert(make_op("tensor_map", [slot.result, scratch, form.base, *extents, stride],
+                     span=strip.op.span, table=ALL_OPS, index=index, element=str(element), box=box,
+                     swizzle=swizzle))
+    return index, outside

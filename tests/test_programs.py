@@ -23,6 +23,7 @@ from programs import (
 from tritonc.launch.run_problems import run_problems
 from tritonc.parser_types import PREDECLARED_TYPES
 from tritonc.sema.builtins import BUILTINS
+from tritonc.options import NATIVE
 from tritonc.source import Diagnostics
 
 OTHERS = [setting for path in PROGRAMS for setting in settings(path)]
@@ -58,7 +59,7 @@ def test_assembled(number: int, path: Path, thorough: bool, tmp_path: Path) -> N
 @pytest.mark.parametrize("setting", OTHERS, ids=lambda s: s.name)
 def test_other_sizes_on_the_gpu(setting: Setting) -> None:
     interpreted = interpret(setting)
-    options, sizes = setting.options()
+    options, sizes = setting.options(arch=NATIVE)
     outcomes = run_problems(setting.source, options, "tc", Diagnostics(), device="cuda",
                             sizes=sizes)
     for outcome, other in zip(outcomes, interpreted, strict=True):

@@ -11,7 +11,7 @@ import pytest
 
 from tritonc import driver
 from tritonc.launch.run_problems import Outcome, read_problems, run_problems
-from tritonc.options import Options
+from tritonc.options import DEFAULT_ARCH, NATIVE, Options
 from tritonc.source import Diagnostics, SourceFile
 
 ROOT = Path(__file__).parent.parent
@@ -25,9 +25,9 @@ def source_of(path: Path) -> SourceFile:
     return SourceFile(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
-def run(path: Path, device: str = "interpreter", level: int = 2, tune: dict[str, int] | None = None,
+def run(path: Path, device: str = "interpreter", level: int = 2, arch: str = DEFAULT_ARCH,
         **sizes: int) -> list[Outcome]:
-    options = Options(opt_level=level, verify_each=True, tune=tune or {})
+    options = Options(opt_level=level, verify_each=True, arch=arch)
     outcomes = list(run_problems(source_of(path), options, "tc", Diagnostics(), device=device,
                                  sizes=sizes))
     for outcome in outcomes:
@@ -70,10 +70,12 @@ def test_samples_at_boundary_sizes(path: Path, index: int) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("arch", [NATIVE, "sm_80", "sm_89"])
 @pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
-def test_on_the_gpu(path: Path) -> None:
-    """As the reference says, and as the interpreter has it."""
-    for machine, interpreted in zip(run(path, "cuda"), run(path), strict=True):
+def test_on_the_gpu(path: Path, arch: str) -> None:
+    """As the reference says, and as the interpreter has it: code for the GPU's own architecture,
+    and code for older ones."""
+    for machine, interpreted in zip(run(path, "cuda", arch=arch), run(path), strict=True):
         assert machine.after.keys() == interpreted.after.keys()
         for name, array in machine.after.items():
             compare(array, interpreted.after[name])
@@ -89,11 +91,12 @@ def compare(machine: np.ndarray[Any, Any], interpreted: np.ndarray[Any, Any]) ->
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("arch", [NATIVE, "sm_80"])
 @pytest.mark.parametrize("extent", [1024, None])
-def test_samples_on_the_gpu_at_sizes(path: Path, extent: int | None) -> None:
+def test_samples_on_the_gpu_at_sizes(path: Path, extent: int | None, arch: str) -> None:
     if extent is None:
         for sizes in boundary_sizes(path):
-            run(path, "cuda", **sizes)
+            run(path, "cuda", arch=arch, **sizes)
     else:
         names = boundary_sizes(path)[0]
-        run(path, "cuda", **dict.fromkeys(names, extent))
+        run(path, "cuda", arch=arch, **dict.fromkeys(names, extent))

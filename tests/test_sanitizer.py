@@ -1,0 +1,40 @@
+"""NVIDIA's compute-sanitizer finds nothing in samples and products.  Needs it, and a GPU.
+
+memcheck: accesses outside of buffers.  racecheck: hazards in shared memory.  synccheck: barriers
+that not all threads reach.  initcheck: reads of global memory that nothing wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SANITIZER = shutil.which("compute-sanitizer") or shutil.which(
+    "compute-sanitizer", path="/usr/local/cuda/bin")
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+PROGRAMS = [*sorted((ROOT / "samples").glob("*.tc")),
+            *(ROOT / "tests" / "run" / f"{name}.tc" for name in (
+                "later_attention", "later_blocksparse", "later_conv", "later_dot",
+                "later_int8_matmul", "language/expressions_products", "paper_matmul_split_k"))]
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(SANITIZER is None,
+                                                  reason="needs compute-sanitizer")]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("arch", ["native", "sm_80"])
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+def test_sanitizer_finds_nothing(path: Path, arch: str, tool: str) -> None:
+    done = subprocess.run(
+        [SANITIZER or "", "--tool", tool, "--error-exitcode", "9", sys.executable, "-m",
+         "tritonc.cli", "run", str(path), "--device=cuda", f"--arch={arch}"],
+        capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join(
+            [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])})
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "ERROR SUMMARY: 0 errors" in done.stdout or "0 hazards displayed" in done.stdout

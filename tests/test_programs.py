@@ -21,9 +21,9 @@ from programs import (
 )
 
 from tritonc.launch.run_problems import run_problems
+from tritonc.options import NATIVE
 from tritonc.parser_types import PREDECLARED_TYPES
 from tritonc.sema.builtins import BUILTINS
-from tritonc.options import NATIVE
 from tritonc.source import Diagnostics
 
 OTHERS = [setting for path in PROGRAMS for setting in settings(path)]

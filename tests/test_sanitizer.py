@@ -20,8 +20,7 @@ SANITIZER = shutil.which("compute-sanitizer") or shutil.which(
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 PROGRAMS = [*sorted((ROOT / "samples").glob("*.tc")),
             *(ROOT / "tests" / "run" / f"{name}.tc" for name in (
-                "later_attention", "later_blocksparse", "later_conv", "later_dot",
-                "later_int8_matmul", "language/expressions_products", "paper_matmul_split_k"))]
+                "later_attention", "later_dot", "language/expressions_products"))]
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(SANITIZER is None,
                                                   reason="needs compute-sanitizer")]

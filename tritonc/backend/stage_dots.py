@@ -58,7 +58,7 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
             elif row.kind == matrix.MMA:
                 new = _in_warps(op, row, warps, buffers)
             else:
-                new = _in_warpgroups(op, row, warps, buffers)
+                new = _in_warpgroups(op, row, warps, buffers, not context.fast_math)
             new[-1].result.name = op.result.name
             replaced[op.result] = new[-1].result
             ops += new
@@ -123,8 +123,8 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, buffers: list[O
                           instruction=row.name)]
 
 
-def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int,
-                   buffers: list[Op]) -> list[Op]:
+def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, buffers: list[Op],
+                   exact: bool) -> list[Op]:
     a, b, c = op.operands
     ops: list[Op] = []
     wanted, _ = matrix.operand_layouts(row, shape(op.result.type), shape(a.type)[-1], warps)
@@ -140,7 +140,7 @@ def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int,
         if store.name == "shared_store" and row.operand == TF32:
             store.attributes["round"] = True  # wgmma would cut the numbers that it reads
     ops.append(make_op("proxy_fence", [], span=op.span, table=ALL_OPS))
-    if row.operand in (F8E4M3, F8E5M2):
+    if exact and row.operand in (F8E4M3, F8E5M2):
         return [*ops, *_promoted(op, row, left, right)]
     return [*ops, *_started(op, row, left, right, c)]
 
@@ -156,7 +156,8 @@ def _started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c
 def _promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value) -> list[Op]:
     """Products of at most PROMOTED elements each from zero, added as floats.
 
-    The tensor cores keep some 14 bits of a sum of products of 8-bit floats.
+    The tensor cores keep some 14 bits of a sum of products of 8-bit floats.  With -ffast-math
+    that is enough, and the accumulators stay theirs.
     """
     total, depth = op.operands[2], shape(right.type)[0]
     zero = make_op("constant", [], op.result.type, span=op.span, value=0.0)

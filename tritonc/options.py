@@ -148,8 +148,9 @@ TABLE: tuple[Option, ...] = (
     Option("fp_contract", ("-ffp-contract", "--fp-contract"), "Whether a * b + c within one "
            "expression may round once.", OPTIMISATION, "WHEN", choices=("on", "off"), default="on",
            commands=_BOTH),
-    Option("fast_math", ("-ffast-math", "--fast-math"), "Allow reassociation, approximate division, "
-           "flushing of subnormals, and sums of float8 products as the tensor cores keep them.", OPTIMISATION, off=("-fno-fast-math",), commands=_BOTH),
+    Option("fast_math", ("-ffast-math", "--fast-math"), "Allow reassociation, approximate "
+           "division, flushing of subnormals, and sums of float8 products as the tensor cores keep "
+           "them.", OPTIMISATION, off=("-fno-fast-math",), commands=_BOTH),
     Option("precise_math", ("-fprecise-math", "--precise-math"), "Functions such as exp to the "
            "last bit.", OPTIMISATION, off=("-fno-precise-math",), commands=_BOTH),
     Option("device_assert", ("--device-assert",), "Compile assert and printf into the kernel.",

@@ -39,6 +39,7 @@ from tritonc.console import (
     only_file,
     options_from,
     read_source,
+    with_tuning_file,
 )
 from tritonc.options import NATIVE, Option, rows
 
@@ -182,6 +183,8 @@ def _run_command(files: tuple[str, ...], **given: Any) -> int:
     device = given["device"] or "interpreter"
     if device == "cuda" and given["arch"] is None:
         options = replace(options, arch=NATIVE)
+    if device == "cuda":
+        options = with_tuning_file(options, path)
     if device == "interpreter" and given["opt_level"] is None:
         options = replace(options, opt_level=0)  # a pass may make sense of what has none
     check_settings(options)

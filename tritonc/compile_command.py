@@ -21,6 +21,7 @@ from tritonc.console import (
     only_file,
     options_from,
     read_source,
+    with_tuning_file,
 )
 from tritonc.options import NATIVE, Options
 from tritonc.outputs import KINDS, STANDARD
@@ -44,7 +45,7 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     for target in (*targets.values(), given["depend_file"] or ""):
         if outputs.same_file(target, path):
             raise click.UsageError(f"the output '{target}' is the source itself")
-    options = options_from(given)
+    options = with_tuning_file(options_from(given), path)
     check_settings(options)
 
     def action() -> int:
@@ -174,8 +175,9 @@ def _tell(result: driver.Result, options: Options) -> None:
     if flags := os.environ.get(FLAGS_VARIABLE):
         lines.append(f"{FLAGS_VARIABLE}: {flags}")
     for name, value in result.tunables.items():
-        by = "the cost model's choice" if name in result.chosen else "given"
-        lines.append(f"tunable {name} = {value} ({by})")
+        lines.append(f"tunable {name} = {value} ({_origin(name, result)})")
+    for name, value in result.meta.items():
+        lines.append(f"meta-parameter {name} = {value} ({_origin(name, result)})")
     for kernel in (result.manifest or {}).get("kernels", []):
         lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
                      f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
@@ -183,6 +185,17 @@ def _tell(result: driver.Result, options: Options) -> None:
     lines += [f"{f'{span}: ' if span else ''}remark: {text} [{name}]"
               for name, text, span in result.remarks]
     print("\n".join(lines), file=sys.stderr)
+
+
+def _origin(name: str, result: driver.Result) -> str:
+    """Who chose the value of a tunable or meta-parameter."""
+    if name in result.chosen:
+        return "the cost model's choice"
+    if name not in result.tuned:
+        return "given"
+    entry = result.tuned[name]
+    size = "".join(f" {key}={value}" for key, value in sorted(entry.size.items()))
+    return f"{result.tuning}: {entry.kernel}{size} on {entry.device}"
 
 
 def _time_report(result: driver.Result) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ from tritonc import __version__
 from tritonc.options import NATIVE, Options
 from tritonc.outputs import STANDARD
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
+from tritonc.tune.tuning_file import beside
 
 SUCCESS, INPUT_ERROR, USAGE_ERROR, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 70, 130
 
@@ -37,11 +38,21 @@ def options_from(given: Mapping[str, Any]) -> Options:
     known = {f.name for f in fields(Options)}
     values = {name: value for name, value in given.items() if name in known and value is not None}
     values["tune"] = assignments(given.get("tune") or (), "--tune")
+    values["sizes"] = assignments(given.get("sizes") or (), "--set")
     if "opt_level" in values:
         values["opt_level"] = int(values["opt_level"])
     if "fp_contract" in values:
         values["fp_contract"] = values["fp_contract"] == "on"
     return Options(**values)
+
+
+def with_tuning_file(options: Options, path: str) -> Options:
+    """The options with the tuning file that the source `path` has, unless they name another."""
+    if options.tuning == "none":
+        return replace(options, tuning=None)
+    if options.tuning is None and path != STANDARD and os.path.exists(beside(path)):
+        return replace(options, tuning=beside(path))
+    return options
 
 
 def check_settings(options: Options) -> None:

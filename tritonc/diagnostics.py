@@ -251,6 +251,9 @@ SEMA: dict[str, Row] = {
         "A tunable is of another type than an integer type."),
     "tunable-value": Row("warning",
         "The value given for a tunable is not in the list that the program declares."),
+    "meta-parameter": Row("error",
+        "The value given for a meta-parameter of a pass, by --tune or by a tuning file, is not one "
+        "that it can have."),
     "static-assertion": Row("error",
         "The condition of a static_assert does not hold."),
     "constant-table": Row("error",
@@ -360,6 +363,17 @@ DRIVER: dict[str, Row] = {
     "unknown-warning": Row(
         "error",
         "A -W option names no warning. --explain list shows them all.",
+    ),
+    "tuning-file": Row(
+        "error",
+        "A tuning file cannot be read, or is not as `tritonc tune` writes it. --tuning=none "
+        "compiles without one.",
+    ),
+    "stale-tuning": Row(
+        "warning",
+        "The tuning file beside the source, or the one that --tuning names, was made for another "
+        "text of the program (comments do not count), so that nothing of it is used and the "
+        "cost model chooses. `tritonc tune` measures again.",
     ),
     "no-such-output": Row(
         "error",

@@ -5,7 +5,8 @@
     preprocess -> parse -> analyze -> passes of opt -> passes of backend -> LLVM IR -> PTX
        i           ast                    tir              manifest           ll       ptx
 
-It touches no file but those that the source includes, and prints nothing.  A user's mistake raises
+It touches no file but those that the source includes and the options' tuning file, and prints
+nothing.  A user's mistake raises
 CompileError; anything else that is raised is a bug of tritonc and becomes InternalError.
 """
 
@@ -13,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.meta_parameters import BY_NAME, legal_text
 from tritonc.options import Options, warning_sets
 from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFile, Span, fail
 from tritonc.spelling import closest
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from tritonc.passes import Pass
     from tritonc.preprocess import Preprocessed
     from tritonc.syntax import Program
+    from tritonc.tune.tuning_file import Entry
 
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
 
@@ -49,9 +53,12 @@ class Result:
     diagnostics: tuple[Diagnostic, ...] = ()
     module: Module | None = None  # as the last stage that ran left it
     manifest: dict[str, Any] | None = None
-    dependencies: list[str] = field(default_factory=list)  # included files, in order
+    dependencies: list[str] = field(default_factory=list)  # included files, then the tuning file
     tunables: dict[str, int] = field(default_factory=dict)  # of every tunable
-    chosen: dict[str, int] = field(default_factory=dict)  # of those that the cost model chose
+    meta: dict[str, int] = field(default_factory=dict)  # meta-parameters that were bound
+    chosen: dict[str, int] = field(default_factory=dict)  # tunables that the cost model chose
+    tuned: dict[str, Entry] = field(default_factory=dict)  # by name, of those from `tuning`
+    tuning: str | None = None  # the path of the tuning file, if one of its entries was used
     remarks: list[tuple[str, str, Span | None]] = field(default_factory=list)
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
@@ -122,6 +129,8 @@ class _Compilation:
         self.dump = dump
         self.diagnostics = diagnostics
         self.result = Result()
+        self.entries: dict[str, Entry] = {}  # of the tuning file, by kernel
+        self.meta: dict[str, int] = {}  # meta-parameters given for all kernels
 
     def run(self) -> None:
         module = self._read_ir() if self.language == "tir" else self._front()
@@ -172,6 +181,9 @@ class _Compilation:
             if not module.kernels:
                 self.diagnostics.error("no-kernel", Span(self.source, 0, 0),
                                        "there is no kernel here: `kernel @name(...) { ... }`")
+            for name in self._split(set()):
+                self.diagnostics.error("unknown-tunable", None, f"there is no tunable '{name}' in "
+                                       "Triton-IR, only meta-parameters: " + ", ".join(BY_NAME))
             self.diagnostics.raise_if_errors()
         return module if self.wanted - {"i", "ast"} else None
 
@@ -200,9 +212,26 @@ class _Compilation:
             self.diagnostics.raise_if_errors()
         self.result.dependencies = list(done.included)
         self.result.problem_lines = done.problem_lines
+        if self.options.tuning is not None:
+            with self._stage("read tuning file"):
+                self._read_tuning(self.options.tuning, done)
         if "i" in self.wanted:
             self.result.outputs["i"] = render(done)
         return done
+
+    def _read_tuning(self, path: str, done: Preprocessed) -> None:
+        """Find the entries for this source; the output depends on the file in any case."""
+        from tritonc.tune import tuning_file
+
+        options = self.options
+        self.result.dependencies.append(path)
+        entries = tuning_file.read(path)
+        source = tuning_file.source_hash(done.tokens)
+        self.entries = tuning_file.lookup(entries, source, options.arch, options.sizes)
+        if tuning_file.is_stale(entries, source, options.arch, options.defines):
+            self.diagnostics.warning(
+                "stale-tuning", None, f"'{path}' was made for another text of this program; the "
+                "cost model chooses", Note("tritonc tune measures again"))
 
     def _analyze(self, program: Program) -> Module:
         with self._stage("import analysis"):
@@ -220,11 +249,11 @@ class _Compilation:
         """A value for each tunable: from outside, else the cost model's choice."""
         from tritonc import sema
 
-        given = self.options.tune
         try:
             declared = sema.tunables(program, self.diagnostics)
         except CompileError:
-            return dict(given)  # the analysis reports it too, and what else is wrong
+            return dict(self.options.tune)  # the analysis reports it too, and what else is wrong
+        given = self._split({t.name for t in declared})
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
         if not unbound:
             return dict(given)
@@ -236,6 +265,38 @@ class _Compilation:
 
         self.result.chosen = choose(unbound, lower, find(self.options.arch, self.options.ptx))
         return {**given, **self.result.chosen}
+
+    def _split(self, declared: set[str]) -> dict[str, int]:
+        """The values given for tunables, by name: --tune first, then the tuning file, whose first
+        kernel wins where several share a tunable.  Those of meta-parameters go to `meta`."""
+        given: dict[str, int] = {}
+        for name, value in self.options.tune.items():
+            if name in declared or name not in BY_NAME:
+                given[name] = value
+            else:
+                self.meta[name] = _legal(name, value)
+        for entry in self.entries.values():
+            for name, value in entry.tunables.items():
+                if name in declared and name not in given:
+                    given[name] = value
+                    self.result.tuned[name] = entry
+                    self.result.tuning = self.options.tuning
+        return given
+
+    def _meta_of(self, kernel: Kernel) -> dict[str, int]:
+        """The meta-parameters of a kernel: given, else its entry's of the tuning file."""
+        entry = self.entries.get(kernel.name)
+        meta = {}
+        if entry is not None:
+            for name, value in entry.tunables.items():
+                if name in BY_NAME and name not in self.result.tunables:
+                    meta[name] = _legal(name, value)
+                    if name not in self.meta:
+                        self.result.tuned[name] = entry
+                        self.result.tuning = self.options.tuning
+        meta.update(self.meta)
+        self.result.meta.update(meta)
+        return dict(sorted(meta.items()))
 
     # from Triton-IR on
 
@@ -251,25 +312,29 @@ class _Compilation:
             from tritonc.backend.target import find
             from tritonc.ir.context import Context
         options = self.options
+        meta = {kernel.name: self._meta_of(kernel) for kernel in module.kernels}
         context = Context(
             table=dict(ALL_OPS), target=find(options.arch, options.ptx),
             contract=options.fp_contract, fast_math=options.fast_math,
             precise_math=options.precise_math, device_assert=options.device_assert)
         labels = passes.labels([*passes.OPT, *passes.BACKEND])
         count = len(passes.OPT)
-        done = self._passes("optimize", module, context, passes.OPT, labels[:count])
+        done = self._passes("optimize", module, context, passes.OPT, labels[:count],
+                            meta)
         if done and (machine or stop in labels[count:]):
             if "tir" in self.wanted and stop is None:
                 self._print_ir(module)
-            done = self._passes("backend", module, context, passes.BACKEND, labels[count:])
+            done = self._passes("backend", module, context, passes.BACKEND, labels[count:],
+                                meta)
         self.result.remarks = [(r.pass_name, r.message, r.span) for r in context.remarks]
         if done and machine:
-            self._emit(module, context.target)
+            self._emit(module, context.target, meta)
 
     def _passes(self, stage: str, module: Module, context: Context, passes_: Sequence[Pass],
-                names: Sequence[str]) -> bool:
+                names: Sequence[str], meta: Mapping[str, dict[str, int]]) -> bool:
         """Run passes on every kernel; False if --stop-after ended them.  `names` are their labels
-        among all passes, which differ from those among themselves."""
+        among all passes, which differ from those among themselves; `meta` the meta-parameters of
+        each kernel."""
         from tritonc import passes
 
         own = passes.labels(passes_)
@@ -287,15 +352,17 @@ class _Compilation:
         completed = True
         with self._stage(stage):
             for kernel in module.kernels:
-                completed &= passes.run(kernel, context, passes_, level=self.options.opt_level,
-                                        hooks=hooks)
+                own_context = replace(context, meta=meta[kernel.name])  # with the same remarks
+                completed &= passes.run(kernel, own_context, passes_,
+                                        level=self.options.opt_level, hooks=hooks)
         self.result.timings += [(f"  {outside[label]}", s) for label, s in hooks.seconds.items()]
         return completed
 
-    def _emit(self, module: Module, target: Any) -> None:
+    def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]]) -> None:
         from tritonc.manifest import as_file, manifest, one_line
 
-        contents = manifest(module, target)
+        tuning = PurePath(self.result.tuning).name if self.result.tuning is not None else None
+        contents = manifest(module, target, tuning, meta)
         self.result.manifest = contents
         if "manifest" in self.wanted:
             self.result.outputs["manifest"] = as_file(contents)
@@ -327,6 +394,15 @@ class _Compilation:
 
         for kernel in kernels:
             self.dump(f"{when} {name}, kernel {kernel.name}", print_kernel(kernel))
+
+
+def _legal(name: str, value: int) -> int:
+    """`value`, or CompileError if the meta-parameter cannot have it."""
+    row = BY_NAME[name]
+    if value not in row.legal:
+        raise fail("meta-parameter", None, f"{name} = {value}: {name} ({row.owner}) can be "
+                   f"{legal_text(row)}")
+    return value
 
 
 def problem_lines(source: SourceFile) -> list[tuple[str, Span]]:

@@ -10,13 +10,15 @@
 The grid has ceil(extent / tile) instances along each axis of `tile`; a block has `threads` threads
 in x.  `shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must
 ask for.  An argument must be a multiple of its parameter's `multiple_of`, if there is one: a number
-of bytes for a pointer.  An assumption is a sentence that the host has to make true.  The host fills
-the constant tables that are not initialized.
+of bytes for a pointer.  `tunables` has the meta-parameters that were bound too; `tuning`, which is
+there only if one was used, names the tuning file.  An assumption is a sentence that the host has to
+make true.  The host fills the constant tables that are not initialized.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from math import lcm
 from typing import Any
 
@@ -33,13 +35,21 @@ _C_NAMES = {
 }  # fmt: skip
 
 
-def manifest(module: Module, target: Target) -> dict[str, Any]:
-    """The manifest of a module whose kernels went through the backend."""
+def manifest(module: Module, target: Target, tuning: str | None = None,
+             meta: Mapping[str, Mapping[str, int]] | None = None) -> dict[str, Any]:
+    """The manifest of a module whose kernels went through the backend.
+
+    `tuning` is the name of the tuning file that was used, if one was; `meta` has the
+    meta-parameters that were bound, by kernel.
+    """
+    used = {"tuning": tuning} if tuning is not None else {}
     return {
         "compiler": f"tritonc {__version__}",
         "target": target.name,
         "ptx": f"{target.ptx // 10}.{target.ptx % 10}",
-        "kernels": [_kernel(kernel, target) for kernel in module.kernels],
+        **used,
+        "kernels": [_kernel(kernel, target, (meta or {}).get(kernel.name, {}))
+                    for kernel in module.kernels],
         "constants": [{"name": table.name, "type": _C_NAMES[table.element.name],
                        "count": table.count, "initialized": table.data is not None}
                       for table in module.constants],
@@ -56,7 +66,7 @@ def as_file(contents: dict[str, Any]) -> str:
     return json.dumps(contents, indent=2) + "\n"
 
 
-def _kernel(kernel: Kernel, target: Target) -> dict[str, Any]:
+def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str, Any]:
     shared = int(kernel.attributes.get("shared_bytes", 0))
     dynamic = uses_dynamic_shared(kernel, target)
     axes = max(kernel.tile, default=-1) + 1
@@ -70,7 +80,7 @@ def _kernel(kernel: Kernel, target: Target) -> dict[str, Any]:
         "shared_bytes": 0 if dynamic else shared,
         "dynamic_shared_bytes": shared if dynamic else 0,
         "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],
-        "tunables": dict(kernel.tunables),
+        "tunables": {**kernel.tunables, **meta},
         "assumptions": [text for value, info in zip(kernel.parameters, kernel.info, strict=True)
                         for text in _assumptions(value, info)],
     }

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tritonc.meta_parameters import META_PARAMETERS
+
 DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
 NATIVE = "native"  # as --arch: the GPU of this machine
 
@@ -28,7 +30,9 @@ class Options:
     include_dirs: tuple[str, ...] = ()
     forced_includes: tuple[str, ...] = ()  # files to read before the main one
     # tunables: values given from outside, by name
-    tune: Mapping[str, int] = field(default_factory=dict)
+    tune: Mapping[str, int] = field(default_factory=dict)  # meta-parameters too
+    tuning: str | None = None  # a tuning file, for what `tune` leaves open
+    sizes: Mapping[str, int] = field(default_factory=dict)  # for which the tuning file is asked
     # optimisation and arithmetic
     opt_level: int = 2
     fp_contract: bool = True  # a * b + c within one expression may become fma
@@ -140,8 +144,13 @@ TABLE: tuple[Option, ...] = (
     Option("ptx", ("-mptx", "--ptx"), "The PTX version to write, such as 8.3.", TARGET, "VERSION",
            default="the lowest that has the target's features"),
     Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET),
-    Option("tune", ("--tune",), "Give a tunable its value.", OPTIMISATION, "NAME=VALUE",
-           default="the cost model's choice; -v says it", many=True, commands=_BOTH),
+    Option("tune", ("--tune",), "Give a tunable its value, or a meta-parameter of a pass: "
+           f"{', '.join(row.name for row in META_PARAMETERS)}.", OPTIMISATION, "NAME=VALUE",
+           default="the tuning file's, else the cost model's choice; -v says it", many=True,
+           commands=_BOTH),
+    Option("tuning", ("--tuning",), "The tuning file, which tritonc tune writes; none uses none.",
+           OPTIMISATION, "FILE", default="STEM.tune.json beside the source, if there is one",
+           commands=_BOTH),
     Option("opt_level", ("-O", "--optimize"), "How much to optimise.", OPTIMISATION, "LEVEL",
            choices=("0", "1", "2", "3"), default="2; 0 where run interprets", joined=True,
            optional_value="1", commands=_BOTH),
@@ -201,6 +210,8 @@ TABLE: tuple[Option, ...] = (
            "for make.", DEPENDENCIES, "TARGET", many=True),
     Option("depend_phony", ("-MP", "--dependency-phony"), "Add an empty rule for each included "
            "file.", DEPENDENCIES),
+    Option("sizes", ("--set",), "A size of the problem: the tuning file's nearest entry counts.",
+           OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True),
     Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",
            many=True, commands=("run",)),
     Option("device", ("--device",), "Where to run.", RUNNING, "DEVICE",

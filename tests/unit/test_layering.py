@@ -13,13 +13,14 @@ PACKAGE = Path(__file__).parents[2] / "tritonc"
 # A module's layer is that of the longest prefix here.  It may import lower layers, and its own
 # layer within the same part (the prefix); "peers" of one layer do not know each other.
 LAYERS: list[list[str]] = [
-    ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.options", "tritonc.llvm_version",
-     "tritonc.spelling"],
+    ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.meta_parameters",
+     "tritonc.llvm_version", "tritonc.spelling"],
+    ["tritonc.options"],
     ["tritonc.render", "tritonc.outputs", "tritonc.safe_numpy"],
     ["tritonc.lexer", "tritonc.syntax", "tritonc.ir", "tritonc.evaluate"],
     ["tritonc.preprocess", "tritonc.problem", "tritonc.literals"],
     ["tritonc.parser", "tritonc.sema", "tritonc.opt", "tritonc.backend"],
-    ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model"],
+    ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model", "tritonc.tune.tuning_file"],
     ["tritonc.driver"],
     ["tritonc.launch", "tritonc.tune"],
     ["tritonc.commandline"],

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from tritonc import syntax
 from tritonc.ir import core
 from tritonc.ir.types import CONSTANT
+from tritonc.meta_parameters import BY_NAME
 from tritonc.sema import constants, convert
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT, Number, PointerTo, ctype
@@ -160,7 +161,8 @@ def bind(context: Context, bindings: Mapping[str, int]) -> None:
         if not any(t.name == name for t in unit.tunables):
             known = ", ".join(t.name for t in unit.tunables) or "none"
             context.diagnostics.error("unknown-tunable", None, f"there is no tunable '{name}'; "
-                                      f"the program has: {known}")
+                                      f"the program has: {known}",
+                                      Note(f"meta-parameters are {', '.join(BY_NAME)}"))
     for tunable in unit.tunables:
         value = bindings.get(tunable.name)
         node = tunable.node

@@ -1,0 +1,54 @@
+"""Meta-parameters: choices of passes that are open to the tuner, one row each.
+
+A pass reads `context.meta` and takes a default of its own where a name is missing.  `--tune` and
+tuning files bind them as they bind a source's tunables; a tunable of that name goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class MetaParameter(NamedTuple):
+    """One row.  The tuner tries `values` on kernels that have all of `needs` (`tune/space.py` says
+    which a kernel has); `legal` are the values that may be given."""
+
+    name: str
+    owner: str  # the pass
+    doc: str
+    values: tuple[int, ...]
+    legal: Sequence[int]
+    needs: frozenset[str] = frozenset()
+
+
+META_PARAMETERS: tuple[MetaParameter, ...] = (
+    MetaParameter("num_warps", "choose_warps", "Warps of a block.", (1, 2, 4, 8, 16),
+                  (1, 2, 4, 8, 16)),
+    MetaParameter("num_stages", "pipeline", "Buffers of a loop's operands, filled ahead.",
+                  (2, 3, 4), range(1, 17), frozenset({"dot in a loop"})),
+    MetaParameter("group", "group_instances", "Rows of instances that run side by side.",
+                  (1, 8), range(1, 65), frozenset({"dot", "two axes"})),
+    MetaParameter("min_blocks", "limit_registers", "Blocks that shall fit a multiprocessor at "
+                  "once; 0 leaves it to the assembler.", (0, 2, 3, 4), range(33),
+                  frozenset({"dot on CUDA cores"})),
+    MetaParameter("wgmma", "select_dots", "Whether wgmma may be used.", (0, 1), range(2),
+                  frozenset({"wgmma"})),
+    MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0, 1), range(2),
+                  frozenset({"wgmma"})),
+    MetaParameter("persistent", "group_instances", "Whether blocks go from instance to instance.",
+                  (0, 1), range(2), frozenset({"wgmma"})),
+)
+BY_NAME: dict[str, MetaParameter] = {row.name: row for row in META_PARAMETERS}
+
+
+def legal_text(row: MetaParameter) -> str:
+    """The values that may be given, as text.
+
+    >>> legal_text(BY_NAME["num_warps"]), legal_text(BY_NAME["num_stages"])
+    ('1, 2, 4, 8 or 16', '1 to 16')
+    """
+    if isinstance(row.legal, range) and len(row.legal) > 2:
+        return f"{row.legal[0]} to {row.legal[-1]}"
+    *most, last = map(str, row.legal)
+    return f"{', '.join(most)} or {last}"

@@ -118,4 +118,8 @@ def _assumptions(value: Value, info: ParameterInfo) -> list[str]:
             found.append(f"{value.name} overlaps no other argument")
     elif info.multiple_of > 1:
         found.append(f"{value.name} is a multiple of {info.multiple_of}")
+    if info.least is not None:
+        found.append(f"{value.name} is at least {info.least}")
+    if info.greatest is not None:
+        found.append(f"{value.name} is at most {info.greatest}")
     return found

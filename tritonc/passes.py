@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from tritonc.backend.allocate_shared import allocate_shared
 from tritonc.backend.assign_layouts import assign_layouts
+from tritonc.backend.cache_loads import cache_loads
 from tritonc.backend.choose_warps import choose_warps
 from tritonc.backend.fold_masked_loads import fold_masked_loads
 from tritonc.backend.group_instances import group_instances
@@ -40,6 +41,7 @@ from tritonc.backend.step_addresses import step_addresses
 from tritonc.backend.vectorize import vectorize
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
+from tritonc.opt.apply_assumptions import apply_assumptions
 from tritonc.opt.canonicalize_loops import canonicalize_loops
 from tritonc.opt.convert_if import convert_if
 from tritonc.opt.cse import cse
@@ -86,6 +88,9 @@ OPT: list[Pass] = [
          "After peephole, which makes equal things look equal."),
     Pass("dce", dce,
          "What was replaced goes; then the number of a value's uses is right."),
+    Pass("apply_assumptions", apply_assumptions,
+         "Equal conditions are one value, and `&&` is one block's `and`; what it decides, the "
+         "passes below fold."),
     Pass("peephole", peephole,
          "Again: with the true numbers of uses, sums move into dots; selects are new."),
     Pass("canonicalize_loops", canonicalize_loops,
@@ -155,6 +160,8 @@ BACKEND: list[Pass] = [
          "Makes buffers.", "backend", 0),
     Pass("select_matrix_loads", select_matrix_loads,
          "Tiles and buffers have their final layouts.", "backend"),
+    Pass("cache_loads", cache_loads,
+         "What is still a load from global memory to registers will be one.", "backend"),
     Pass("vectorize", vectorize,
          "Guards have their final form.", "backend", 0),
     Pass("allocate_shared", allocate_shared,
@@ -172,6 +179,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("fold_constants", "simplify_cfg", "branches are decided before blocks are merged"),
     ("peephole", "cse", "equal operations must look equal: operands in one order, one form"),
     ("simplify_cfg", "convert_if", "an empty block between hides a branch of the wanted form"),
+    ("cse", "apply_assumptions", "a mask that repeats an assumption must be the same value"),
+    ("apply_assumptions", "licm", "a promise is made where the assumption stands"),
     ("cse", "licm", "what is computed twice would leave a loop twice"),
     ("canonicalize_loops", "licm", "operations go to a preheader"),
     ("canonicalize_loops", "strength_reduce", "offsets start in a preheader, step at one latch"),

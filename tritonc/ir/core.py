@@ -104,11 +104,14 @@ class Block:
 class ParameterInfo:
     """What the source promises about a parameter.
 
-    `multiple_of` is in units of the value (a pointer's is in bytes: its alignment).
+    `multiple_of` is in units of the value (a pointer's is in bytes: its alignment).  `least` and
+    `greatest` bound an integer, as a signed number; None where nothing is promised.
     """
 
     ctype: str = ""  # as a C host writes it: "float *", "unsigned int"
     multiple_of: int = 1
+    least: int | None = None
+    greatest: int | None = None
     read_only: bool = False
     write_only: bool = False
     no_alias: bool = False

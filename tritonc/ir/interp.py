@@ -37,13 +37,13 @@ from typing import Any
 import numpy as np
 
 from tritonc.ir import numbers
-from tritonc.ir.core import Module, Value
+from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.formats import held_dtype
 from tritonc.ir.frame import WAIT, Frame, Handler, Instance, InterpreterError, Launch
 from tritonc.ir.memory import Memory
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.steps import step_of
-from tritonc.ir.types import element
+from tritonc.ir.types import element, is_float, is_pointer
 from tritonc.source import fail
 
 __all__ = [
@@ -74,12 +74,31 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
         memory.define_table(constant)
     launch = Launch(kernel, memory, grid, table, handlers or {}, step_limit, output)
     values: dict[Value, Any] = {}
-    for parameter, argument in zip(kernel.parameters, arguments, strict=True):
+    for parameter, info, argument in zip(kernel.parameters, kernel.info, arguments, strict=True):
         e = element(parameter.type)
         values[parameter] = held_dtype(e).type(numbers.fit(e, argument))
+        if not is_float(e):
+            _check_promises(kernel, parameter, info, int(numbers.fit(e, argument)))
     with np.errstate(all="ignore"):
         launch.prepare(step_of)
         _schedule(launch, values)
+
+
+def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argument: int) -> None:
+    """Raise CompileError where an argument is not what the source promises of it.
+
+    Of a pointer the power of two counts: the addresses here are made up, those of a GPU are
+    multiples of such a power only.
+    """
+    multiple, least, greatest = info.multiple_of, info.least, info.greatest
+    if is_pointer(parameter.type):
+        multiple &= -multiple
+    wrong = (f"no multiple of {multiple}" if argument % multiple else
+             f"less than {least}" if least is not None and argument < least else
+             f"more than {greatest}" if greatest is not None and argument > greatest else "")
+    if wrong:
+        raise fail("run-assumption", info.span or kernel.span, f"argument '{parameter.name}' is "
+                   f"{argument}, which is {wrong}")
 
 
 def _execute(frame: Frame) -> Iterator[str]:

@@ -151,6 +151,8 @@ class _Parser(Cursor):
                 good = isinstance(value, str)
             elif key == "multiple_of":
                 good = type(value) is int and value >= 1
+            elif key in ("least", "greatest"):
+                good = type(value) is int
             else:
                 good = key in FLAGS and isinstance(value, bool)
             if not good:

@@ -165,6 +165,8 @@ def _information(info: ParameterInfo) -> str:
     items = [f"ctype = {json.dumps(info.ctype)}"] if info.ctype else []
     if info.multiple_of != 1:
         items.append(f"multiple_of = {info.multiple_of}")
+    items += [f"{name} = {bound}" for name in ("least", "greatest")
+              if (bound := getattr(info, name)) is not None]
     items += [flag for flag in FLAGS if getattr(info, flag)]
     return f"{{{', '.join(items)}}}" if items else ""
 

@@ -80,7 +80,8 @@ class Facts:
     def _interval(self, value: Value, whole: Interval) -> Interval:
         op = value.op
         if op is None:
-            return whole
+            info = self._parameters.get(value)
+            return _promised(info, whole) if info is not None else whole
         number = int_of(value)
         if number is not None:
             return number, number
@@ -252,6 +253,13 @@ class Facts:
         """One is below the other's factor, so that the sum joins their bits (see the top)."""
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
         return (bl >= 0 and bh < self.factor(a)) or (al >= 0 and ah < self.factor(b))
+
+
+def _promised(info: ParameterInfo, whole: Interval) -> Interval:
+    """The bounds of a parameter; a contradiction tells nothing."""
+    low = whole[0] if info.least is None else max(whole[0], info.least)
+    high = whole[1] if info.greatest is None else min(whole[1], info.greatest)
+    return (low, high) if low <= high else whole
 
 
 def _hull(a: Interval, b: Interval) -> Interval:

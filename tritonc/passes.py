@@ -35,6 +35,7 @@ from tritonc.backend.prefetch import prefetch
 from tritonc.backend.select_dots import select_dots
 from tritonc.backend.select_matrix_loads import select_matrix_loads
 from tritonc.backend.specialize import specialize
+from tritonc.backend.split_dots import split_dots
 from tritonc.backend.split_reductions import split_reductions
 from tritonc.backend.stage_dots import stage_dots
 from tritonc.backend.step_addresses import step_addresses
@@ -134,6 +135,8 @@ BACKEND: list[Pass] = [
          "backend", 0),
     Pass("select_dots", select_dots,
          "Again: products of tiles whose extents are powers of two only now.", "backend", 0),
+    Pass("split_dots", split_dots,
+         "What has no instruction is known, and warps are not yet counted.", "backend"),
     Pass("choose_warps", choose_warps,
          "Layouts spread tiles over so many threads.", "backend", 0),
     Pass("assign_layouts", assign_layouts,
@@ -196,6 +199,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
     ("specialize", "group_instances", "conditions at entry are made of program ids"),
     ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),
+    ("select_dots", "split_dots", "products of matrix instructions are not split"),
+    ("pad_tiles", "split_dots", "the inner axis divides into slices"),
+    ("split_dots", "choose_warps", "slices are warps"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
     ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),
     ("pipeline", "prefetch", "prefetch takes what is left"),

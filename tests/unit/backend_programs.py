@@ -40,8 +40,8 @@ def vector_add(n: int = 1000, tile: int = 256, warps: int = 4, **info: Any) -> P
 
 def matmul(m: int = 40, n: int = 50, depth: int = 37, tile: tuple[int, int, int] = (32, 32, 16),
            a_transposed: bool = False, b_transposed: bool = False, warps: int | None = 4,
-           e: Scalar = F32) -> Program:
-    """c = a @ b, masked; the operand named so is stored transposed."""
+           e: Scalar = F32, start: int = 0) -> Program:
+    """c = a @ b + start, masked; the operand named so is stored transposed."""
     tm, tn, tk = tile
     k = Sketch("matmul", warps)
     a, b = data(m, depth), data(depth, n, seed=1)
@@ -63,7 +63,7 @@ def matmul(m: int = 40, n: int = 50, depth: int = 37, tile: tuple[int, int, int]
     step_a = k.number(tk) if not a_transposed else k.mul(vm, k.number(tk))
     step_b = k.number(tk) if b_transposed else k.mul(vn, k.number(tk))
     turns = k.udiv(k.add(vk, k.number(tk - 1)), k.number(tk))
-    with k.loop(turns, k.full(0, F32, tm, tn), p, q, vk) as loop:
+    with k.loop(turns, k.full(start, F32, tm, tn), p, q, vk) as loop:
         total, p, q, left = loop.values
         deep = k.less(rk, left)
         ma = k.build.value("and", k.less(rm, vm, (tm, tk), 0), k.spread(deep, (tm, tk)))
@@ -75,7 +75,7 @@ def matmul(m: int = 40, n: int = 50, depth: int = 37, tile: tuple[int, int, int]
     k.store(k.rows(pc, rm, vn, rn), loop.values[0], mc)
     k.grid = (-(-m // tm), -(-n // tn))
     program = k.done()
-    program.expected["c"] = (a @ b).astype(np.float32)
+    program.expected["c"] = (a @ b + start).astype(np.float32)
     return program
 
 
@@ -377,6 +377,9 @@ PROGRAMS: Programs = {
     "matmul one warp": lambda: matmul(17, 15, 9, (16, 16, 4), warps=1),
     "matmul eight warps": lambda: matmul(64, 64, 64, (64, 64, 32), warps=8),
     "matmul depth 0": lambda: matmul(16, 16, 0, (16, 16, 16)),
+    "matmul split": lambda: matmul(warps=None),
+    "matmul split nt": lambda: matmul(16, 33, 64, (16, 16, 64), False, True, None, start=3),
+    "matmul split tt": lambda: matmul(40, 64, 20, (16, 64, 32), True, True, None),
     "matmul thin": lambda: matmul(3, 70, 20, (1, 64, 16)),
     "transpose": transpose,
     "transpose small": lambda: transpose(5, 6, (8, 2), 2),

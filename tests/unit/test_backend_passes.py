@@ -151,6 +151,26 @@ def test_a_loop_of_dots_has_one_barrier(name: str, target: str) -> None:
     assert set(plain) == {2}
 
 
+@pytest.mark.parametrize("target", ["sm_75", "sm_80"])
+def test_the_warps_of_a_small_product_share_its_inner_axis(target: str) -> None:
+    """Each warp multiplies all rows and columns, by its own part of k."""
+    program = lowered(PROGRAMS["matmul split"](), target=target)
+    assert program.kernel.attributes["num_warps"] == 4
+    dots = [op.result.type for op in program.kernel.ops() if op.name == "fma_dot"]
+    assert {(t.shape, t.layout.warp) for t in dots} == {((4, 32, 32), (1024, 2048))}
+    assert loop_barriers(program) == [1, 1]
+    whole = lowered(PROGRAMS["matmul split"](), target=target, slices=1)
+    assert whole.kernel.attributes["num_warps"] == 1
+
+
+@pytest.mark.parametrize("name", ["nested dots", "chained dots"])
+def test_what_is_more_than_a_sum_of_products_is_not_split(name: str) -> None:
+    program = PROGRAMS[name]()
+    program.kernel.attributes.pop("num_warps", None)
+    done = lowered(program)
+    assert all(len(op.result.type.shape) == 2 for op in done.kernel.ops() if op.name == "fma_dot")
+
+
 def test_a_conversion_has_one_barrier() -> None:
     """And one more for each that uses the same bytes again."""
     program = lowered(PROGRAMS["transpose"](), without=("specialize",))

@@ -32,7 +32,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, blocked
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, Type, scalar, with_layout
+from tritonc.ir.types import Tile, Type, scalar, shape, with_layout
 
 # Whose layout an operation takes: that of the strongest operand.
 STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
@@ -104,7 +104,7 @@ class _Assignment:
             strength, source = self.primary[op.operands[0]]
             return strength, layout_ops.transpose(source, op.attributes["permutation"])
         if name == "reduce":
-            return 1, layout_ops.slice_axes(self.own_layout(op.operands[0]), op.attributes["axes"])
+            return 1, layout_ops.slice_axes(self.reduced_layout(op), op.attributes["axes"])
         if name == "gather":
             return 1, self.default(t)
         if name == "scan":
@@ -209,7 +209,7 @@ class _Assignment:
     def operand_layouts(self, op: Op, layout: Layout) -> list[Layout | None]:
         """For each operand, the layout that `op`, itself in `layout`, wants; None leaves it."""
         if op.name == "reduce":
-            return [self.own_layout(op.operands[0])]
+            return [self.reduced_layout(op)]
         if op.name == "gather":
             return [self.own_layout(op.operands[0]), layout]
         if op.name == "dot":
@@ -236,6 +236,11 @@ class _Assignment:
         """The primary layout, or a default one."""
         entry = self.primary.get(value)
         return entry[1] if entry else self.default(value.type)
+
+    def reduced_layout(self, op: Op) -> Layout:
+        """The layout in which a reduction reads its operand."""
+        own = self.own_layout(op.operands[0])
+        return layout_choice.gathered(own, op.attributes["axes"]) or own
 
     # ---- small loads go to their readers
 
@@ -424,12 +429,35 @@ def _staged_loads(kernel: Kernel) -> dict[Op, int]:
         if op.name != "load" or not isinstance(op.result.type, Tile):
             continue
         value, axes = op.result, list(range(len(op.result.type.shape)))
-        while len(readers.get(value, ())) == 1 and readers[value][0].name == "trans":
+        while len(readers.get(value, ())) == 1 and readers[value][0].name in ("trans", "reshape"):
             (turn,) = readers[value]
-            axes = [axes[d] for d in turn.attributes["permutation"]]
+            if turn.name == "trans":
+                axes = [axes[d] for d in turn.attributes["permutation"]]
+            else:
+                axes = _split_axes(value.type, turn.result.type, axes)
             value = turn.result
         if len(readers.get(value, ())) == 1:
             (dot,) = readers[value]
             if dot.name == "dot" and "instruction" not in dot.attributes:
-                found[op] = axes[-2 if value is dot.operands[0] else -1]
+                axis = axes[-2 if value is dot.operands[0] else -1]
+                if axis >= 0:
+                    found[op] = axis
+    return found
+
+
+def _split_axes(before: Type, after: Type, axes: list[int]) -> list[int]:
+    """What `axes`, a number for each axis before a reshape, are after it; -1 where axes merge."""
+    left, found = list(zip(shape(before), axes, strict=True)), []
+    for extent in shape(after):
+        while left and left[0][0] == 1:
+            left.pop(0)
+        if extent == 1 or not left:
+            found.append(-1)
+            continue
+        n, axis = left.pop(0)
+        found.append(axis if n % extent == 0 else -1)
+        if n % extent == 0:
+            left.insert(0, (n // extent, axis))
+        else:
+            return [-1] * len(shape(after))
     return found

@@ -16,6 +16,7 @@ from tritonc.ir.layout import (
     Layout,
     axis_bases,
     blocked,
+    coordinates,
     from_steps,
     log2,
 )
@@ -133,7 +134,10 @@ def fma_layout(shape: tuple[int, ...], warps: int) -> Layout:
     """The layout of a dot's result on CUDA cores (paper, section 5.2: nano- and micro-tiles).
 
     A thread owns nano-tiles of 4 x 4 that repeat over its micro-tile; a warp is 4 x 8 threads, so
-    that each operand row or column is read as 16-byte words by neighbouring lanes.
+    that each operand row or column is read as 16-byte words by neighbouring lanes.  Lane 1 stands a
+    column away from lane 0, lane 2 a row: shared memory serves a half-warp's 16-byte words at once
+    only where neighbours, or lanes two apart, want the same one, and so it is for both operands.
+    Warps take batches first, whose operands no two share.
     """
     *batch, rows, columns = shape
     nano = (min(4, rows), min(4, columns))
@@ -141,8 +145,13 @@ def fma_layout(shape: tuple[int, ...], warps: int) -> Layout:
     lane_rows = min(WARP_SIZE // lane_columns, max(1, rows // nano[0]))
     lane_columns = min(WARP_SIZE // lane_rows, max(1, columns // nano[1]))
     left = WARP_SIZE // (lane_rows * lane_columns)
+    across, count = [], log2(warps)
+    for extent in batch:
+        taken = min(count, log2(extent))
+        across.append(1 << taken)
+        count -= taken
     across_rows, across_columns = 1, 1
-    for _ in range(log2(warps)):
+    for _ in range(count):
         tall = rows // (nano[0] * lane_rows * across_rows)
         wide = columns // (nano[1] * lane_columns * across_columns)
         if tall >= wide and tall > 1:
@@ -153,11 +162,36 @@ def fma_layout(shape: tuple[int, ...], warps: int) -> Layout:
             across_rows *= 2
     ones = [1] * len(batch)
     rank = len(shape)
-    return blocked(shape, (*ones, *nano), (*ones, lane_rows * left, lane_columns),
-                   (*ones, across_rows, across_columns),
-                   tuple(reversed(range(rank))))
+    found = blocked(shape, (*ones, *nano), (*ones, lane_rows * left, lane_columns),
+                    (*across, across_rows, across_columns), tuple(reversed(range(rank))))
+    turn = log2(lane_columns)  # the first lane bit that steps along rows
+    if not 0 < turn < LANE_BITS:
+        return found
+    lane = found.lane
+    return Layout(shape, found.register, (lane[0], lane[turn], *lane[1:turn], *lane[turn + 1:]),
+                  found.warp)
 
 
+def gathered(layout: Layout, axes: tuple[int, ...]) -> Layout | None:
+    """The layout in which to add what the warps of `layout` hold of the reduced `axes`.
+
+    Where each warp has all other elements of a slice, a thread that took all slices of its own
+    would need their registers many times over.  Here it takes those of a part of the elements.
+    None where registers or lanes hold elements of `axes` too.
+    """
+    reduced = {basis for axis in axes for basis in axis_bases(layout.shape, axis)}
+    if not reduced or not reduced <= set(layout.warp):
+        return None
+    kept = tuple(1 if axis in axes else n for axis, n in enumerate(layout.shape))
+    threads = WARP_SIZE << len(layout.warp)
+    part = spread(kept, tuple(reversed(range(len(kept)))),
+                  min(4, max(1, prod(kept) // threads)), 1 << len(layout.warp))
+    steps = [coordinates(kept, basis) for basis in (*part.register, *part.lane, *part.warp)]
+    bases = [sum(c * prod(layout.shape[d + 1:]) for d, c in enumerate(step)) for step in steps]
+    registers = len(part.register)
+    return Layout(layout.shape, (*bases[:registers], *sorted(reduced)),
+                  tuple(bases[registers:registers + LANE_BITS]),
+                  tuple(bases[registers + LANE_BITS:]))
 
 
 def dot_layout(op: Op, warps: int) -> Layout:

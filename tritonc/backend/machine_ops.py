@@ -105,7 +105,7 @@ def _join_parts(types: Sequence[Type], attributes: Attributes, stated: Type | No
     return (stated,)
 
 
-def _buffer_transpose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+def _buffer_view(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     if not isinstance(stated, Buffer) or not isinstance(types[0], Buffer):
         raise TypeMismatch(f"buffers wanted, found {types[0]} and {stated}")
     return (stated,)
@@ -155,9 +155,11 @@ _ROWS: list[OpInfo] = [
     OpInfo("buffer_stage", ("buffer", "stage"), _stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "
            "is written or read (see insert_barriers).", None, optional=("ahead",)),
-    OpInfo("buffer_trans", ("buffer",), _buffer_transpose,
+    OpInfo("buffer_trans", ("buffer",), _buffer_view,
            "The same memory, read with axis d of the result at axis `permutation[d]`.", None,
            ("permutation",)),
+    OpInfo("buffer_reshape", ("buffer",), _buffer_view,
+           "The same memory, its elements row-major in another shape.", None),
     OpInfo("shared_store", ("buffer", "value"), _shared_store,
            "Writes a tile to a buffer.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
            "`round`: as a dot reads tf32 numbers.", optional=("stmatrix", "round"),

@@ -90,6 +90,13 @@ def _buffer_trans(machine: Machine, frame: Frame, op: Op) -> Any:
     return (view._replace(offsets=view.offsets.transpose(order)),)
 
 
+def _buffer_reshape(machine: Machine, frame: Frame, op: Op) -> Any:
+    view: View = frame.read(op.operands[0])
+    t = op.result.type
+    assert isinstance(t, Buffer)
+    return (view._replace(offsets=view.offsets.reshape(len(view.offsets), *t.shape)),)
+
+
 # ---- tiles to and from buffers
 
 
@@ -230,6 +237,7 @@ def _async_wait(machine: Machine, frame: Frame, op: Op) -> None:
 _SIMULATED: dict[str, Simulated] = {
     "get_num_multiprocessors": _get_num_multiprocessors,
     "alloc_shared": _alloc_shared, "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
+    "buffer_reshape": _buffer_reshape,
     "shared_store": _shared_store, "shared_load": _shared_load,
     "tile_part": _tile_part, "join_parts": _join_parts,
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,

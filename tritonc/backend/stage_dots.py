@@ -97,7 +97,8 @@ def _store_early(kernel: Kernel) -> None:
 def _on_cores(op: Op, buffers: list[Op]) -> list[Op]:
     a, b, c = op.operands
     ops: list[Op] = []
-    staged = [_store(v, staging_layout(_layout(v), axis, scalar(v.type).bytes), buffers, ops)
+    staged = [_store(v, staging_layout(_layout(v), axis, scalar(v.type).bytes), buffers, ops,
+                     ("trans", "reshape"))
               for v, axis in ((a, -2), (b, -1))]
     return [*ops, make_op("fma_dot", [*staged, c], span=op.span, table=ALL_OPS)]
 
@@ -188,29 +189,38 @@ def _loaded(value: Value) -> bool:
     return value.op is not None and value.op.name in ("load", "trans")
 
 
-def _store(operand: Value, layout: SharedLayout, buffers: list[Op], ops: list[Op]) -> Value:
+def _store(operand: Value, layout: SharedLayout, buffers: list[Op], ops: list[Op],
+           moves: tuple[str, ...] = ("trans",)) -> Value:
     """Store the operand to a new buffer; the buffer, or the view of it that has `layout`.
 
-    What was transposed is stored as it was before, and the buffer is seen transposed.
+    What operations of `moves` made is stored as it was before, and the buffer is seen so.
     """
-    span, source = operand.op.span if operand.op else None, operand
-    held = layout
-    if operand.op is not None and operand.op.name == "trans":
-        (source,) = operand.op.operands
-        order = operand.op.attributes["permutation"]
-        held = transpose(layout, sorted(range(len(order)), key=lambda d: order[d]))
+    span, source, held = operand.op.span if operand.op else None, operand, layout
+    views: list[Op] = []  # from the last
+    while source.op is not None and source.op.name in moves:
+        (before,) = source.op.operands
+        if not isinstance(before.type, Tile):
+            break
+        view = Op(f"buffer_{source.op.name}", [], dict(source.op.attributes),
+                  (Buffer(scalar(operand.type), held.shape, 1, held),), span=span)
+        views.append(view)
+        if source.op.name == "trans":
+            order = source.op.attributes["permutation"]
+            held = transpose(held, sorted(range(len(order)), key=lambda d: order[d]))
+        else:
+            held = SharedLayout(shape(before.type), held.offset, held.alignment)
+        source = before
     buffer = make_op("alloc_shared", [], Buffer(scalar(source.type), shape(source.type), 1, held),
                      table=ALL_OPS, span=span)
     buffer.result.name = f"{source.name}_shared" if source.name else "shared"
     buffers.append(buffer)
     ops.append(make_op("shared_store", [buffer.result, source], table=ALL_OPS, span=span))
-    if source is operand:
-        return buffer.result
-    view = make_op("buffer_trans", [buffer.result],
-                   Buffer(scalar(operand.type), shape(operand.type), 1, layout), table=ALL_OPS,
-                   span=span, permutation=order)
-    ops.append(view)
-    return view.result
+    seen = buffer.result
+    for view in reversed(views):
+        view.operands = [seen]
+        ops.append(view)
+        seen = view.result
+    return seen
 
 
 def contiguous_axis(layout: Layout) -> int:

@@ -49,7 +49,7 @@ def buffer_stage(f: FunctionEmitter, op: Op) -> None:
     f.buffers[op.result] = BufferAddress(whole.offset, dynamic)
 
 
-def buffer_trans(f: FunctionEmitter, op: Op) -> None:
+def buffer_view(f: FunctionEmitter, op: Op) -> None:
     f.buffers[op.result] = f.buffers[op.operands[0]]
 
 
@@ -206,7 +206,8 @@ def async_wait(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
-    "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_trans,
+    "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
+    "buffer_reshape": buffer_view,
     "shared_store": shared_store, "shared_load": shared_load, "shared_gather": shared_gather,
     "async_copy": async_copy, "async_commit": async_commit, "async_wait": async_wait,
 }

@@ -85,10 +85,10 @@ def diagnostics_page() -> str:
     """Every diagnostic with its explanation."""
     lines = ["# Diagnostics\n", _NOTE.format(source="tritonc/diagnostics.py"),
              "What `tritonc --explain NAME` says. `-Wname`, `-Wno-name` and `-Werror=name` take the"
-             " names of warnings.\n"]
+             " names of warnings. Those marked are off until `-Wall` or `-Wextra` turns them on.\n"]
     for name in sorted(DIAGNOSTICS):
         row = DIAGNOSTICS[name]
-        lines.append(f"- **{name}** ({row.severity}): {row.explanation}")
+        lines.append(f"- **{name}** ({row.kind}): {row.explanation}")
     return "\n".join(lines) + "\n"
 
 

@@ -145,7 +145,7 @@ def _explain(name: str) -> int:
 
     if name == "list":
         for known, row in DIAGNOSTICS.items():
-            click.echo(f"{known:28} {row.severity}")
+            click.echo(f"{known:28} {row.kind}")
         return SUCCESS
     plain = name.removeprefix("-W").removeprefix("error=")
     if plain not in DIAGNOSTICS:
@@ -155,7 +155,7 @@ def _explain(name: str) -> int:
         hint = f"did you mean {', '.join(near)}?" if near else "--explain list lists all"
         raise click.UsageError(f"there is no diagnostic '{name}'; {hint}")
     row = DIAGNOSTICS[plain]
-    click.echo(f"{plain} ({row.severity})\n")
+    click.echo(f"{plain} ({row.kind})\n")
     click.echo(click.wrap_text(row.explanation, 80))
     return SUCCESS
 

@@ -10,10 +10,19 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """`severity` is "error", "warning" or "remark"; `explanation` is one paragraph for a user."""
+    """`severity` is "error", "warning" or "remark"; `explanation` is one paragraph for a user.
+
+    `group` of a warning: "" is on by default, "all" with -Wall, "extra" with -Wextra.
+    """
 
     severity: str
     explanation: str
+    group: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The severity, and what turns it on."""
+        return f"{self.severity}, with -W{self.group}" if self.group else self.severity
 
 
 PREPROCESSOR: dict[str, Row] = {
@@ -163,6 +172,26 @@ SEMA: dict[str, Row] = {
         "store. A cast says that this is meant."),
     "discarded-const": Row("warning",
         "A pointer to const becomes a pointer through which the program may write."),
+    "unmasked": Row("warning",
+        "A store or atomic operation through indices of the global range is not masked, though "
+        "another access of the kernel is: where the range is no multiple of the tile, the last "
+        "instance has indices past its end, and would write there. '@mask statement' keeps it "
+        "inside. Nothing is said where the kernel may know the index to be inside: behind a branch "
+        "on it, or through min, max, clamp, ?: or %."),
+    "unmasked-load": Row("warning",
+        "The same for a load, which 'mask ? *p : 0' keeps inside. Older sources read past the end "
+        "of what they know to be longer, so that this one has to be asked for.", "all"),
+    "never-masked": Row("warning",
+        "An access goes through indices of the global range along an axis that the kernel masks "
+        "nowhere. It is right only if the range is a multiple of the tile; assume(N % T == 0) "
+        "says so, and silences the warning.", "extra"),
+    "unused-value": Row("warning",
+        "A statement computes something, does nothing with it, and changes nothing: == where = was "
+        "meant, or a load whose result is not taken."),
+    "unused-variable": Row("warning",
+        "A variable is declared, and perhaps assigned, but never read.", "all"),
+    "unused-parameter": Row("warning",
+        "A function does not use one of its parameters.", "extra"),
     "shift-count": Row("warning",
         "A shift by a negative count, or by the width of the type or more, has no defined "
         "result."),

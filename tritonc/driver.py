@@ -73,7 +73,7 @@ def pass_names() -> list[str]:
 
 def new_diagnostics(options: Options) -> Diagnostics:
     """An empty collection with the options' limits.  Raises CompileError for a wrong -W flag."""
-    names = tuple(name for name, row in DIAGNOSTICS.items() if row.severity != "error")
+    names = {name: row.group for name, row in DIAGNOSTICS.items() if row.severity != "error"}
     try:
         disabled, as_errors = warning_sets(options.warnings, names)
     except ValueError as flag:

@@ -52,26 +52,33 @@ class Options:
     time_report: bool = False
 
 
-def warning_sets(flags: tuple[str, ...], names: tuple[str, ...]
+def warning_sets(flags: tuple[str, ...], groups: Mapping[str, str]
                  ) -> tuple[frozenset[str], frozenset[str]]:
     """(disabled, as_errors) of `Diagnostics` for `-W` flags, the last one about a name winning.
 
-    `names` are all warnings there are.  Raises ValueError naming the flag that says none of them.
+    `groups` has every warning and its group: "" is on by default, "all" with -Wall, "extra" with
+    -Wextra.  -Wno-all turns off everything.  Raises ValueError naming a flag that says no warning.
 
-    >>> disabled, errors = warning_sets(("error", "no-error=b", "no-c"), ("a", "b", "c"))
+    >>> groups = {"a": "", "b": "", "c": "", "d": "all", "e": "extra"}
+    >>> disabled, errors = warning_sets(("error", "no-error=b", "no-c"), groups)
     >>> sorted(disabled), sorted(errors)
-    (['c'], ['a', 'c'])
+    (['c', 'd', 'e'], ['a', 'c', 'd', 'e'])
+    >>> sorted(warning_sets(("all", "error=e"), groups)[0])
+    []
     """
-    disabled: set[str] = set()
+    disabled = {name for name, group in groups.items() if group}
     errors: set[str] = set()
     for flag in flags:
         on = not flag.startswith("no-")
         what = flag if on else flag[3:]
         strict = what == "error" or what.startswith("error=")
         name = (what[6:] if strict else what) or "all"
-        if name in ("all", "extra"):
-            affected = set(names)
-        elif name in names:
+        if name == "all" and (strict or not on):
+            affected = set(groups)
+        elif name in ("all", "extra"):
+            affected = {n for n, group in groups.items()
+                        if group == name or (name == "all" and not group)}
+        elif name in groups:
             affected = {name}
         else:
             raise ValueError(flag)
@@ -164,9 +171,9 @@ TABLE: tuple[Option, ...] = (
            "last bit.", OPTIMISATION, off=("-fno-precise-math",), commands=_BOTH),
     Option("device_assert", ("--device-assert",), "Compile assert and printf into the kernel.",
            OPTIMISATION, commands=_BOTH),
-    Option("warnings", ("-W", "--warn"), "all; a warning's name; no-NAME turns one off; error or "
-           "error=NAME makes errors of them.", WARNINGS, "NAME", many=True, joined=True,
-           commands=_BOTH),
+    Option("warnings", ("-W", "--warn"), "all and extra turn on groups, NAME a warning; no-NAME "
+           "turns it off; error or error=NAME makes errors of them.", WARNINGS, "NAME", many=True,
+           joined=True, commands=_BOTH),
     Option("warnings", ("-w", "--no-warnings"), "No warnings at all.", WARNINGS, stores="no-all",
            commands=_BOTH),
     Option("error_limit", ("-ferror-limit", "--error-limit"), "Stop after so many errors; 0 is no "

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tritonc.driver import new_diagnostics
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.interp import Memory, run
 from tritonc.ir.text import parse_module, print_module
 from tritonc.ir.verify import verify
+from tritonc.options import Options
 from tritonc.parser import parse
 from tritonc.preprocess import PreprocessOptions, preprocess
 from tritonc.sema import analyze
@@ -65,7 +67,7 @@ def execute(source: str, *arguments: Any, grid: tuple[int, ...] = (1,), name: st
 
 def diagnose(source: str, **bindings: int) -> list[Diagnostic]:
     """Everything that is reported about a source."""
-    diagnostics = Diagnostics(limit=0)
+    diagnostics = new_diagnostics(Options(error_limit=0))
     try:
         lower(source, diagnostics, **bindings)
     except CompileError as error:

@@ -5,8 +5,8 @@ the program leaves open.  The parts, from the bottom: `ctypes exact term scope` 
 names), `ssa context` (making operations), `convert predicates operators memory subscripts products`
 (what operations mean), `builtins` with `launch builtin_*` (the table of functions), `constants
 casts choices assignments expressions statements functions` (the constructs), `unit tables` (the
-file).  Statements and expressions reach each other through `Context.lower`, so that no file needs
-one that needs it.
+file), `unused masks` (what is worth a warning).  Statements and expressions reach each other
+through `Context.lower`, so that no file needs one that needs it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tritonc import syntax
 from tritonc.ir.core import Kernel, Module
 from tritonc.options import Options
-from tritonc.sema import builtins, expressions, functions, statements, unit
+from tritonc.sema import builtins, expressions, functions, masks, statements, unit, unused
 from tritonc.sema.context import Context
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.tables import fill_tables
@@ -78,6 +78,10 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
         for function in file_unit.functions:
             if not function.kernel and not function.used and function.node.body is not None:
                 _lower(file_unit, function, diagnostics, contract)  # only for its errors
+        if not diagnostics.errors:
+            unused.check(program, builtins.PURE, diagnostics)
+            for kernel in module.kernels:
+                masks.check(kernel, diagnostics)
     if not entries:
         diagnostics.error("no-kernel", program.span, "there is no kernel here: a function marked "
                           "'kernel' or '__global__', or a void function that no other one calls")

@@ -5,7 +5,6 @@ Without --thorough each program meets one target, in turn; with it, all of them.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,6 @@ from programs import (
 
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import NATIVE
-from tritonc.parser_types import PREDECLARED_TYPES
-from tritonc.sema.builtins import BUILTINS
 from tritonc.source import Diagnostics
 
 OTHERS = [setting for path in PROGRAMS for setting in settings(path)]
@@ -65,16 +62,3 @@ def test_other_sizes_on_the_gpu(setting: Setting) -> None:
     for outcome, other in zip(outcomes, interpreted, strict=True):
         assert outcome.ok, outcome.line()
         assert outcome.after.keys() == other.after.keys()
-
-
-def found_in_programs(pattern: str) -> set[str]:
-    return {word for path in PROGRAMS
-            for word in re.findall(pattern, path.read_text(encoding="utf-8"))}
-
-
-def test_every_builtin_is_called_by_a_program() -> None:
-    assert sorted({row.name for row in BUILTINS} - found_in_programs(r"(\w+)[(\[]")) == []
-
-
-def test_every_type_is_used_by_a_program() -> None:
-    assert sorted(set(PREDECLARED_TYPES) - found_in_programs(r"\w+")) == []

@@ -1,71 +1,116 @@
-"""Bandwidth-bound samples beside a copy and beside torch: GB/s and ratios, results checked.
+"""Bandwidth-bound samples beside a copy, torch and Triton: GB/s and ratios, results checked.
 
-    python bench/streaming.py [--rows 16384] [--columns 1024,4096,8192,12345]
+    python bench/streaming.py [--dtype f32,bf16] [--rows 16384] [--columns 1024,4096,8192,12345]
+
+The copy is torch's, of float32 numbers, 1 GiB, beside each kernel in the same run.  Rows of a
+kernel that are no longer than its largest tile are one tile.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from harness import ROOT, build, interleaved, median, relative_error
+import triton_rows as peers
+from harness import ROOT, Kernel, build, interleaved, median, relative_error, spread
+from torch.nn import functional
 
-SAMPLES = ROOT / "samples"
-
-
-def report(name: str, bytes_moved: int, times: dict[str, list[float]], error: float) -> None:
-    """One line: our bandwidth, the copy's and torch's, and ratios of bandwidth and time."""
-    ours = bytes_moved / median(times["tritonc"]) * 1e-6
-    copy = 2 * COPY / median(times["copy"]) * 1e-6
-    theirs = bytes_moved / median(times["torch"]) * 1e-6
-    print(f"{name}: {ours:6.0f} GB/s, copy {copy:6.0f}, torch {theirs:6.0f}, of copy "
-          f"{ours / copy:.3f}, of torch {ours / theirs:.3f}, error {error:.1e}", flush=True)
+DTYPES = {"f32": ("float", torch.float32, 1e-5), "bf16": ("bfloat16", torch.bfloat16, 1e-2)}
+COPY = 1 << 30  # bytes of the copy
+FLAT = 1 << 28  # numbers of an elementwise kernel
+TILE = 4096  # elements of a tile of rows, at least, if a row has fewer
 
 
-COPY = 1 << 30  # bytes of the copy that is measured beside each
+def sample(name: str, ctype: str, **tune: int) -> Kernel:
+    """The sample with its arrays of another type; what it computes in stays float."""
+    text = (ROOT / "samples" / f"{name}.tc").read_text()
+    for qualifier in ("const float*", "float*"):
+        text = text.replace(qualifier, qualifier.replace("float", ctype))
+    return build(text, tune=tune)
+
+
+class Bench:
+    """The copy, and what every kernel is compared with."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+        self.ctype, self.kind, self.tolerance = DTYPES[dtype]
+        self.source = torch.randn(COPY // 4, device="cuda")
+        self.target = torch.empty_like(self.source)
+
+    def randn(self, *shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device="cuda").to(self.kind)
+
+    def compare(self, name: str, moved: int, ours: Callable[[], Any], torchs: Callable[[], Any],
+                triton: Callable[[], Any], found: torch.Tensor, want: torch.Tensor) -> None:
+        """One line: our bandwidth, and our speed relative to the copy's, torch's and Triton's."""
+        found.fill_(float("nan"))
+        ours()
+        error = relative_error(found, want)
+        times = interleaved({"tritonc": ours, "copy": lambda: self.target.copy_(self.source),
+                             "torch": torchs, "triton": triton})
+        middle = {key: median(values) for key, values in times.items()}
+        speed = {key: moved / ms * 1e-6 for key, ms in middle.items()}
+        speed["copy"] = 2 * COPY / middle["copy"] * 1e-6
+        ratios = ", ".join(f"of {peer} {speed['tritonc'] / speed[peer]:.3f}"
+                           for peer in ("copy", "torch", "triton"))
+        spreads = "/".join(f"{spread(values):.3f}" for values in times.values())
+        print(f"{self.dtype} {name}: {speed['tritonc']:5.0f} GB/s (copy {speed['copy']:.0f}), "
+              f"{ratios}, spreads {spreads}, error {error:.1e}"
+              f"{'' if error <= self.tolerance else '  WRONG'}", flush=True)
+
+    def flat(self) -> None:
+        """vector_add and relu."""
+        x, y, z = (self.randn(FLAT) for _ in range(3))
+        size = x.element_size()
+        add, relu = sample("vector_add", self.ctype), sample("relu", self.ctype)
+        self.compare(f"vector_add {FLAT}", 3 * size * FLAT, lambda: add((FLAT,), x, y, z, FLAT),
+                     lambda: torch.add(x, y, out=z), peers.flat(peers.add_kernel, x, y, z), z,
+                     x + y)
+        self.compare(f"relu {FLAT}", 2 * size * FLAT, lambda: relu((FLAT,), x, z, FLAT),
+                     lambda: torch.clamp(x, min=0, out=z), peers.flat(peers.relu_kernel, x, z), z,
+                     x.clamp(min=0))
+
+    def rows(self, m: int, n: int) -> None:
+        """transpose, softmax, layer_norm and row_sum of m rows of n numbers."""
+        x, y, t, s = self.randn(m, n), self.randn(m, n), self.randn(n, m), self.randn(m)
+        w, b = self.randn(n), self.randn(n)
+        turn = sample("transpose", self.ctype)
+        whole = 1 << (n - 1).bit_length()
+        tile = {"TM": max(1, min(8, TILE // whole)), "TN": whole}
+        softmax, norm = (sample(name, self.ctype, **tile) for name in ("softmax", "layer_norm"))
+        total = sample("row_sum", self.ctype, TM=tile["TM"], TN=min(whole, 8192))
+        moved, shape = 2 * x.element_size() * m * n, f"{m}x{n}"
+        self.compare(f"transpose {shape}", moved, lambda: turn((m, n), x, t, m, n),
+                     lambda: t.copy_(x.t()), peers.transpose(x, t), t, x.t())
+        self.compare(f"softmax {shape}", moved, lambda: softmax((m,), x, y, m, n),
+                     lambda: torch.softmax(x, 1, out=y),
+                     peers.rows(peers.softmax_kernel, x, y, n, count=m, columns=n), y,
+                     torch.softmax(x.float(), 1))
+        self.compare(f"layer_norm {shape}", moved, lambda: norm((m,), x, w, b, y, m, n, 1e-5),
+                     lambda: functional.layer_norm(x, (n,), w, b, 1e-5),
+                     peers.rows(peers.layer_norm_kernel, x, w, b, y, n, 1e-5, count=m, columns=n),
+                     y, functional.layer_norm(x.float(), (n,), w.float(), b.float(), 1e-5))
+        self.compare(f"row_sum {shape}", moved // 2, lambda: total((m,), x, s, m, n),
+                     lambda: torch.sum(x, 1, out=s),
+                     peers.rows(peers.row_sum_kernel, x, s, n, count=m, columns=n), s,
+                     x.double().sum(1))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--dtype", default="f32,bf16")
     parser.add_argument("--rows", type=int, default=16384)
     parser.add_argument("--columns", default="1024,4096,8192,12345")
     options = parser.parse_args()
     torch.manual_seed(0)
-    source = torch.randn(COPY // 4, device="cuda")
-    target = torch.empty_like(source)
-
-    def copy() -> None:
-        target.copy_(source)
-
-    n = 1 << 28
-    x, y, z = (torch.randn(n, device="cuda") for _ in range(3))
-    add = build(SAMPLES / "vector_add.tc")
-    times = interleaved({"tritonc": lambda: add((n,), x, y, z, n), "copy": copy,
-                         "torch": lambda: torch.add(x, y, out=z)})
-    add((n,), x, y, z, n)
-    report(f"vector_add {n}", 12 * n, times, relative_error(z, x + y))
-    relu = build(SAMPLES / "relu.tc")
-    times = interleaved({"tritonc": lambda: relu((n,), x, z, n), "copy": copy,
-                         "torch": lambda: torch.clamp(x, min=0, out=z)})
-    relu((n,), x, z, n)
-    report(f"relu {n}", 8 * n, times, relative_error(z, x.clamp(min=0)))
-    transpose = build(SAMPLES / "transpose.tc")
-    m = options.rows
-    for columns in map(int, options.columns.split(",")):
-        a = torch.randn(m, columns, device="cuda")
-        b, c = torch.empty(columns, m, device="cuda"), torch.empty(m, columns, device="cuda")
-        times = interleaved({"tritonc": lambda: transpose((m, columns), a, b, m, columns),  # noqa: B023
-                             "copy": copy, "torch": lambda: b.copy_(a.t())})  # noqa: B023
-        transpose((m, columns), a, b, m, columns)
-        report(f"transpose {m}x{columns}", 8 * m * columns, times, relative_error(b, a.t()))
-        power = 1 << (columns - 1).bit_length()
-        softmax = build(SAMPLES / "softmax.tc", tune={"TM": 1, "TN": power})
-        times = interleaved({"tritonc": lambda: softmax((m,), a, c, m, columns),  # noqa: B023
-                             "copy": copy,
-                             "torch": lambda: torch.softmax(a, 1, out=c)})  # noqa: B023
-        softmax((m,), a, c, m, columns)
-        report(f"softmax {m}x{columns}", 8 * m * columns, times,
-               relative_error(c, torch.softmax(a, 1)))
+    for dtype in options.dtype.split(","):
+        bench = Bench(dtype)
+        bench.flat()
+        for columns in map(int, options.columns.split(",")):
+            bench.rows(options.rows, columns)
 
 
 if __name__ == "__main__":

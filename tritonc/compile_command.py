@@ -106,7 +106,7 @@ def _compile(path: str, kinds: list[str], targets: Mapping[str, str], options: O
     wanted = ["i"] if given["depend"] == "M" else kinds
     result = driver.compile(source, options, wanted, language=language_of(path, given),
                             dump=_dump, diagnostics=diagnostics)
-    messages.show(result.diagnostics)
+    messages.show([*result.diagnostics, *(result.remarks if options.remarks else ())])
     files: dict[str, str] = {}
     for kind, target in targets.items():
         if any(outputs.same_file(target, included) for included in result.dependencies):
@@ -182,8 +182,6 @@ def _tell(result: driver.Result, options: Options) -> None:
         lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
                      f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
                      f"memory, tile {kernel['tile']}")
-    lines += [f"{f'{span}: ' if span else ''}remark: {text} [{name}]"
-              for name, text, span in result.remarks]
     print("\n".join(lines), file=sys.stderr)
 
 

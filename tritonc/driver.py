@@ -59,7 +59,7 @@ class Result:
     chosen: dict[str, int] = field(default_factory=dict)  # tunables that the cost model chose
     tuned: dict[str, Entry] = field(default_factory=dict)  # by name, of those from `tuning`
     tuning: str | None = None  # the path of the tuning file, if one of its entries was used
-    remarks: list[tuple[str, str, Span | None]] = field(default_factory=list)
+    remarks: list[Diagnostic] = field(default_factory=list)  # for --remarks, by place
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
 
@@ -310,7 +310,7 @@ class _Compilation:
             from tritonc import passes
             from tritonc.backend.machine_ops import ALL_OPS
             from tritonc.backend.target import find
-            from tritonc.ir.context import Context
+            from tritonc.ir.context import Context, by_place
         options = self.options
         meta = {kernel.name: self._meta_of(kernel) for kernel in module.kernels}
         context = Context(
@@ -326,7 +326,7 @@ class _Compilation:
                 self._print_ir(module)
             done = self._passes("backend", module, context, passes.BACKEND, labels[count:],
                                 meta)
-        self.result.remarks = [(r.pass_name, r.message, r.span) for r in context.remarks]
+        self.result.remarks = by_place(context.remarks)
         if done and machine:
             self._emit(module, context.target, meta)
 

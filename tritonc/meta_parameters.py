@@ -25,6 +25,9 @@ class MetaParameter(NamedTuple):
 META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("num_warps", "choose_warps", "Warps of a block.", (1, 2, 4, 8, 16),
                   (1, 2, 4, 8, 16)),
+    MetaParameter("slices", "split_dots", "Parts of a product's inner axis, each for warps of its "
+                  "own.", (1, 2, 4, 8), (1, 2, 4, 8, 16),
+                  frozenset({"dot on CUDA cores", "dot in a loop"})),
     MetaParameter("num_stages", "pipeline", "Buffers of a loop's operands, filled ahead.",
                   (2, 3, 4), range(1, 17), frozenset({"dot in a loop"})),
     MetaParameter("group", "group_instances", "Rows of instances that run side by side.",

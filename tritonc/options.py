@@ -49,6 +49,7 @@ class Options:
     stop_after: str | None = None
     verify_each: bool = False
     verbose: bool = False
+    remarks: bool = False
     time_report: bool = False
 
 
@@ -185,6 +186,9 @@ TABLE: tuple[Option, ...] = (
            "terminal, NO_COLOR and CLICOLOR_FORCE.", WARNINGS, "WHEN",
            choices=("auto", "always", "never"), default="auto", optional_value="always",
            commands=_BOTH),
+    Option("remarks", ("--remarks", "-Rpass"), "Say, for each place of the source, what passes did "
+           "or could not do there that its text or options can change: the width of accesses, "
+           "pipelines, matrix instructions.", WARNINGS),
     Option("explain", ("--explain",), "Explain a diagnostic, or list them all (list).", WARNINGS,
            "NAME"),
     Option("print_after", ("--print-after",), "Print the IR after PASS, or after all.", DEBUGGING,

@@ -37,9 +37,15 @@ def merge_stores(kernel: Kernel, context: Context) -> bool:
                 if parts is not None:
                     if infos is None:
                         infos = axis_info.analyze(kernel)
-                    if _distinct(op.operands[0], infos):
+                    if not _distinct(op.operands[0], infos):
+                        context.remark("merge_stores", "two stores under opposite conditions stay "
+                                       "two: elements of the tile may have one address", op.span,
+                                       missed=True)
+                    else:
                         ops.remove(last)
                         ops += _merged(last, op, *parts)
+                        context.remark("merge_stores", "two stores under opposite conditions are "
+                                       "one", op.span)
                         last, changed = ops[-1], True
                         continue
             ops.append(op)

@@ -63,7 +63,13 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
 
 def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
               context: Context) -> bool:
-    loads = [_copied(store, staged, infos) for store in staged.stores]
+    found = [_copied(store, staged, infos) for store in staged.stores]
+    for store, load in zip(staged.stores, found, strict=True):
+        if isinstance(load, str):
+            span = store.operands[1].op.span if store.operands[1].op is not None else store.span
+            context.remark("pipeline", f"operand not copied asynchronously: {load}", span,
+                           missed=True)
+    loads = [None if isinstance(load, str) else load for load in found]
     copied = [load for load in loads if load is not None]
     held = [store.operands[1] for load, store in zip(loads, staged.stores, strict=True)
             if load is None]
@@ -86,20 +92,24 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     return True
 
 
-def _copied(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | None:
-    """The load whose work and the store's cp.async does as well; None if there is no such."""
+def _copied(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | str:
+    """The load whose work and the store's cp.async does as well; if there is no such, why."""
     load = source_load(store)
-    if load is None or not any(load in block.ops for block in staged.always):
-        return None
+    if load is None:
+        return "something is computed of what is loaded"
+    if not any(load in block.ops for block in staged.always):
+        return "it is not loaded in every iteration"
     if store.attributes.get("round"):
-        return None
-    if load.attributes.get("other", 0) != 0 or load.attributes.get("volatile"):
-        return None
+        return "it is rounded to tf32 on its way"
+    if load.attributes.get("other", 0) != 0:
+        return "what is masked is not zero"
+    if load.attributes.get("volatile"):
+        return "the load is volatile"
     pointer = load.operands[0]
     width = copy_width(pointer, load.guard, store.operands[0], infos)
     t, info = pointer.type, infos.get(pointer)
     if width < 4 or info is None or not isinstance(t, Tile) or t.layout is None:
-        return None
+        return "less than 4 bytes are known to be contiguous, aligned and under one mask"
     # Narrow copies of what is contiguous in memory but not in the buffer ask for the same sectors
     # again and again.
     size = scalar(pointee(t)).bytes
@@ -110,7 +120,7 @@ def _copied(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | None:
     together = min(width // size, loaded)
     if layout_choice.sector_share(t.layout, axis, size, together) < layout_choice.sector_share(
             t.layout, axis, size, loaded):
-        return None
+        return "it is turned on its way, and goes through registers"
     return load
 
 

@@ -19,6 +19,7 @@ from tritonc.backend.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import element, shape
+from tritonc.source import Span
 
 
 def select_dots(kernel: Kernel, context: Context) -> bool:
@@ -36,6 +37,7 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
     for op, row in zip(dots, choices, strict=True):
         if row is not None:
             op.attributes["instruction"] = row.name
+        context.remark("select_dots", *_reason(op, row, target), missed=row is None)
     return any(row is not None for row in choices)
 
 
@@ -56,6 +58,31 @@ def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> Matri
             continue
         return row
     return None
+
+
+def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str, Span | None]:
+    """What computes the product and, if that is not the target's best, why."""
+    e, span = element(op.operands[0].type), op.span
+    rows = [r for r in INSTRUCTIONS if r.feature in target.features and r.operand == e
+            and r.accumulator == element(op.result.type)]
+    if row is not None and row.name == rows[0].name:
+        return f"this product uses {row.name}", span
+    extents = (*shape(op.result.type), shape(op.operands[0].type)[-1])
+    text = f"this product uses {row.name}" if row is not None else "this product runs on CUDA cores"
+    if not rows:
+        return f"{text}: {target.name} has no matrix instruction for {e}", span
+    best = rows[0]
+    if len(extents) != 3:
+        return f"{text}: it has a batch", span
+    if any(n & (n - 1) for n in extents):
+        return f"{text}: its extents are not all powers of two", span
+    for n, least, what in zip(extents, (best.rows, best.columns, best.depth),
+                              ("rows", "columns", "numbers along the inner axis"), strict=True):
+        if n < least:
+            return f"{text}: {best.name} wants {least} {what}, the tile has {n}", span
+    if best.kind == WGMMA and not best.transposes:
+        return f"{text}: {best.name} wants both operands contiguous along the inner axis", span
+    return f"{text}, as another product of the kernel or the number of warps asks for", span
 
 
 def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool:

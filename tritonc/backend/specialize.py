@@ -48,20 +48,37 @@ class _Conditions:
 
     multiples: dict[Value, int] = field(default_factory=dict)  # parameter -> known divisor
     full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
+    hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
 
 
 def specialize(kernel: Kernel, context: Context) -> bool:
     """Add the fast body, if there is something to gain."""
     found = _collect(kernel, _copies_tensors(kernel, context))
+    for op, why in found.hindered:
+        context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     if not found.multiples and not found.full:
         return False
     fast, mapping = _copy(kernel)
     kernel.blocks[:0] = [_dispatch(kernel, found, fast[0])]
     kernel.blocks += fast
     _assume(fast, mapping, found)
-    context.remark("specialize", "aligned addresses and full tiles run in a body of their own",
-                   kernel.span)
+    context.remark("specialize", _promise(found), kernel.span)
     return True
+
+
+def _promise(found: _Conditions) -> str:
+    """What the fast body assumes, in words."""
+    by_unit: dict[str, list[str]] = {}
+    for value, n in found.multiples.items():
+        unit = f"{n}{' bytes' if is_pointer(value.type) else ''}"
+        by_unit.setdefault(unit, []).append(f"'{value.name}'")
+    parts = ["its tile is full"] if found.full else []
+    for unit, names in by_unit.items():
+        some = names if len(names) < 2 else [", ".join(names[:-1]), names[-1]]
+        verb = "is a multiple" if len(names) < 2 else "are multiples"
+        parts.append(f"{' and '.join(some)} {verb} of {unit}")
+    return (f"an instance runs a body made for it if {'; '.join(parts)}: what parameters promise "
+            "needs no test")
 
 
 def _copies_tensors(kernel: Kernel, context: Context) -> bool:
@@ -94,19 +111,26 @@ def _collect_access(op: Op, affinity: Affinity, infos: axis_info.Infos, masked: 
     t, info = pointer.type, infos.get(pointer)
     form = affinity.of(pointer)
     assert isinstance(t, Tile)
-    if form is None or form.base is None or info is None or t.size < SMALL:
+    if info is None or t.size < SMALL:
+        return
+    axis = layout_choice.fastest_axis(info, len(t.shape))
+    if form is None or form.base is None:
         return
     size = scalar(pointee(t)).bytes
-    axis = layout_choice.fastest_axis(info, len(t.shape))
     guard = infos.get(op.guard) if op.guard is not None else None
     reach = min(ACCESS // size, info.contiguity[axis])
     if axis_info.vector_length(info, guard, axis, size) < reach:
         multiples = _alignment(form, size, reach)
         if multiples is None:
+            found.hindered.append((op, "an offset or a stride depends on a value that is not known "
+                                   f"to be a multiple of {reach}, and is no parameter"))
             return
         for value, n in multiples.items():
             found.multiples[value] = max(n, found.multiples.get(value, 1))
     mask = affinity.mask(op.guard, len(t.shape))
+    if mask is None and guard is not None and guard.constancy[axis] < reach:
+        found.hindered.append((op, f"its mask is not known to be one for {reach} neighbours: it is "
+                               "no conjunction of bounds of the axes"))
     for bound in mask.bounds if mask else ():
         _collect_bound(bound, t.shape[bound.axis], bound.axis == axis, reach, masked, found)
 
@@ -135,14 +159,17 @@ def _alignment(form: Affine, size: int, reach: int) -> dict[Value, int] | None:
 def _collect_bound(bound: Bound, extent: int, contiguous: bool, reach: int, masked: bool,
                    found: _Conditions) -> None:
     """A bound that holds for the whole tile, or one whose limit is a multiple of the access."""
+    values = [*bound.start.values(), *bound.limit.values()]
     known = all(v.op.name == "get_program_id" if v.op is not None else not is_counter(v)
-                for v in (*bound.start.values(), *bound.limit.values()))
-    if known and not masked:
+                for v in values)
+    (monomial, n) = bound.limit.terms[0] if len(bound.limit.terms) == 1 else ((), 0)
+    parameter = monomial[0] if len(monomial) == 1 and monomial[0].op is None else None
+    # A row that ends inside its tile does so in all instances: the mask stays, by whole accesses.
+    somewhere = any(v.op is not None for v in values) or not contiguous or parameter is None
+    if known and somewhere and not masked:
         found.full[bound.test] = (bound.start + number(extent), bound.limit)
-    elif contiguous and len(bound.limit.terms) == 1:
-        (monomial, n), = bound.limit.terms
-        if len(monomial) == 1 and monomial[0].op is None and n % reach:
-            found.multiples[monomial[0]] = max(reach, found.multiples.get(monomial[0], 1))
+    elif contiguous and parameter is not None and n % reach:
+        found.multiples[parameter] = max(reach, found.multiples.get(parameter, 1))
 
 
 def _dispatch(kernel: Kernel, found: _Conditions, fast: Block) -> Block:

@@ -79,9 +79,11 @@ def _slices(dot: Op, context: Context) -> tuple[int, int]:
     depth, size = shape(dot.operands[0].type)[-1], results[0] * results[1]
     warps = max(1, size // (ACCUMULATORS * WARP_SIZE))
     most = min(depth // LEAST, SUMS // (size * scalar(dot.result.type).bytes))
-    wanted = context.meta.get("num_warps", WARPS if warps < FEW else warps) // warps
+    given = context.meta.get("num_warps")
+    wanted = (given or (WARPS if warps < FEW else warps)) // warps
     slices = min(context.meta.get("slices", wanted), most)
-    return warps, 1 << (slices.bit_length() - 1) if slices > 0 else 1
+    slices = 1 << (slices.bit_length() - 1) if slices > 0 else 1
+    return warps, slices if given in (None, warps * slices) else 1
 
 
 def _sum(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> _Sum | None:

@@ -13,10 +13,12 @@ from __future__ import annotations
 from tritonc.backend import axis_info, layout_choice
 from tritonc.backend.pipeline import copy_width
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar
+from tritonc.source import Span
 
 
 def vectorize(kernel: Kernel, context: Context) -> bool:
@@ -27,11 +29,14 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     if not accesses and not copies:
         return False
     infos = axis_info.analyze(kernel)
+    narrow: dict[Span, list[str]] = {}
     for op in copies:
         buffer, pointer = op.operands
         width = copy_width(pointer, op.guard, buffer, infos)
         assert width >= 4, "cp.async moves 4 bytes at the least"
         op.attributes["vector"] = width // scalar(buffer.type).bytes
+        if op.span is not None and width == layout_choice.ACCESS_BYTES:
+            narrow.setdefault(op.span, []).append("")
     for op in accesses:
         pointer = op.operands[0]
         assert isinstance(pointer.type, Tile) and pointer.type.layout is not None
@@ -45,4 +50,26 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         width = vector_width(pointer.type.layout, size * 8, reach, axis)
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
+        widest = min(layout_choice.ACCESS_BYTES // size, pointer.type.shape[axis])
+        if op.span is not None and pointer.type.size > WARP_SIZE:
+            why = _reason(op, info, guard, axis, width, reach, widest) if width < widest else ""
+            narrow.setdefault(op.span, []).append(why)
+    for span, reasons in narrow.items():
+        if "" not in reasons:  # one body may have what another lacks
+            context.remark("vectorize", reasons[-1], span, missed=True)
     return True
+
+
+def _reason(op: Op, info: axis_info.AxisInfo, guard: axis_info.AxisInfo | None, axis: int,
+            width: int, reach: int, widest: int) -> str:
+    """Why the access moves less than it might."""
+    text = f"{op.name} moves {width} of {widest} elements at a time: "
+    if width < reach:
+        return text + "a thread holds no more neighbours in the layout of this tile"
+    if info.contiguity[axis] == 1:
+        return text + "neighbours in the tile are not known to be neighbours in memory"
+    if info.contiguity[axis] < widest:
+        return text + f"{info.contiguity[axis]} neighbours at most are known to be contiguous"
+    if guard is not None and guard.constancy[axis] < widest:
+        return text + f"its mask is known to be one for {guard.constancy[axis]} neighbours only"
+    return text + "the address of the first is not known to be a multiple of what it moves"

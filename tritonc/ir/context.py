@@ -9,16 +9,16 @@ and returns whether it changed the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tritonc.ir.ops import OPS, OpInfo
-from tritonc.source import Span
+from tritonc.source import Diagnostic, Span
 
 
 class Remark(NamedTuple):
-    """What a pass did, or (`missed`) could not do, at a place of the source; for `-Rpass`."""
+    """What a pass did, or (`missed`) could not do, at a place of the source; for `--remarks`."""
 
     pass_name: str
     message: str
@@ -41,5 +41,18 @@ class Context:
 
     def remark(self, pass_name: str, message: str, span: Span | None = None, *,
                missed: bool = False) -> None:
-        """Tell the user of the option `-Rpass` (`-Rpass-missed`) about one place."""
+        """Tell the user of the option `--remarks` about one place."""
         self.remarks.append(Remark(pass_name, message, span, missed))
+
+
+def by_place(remarks: Iterable[Remark]) -> list[Diagnostic]:
+    """Remarks in the order of the source, each once: a body may have copies."""
+    files: dict[object, int] = {}
+
+    def place(remark: Remark) -> tuple[int, int]:
+        if remark.span is None:
+            return -1, 0
+        return files.setdefault(remark.span.file, len(files)), remark.span.start
+
+    return [Diagnostic(r.pass_name, "remark", r.message, r.span)
+            for r in sorted(dict.fromkeys(remarks), key=place)]

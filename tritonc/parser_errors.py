@@ -292,7 +292,21 @@ def unexpected(place: Place, missing: str | None = None) -> Problem:
     if punctuation and previous is not None:
         span = place.after_previous()
     return Problem(f"expected {wanted}{after}, found {found(place)}", span,
-                   notes=_opening_note(place, wanted))
+                   notes=_opening_note(place, wanted) or _joined_note(place))
+
+
+def _joined_note(place: Place) -> tuple[Note, ...]:
+    """Where '=' cannot assign, since a statement that '@' or '*' begins was taken for the rest of
+    the one before."""
+    at = place.index if place.token.text == "=" else 0
+    while at > 0 and place.tokens[at].text not in (";", "{", "}"):
+        token, before = place.tokens[at], place.tokens[at - 1]
+        if token.line_start and token.text in ("@", "*") and before.text not in (";", "{", "}"):
+            end = before.span.end
+            return (Note("a ';' is missing here, if a new statement begins with the next line",
+                         Span(before.span.file, end, end)),)
+        at -= 1
+    return ()
 
 
 def found(place: Place) -> str:

@@ -110,7 +110,7 @@ BODIES = [
     ("f = ~__debug_barrier();", "void-value", "a value is wanted here"),
     ("f = abs(~\"text\");", "string-literal",
      "a string can stand only as"),
-    ("n = ~n ? p : 1;", "type-mismatch", "a number is wanted here, found float*"),
+    ("n = ~n ? p : 1;", "type-mismatch", "float* and int have no type in common"),
     ("atomic_add(~n, 1);", "not-a-pointer", "found int"),
     ("atomic_add(~(short*)p, 1);", "atomic-type",
      "no atomic add on short"),
@@ -298,6 +298,23 @@ def test_notes_tell_where_things_were_declared() -> None:
     found = diagnose(HEAD + "@m n = 1; }")[0]
     assert any("any(...)" in n.message and n.span is not None for n in found.notes)
     assert diagnose(HEAD + "nn = 1; }")[0].suggestion == "n"
+    for mistake in ("x = x * rm", "x *= rm", "x = max(x, rm)", "x = dot(x, rm)", "x = x @ rm",
+                    "x = n ? x : rm"):
+        found = diagnose(HEAD + mistake + "; }")[0]
+        assert [n.message for n in found.notes][-2:] == ["'x' is declared here",
+                                                         "'rm' is declared here"]
+    found = diagnose(HEAD + "{ int inner = 1; }\n n = inner; }")[0]
+    assert found.notes[0].message == "the block that declares a 'inner' has ended before"
+    assert found.notes[0].span is not None and found.suggestion is None
+
+
+@pytest.mark.parametrize("text", ["float v[TM] = *(p + rm)\n *(p + rm) = v; }",
+                                  "float v[TM] = *(p + rm)\n @m *(p + rm) = v; }",
+                                  "x = x + 1\n @m *(p + rm) = 1; }"])
+def test_a_semicolon_that_is_missing_before_a_store(text: str) -> None:
+    (found,) = diagnose(HEAD + text)
+    (note,) = found.notes
+    assert "';'" in note.message
 
 
 def test_errors_of_inlined_functions_come_once() -> None:

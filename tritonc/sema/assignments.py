@@ -128,11 +128,14 @@ def assign(context: Context, node: syntax.Assign) -> Term:
     if node.operator is not None:
         old = _read(context, target, node.target.span)
         product = value
-        value = operators.binary(context, node.operator, old, value, node.span,
-                                 node.operator_span)
+        with context.about(node.target, node.value):
+            value = operators.binary(context, node.operator, old, value, node.span,
+                                     node.operator_span)
         operators.may_contract(context, value, node.value, product)
     span = node.span if node.operator is not None else node.value.span
-    return _write(context, target, value, node.span, span)
+    parts = (n for n in syntax.children(node.target) if isinstance(n, syntax.Expression))
+    with context.about(*parts, node.value):
+        return _write(context, target, value, node.span, span)
 
 
 def step(context: Context, node: syntax.IncDec) -> Term:

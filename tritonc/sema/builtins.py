@@ -213,4 +213,5 @@ def call(context: Context, row: Builtin, node: syntax.Call) -> Term:
         return constants.not_constant(context, node.span, context.constant_for,
                                       f"'{node.callee}' runs on the GPU")
     context.at(node.span)
-    return row.lower(context, node, arguments)
+    with context.about(*node.arguments):
+        return row.lower(context, node, arguments)

@@ -97,7 +97,8 @@ def _known_conditional(context: Context, node: syntax.Conditional, holds: bool) 
         return NOTHING
     if not _both_values(context, node, then, orelse):
         return POISON
-    type = convert.meet_types(context, node.span, then, orelse, compute=False)
+    with context.about(node.then, node.orelse):
+        type = convert.meet_types(context, node.span, then, orelse, compute=False)
     if type is None:
         return POISON
     return convert.to_type(context, then if holds else orelse, type)
@@ -120,7 +121,8 @@ def _branches(context: Context, node: syntax.Conditional, condition: Term, then:
     elif not _both_values(context, node, then.term, orelse.term):
         type = None
     else:
-        type = convert.meet_types(context, node.span, then.term, orelse.term, compute=False)
+        with context.about(node.then, node.orelse):
+            type = convert.meet_types(context, node.span, then.term, orelse.term, compute=False)
         if type is not None and type.element is LITERAL:
             type = ctype(DOUBLE, type.shape)
     sides = [then, orelse]
@@ -178,11 +180,12 @@ def _tile_conditional(context: Context, node: syntax.Conditional, condition: Ter
     if not _both_values(context, node, then, orelse):
         return POISON
     context.at(node.span)
-    operands = convert.unify(context, node.span, then, orelse, compute=False)
-    if operands is None:
-        return POISON
-    a, b = (decayed(t) for t in operands)
-    shape = convert.meet_shapes(context, node.span, condition, a)
+    with context.about(node.condition, node.then, node.orelse):
+        operands = convert.unify(context, node.span, then, orelse, compute=False)
+        if operands is None:
+            return POISON
+        a, b = (decayed(t) for t in operands)
+        shape = convert.meet_shapes(context, node.span, condition, a)
     if shape is None:
         return POISON
     a, b = convert.broadcast(context, a, shape), convert.broadcast(context, b, shape)
@@ -264,7 +267,8 @@ def _tile_logical(context: Context, node: syntax.Logical, left: Term, conjunctio
     context.mask = outer
     if right.poisoned:
         return POISON
-    shape = convert.meet_shapes(context, node.operator_span, left, right)
+    with context.about(node.left, node.right):
+        shape = convert.meet_shapes(context, node.operator_span, left, right)
     if shape is None:
         return POISON
     context.at(node.span)

@@ -22,7 +22,7 @@ from tritonc.sema.ctypes import (
     ctype,
 )
 from tritonc.sema.exact import Exact, round_exact
-from tritonc.sema.scope import FunctionEntity, Scope, Variable
+from tritonc.sema.scope import Entity, FunctionEntity, Scope, Variable
 from tritonc.sema.ssa import Ssa
 from tritonc.sema.term import POISON, Term
 from tritonc.source import CompileError, Diagnostics, Note, Span
@@ -46,6 +46,7 @@ class Frame:
     result: Variable | None = None
     exit: Block | None = None  # made by the first `return` that is not at the end
     tail: syntax.Statement | None = None  # the last statement of the body
+    ended: dict[str, Entity] = field(default_factory=dict)  # names of blocks that have ended
 
 
 @dataclass(eq=False, slots=True)
@@ -75,6 +76,7 @@ class Context:
     mask: Mask | None = None  # the tile predicate of the statement
     widened: syntax.Expression | None = None  # a load that may take the predicate's shape
     constant_for: str | None = None  # what wants a constant expression, while one is read
+    involved: tuple[syntax.Expression, ...] = ()  # operands of what is being made
     nesting: int = 0
     assignments: int = 0  # lowered so far; tells whether an expression has any
     operations: int = 0  # made so far
@@ -97,6 +99,20 @@ class Context:
         """Report an error.  Gives the poisoned term, whose use reports nothing more."""
         self.diagnostics.error(name, span, message, *notes, suggestion=suggestion)
         return POISON
+
+    @contextmanager
+    def about(self, *operands: syntax.Expression) -> Iterator[None]:
+        """Messages may name what the operands of the operation are."""
+        outer, self.involved = self.involved, operands
+        yield
+        self.involved = outer
+
+    def declarations(self) -> tuple[Note, ...]:
+        """Where the variables that are operands of what is being made were declared."""
+        names = dict.fromkeys(n.name for n in self.involved if isinstance(n, syntax.Name))
+        found = [self.scope.lookup(name) for name in names]
+        return tuple(Note(f"'{e.name}' is declared here", e.span) for e in found
+                     if isinstance(e, Variable))
 
     def warning(self, name: str, span: Span, message: str, *notes: Note,
                 suggestion: str | None = None) -> None:
@@ -237,6 +253,8 @@ class Context:
         outer = self.scope
         self.scope = Scope(outer)
         yield self.scope
+        if self.frame is not None:
+            self.frame.ended.update(self.scope.names)
         self.scope = outer
 
     # --- variables ---

@@ -188,7 +188,8 @@ def meet_shapes(context: Context, span: Span, *terms: Term) -> Shape | None:
         a, b = next((a, b) for i, b in enumerate(terms) for a in terms[:i]
                     if common_shape(a.shape, b.shape) is None)
         context.error("shape-mismatch", span, f"the shapes of {a.type} and {b.type} do not match: "
-                      "extents must be equal, or 1", *_hint(a.shape, b.shape))
+                      "extents must be equal, or 1", *_hint(a.shape, b.shape),
+                      *context.declarations())
         return None
     return found if check_size(context, found, span) else None
 
@@ -222,7 +223,9 @@ def common_element(context: Context, span: Span, *terms: Term) -> Number | None:
     found = elements[0]
     for e, t in zip(elements, terms):
         if not isinstance(e, Number):
-            context.error("type-mismatch", span, f"a number is wanted here, found {t.type}")
+            number = next((u.type for u in terms if isinstance(u.type.element, Number)), None)
+            context.error("type-mismatch", span, f"a number is wanted here, found {t.type}"
+                          if number is None else f"{t.type} and {number} have no type in common")
             return None
     assert isinstance(found, Number)
     if all(e is found for e in elements):

@@ -118,8 +118,12 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     """Report an unknown name, once in a scope."""
     candidates = [*context.scope.visible(), *builtins.names()]
     near = None if name in builtins.FOREIGN else closest(name, candidates)
+    ended = context.frame.ended.get(name) if context.frame is not None else None
     notes = []
-    if near:
+    if ended is not None and not isinstance(ended, Poisoned):
+        near = None
+        notes = [Note(f"the block that declares a '{name}' has ended before", ended.span)]
+    elif near:
         entity = context.scope.lookup(near)
         notes = [Note(f"'{near}' is declared here", entity.span)] if entity else []
     if name in builtins.FOREIGN:
@@ -142,9 +146,12 @@ def unary(context: Context, node: syntax.Unary) -> Term:
 def binary(context: Context, node: syntax.Binary) -> Term:
     left = context.operand(node.left)
     right = context.operand(node.right)
-    if node.operator == "@":
-        return dot(context, left, right, None, node.span, None)
-    result = operators.binary(context, node.operator, left, right, node.span, node.operator_span)
+    with context.about(node.left, node.right):
+        if node.operator == "@":
+            return dot(context, left, right, None, node.span, None,
+                       operators.missing_semicolon(node.operator_span))
+        result = operators.binary(context, node.operator, left, right, node.span,
+                                  node.operator_span)
     if node.operator in ("+", "-"):
         operators.may_contract(context, result, node.left, left)
         operators.may_contract(context, result, node.right, right)

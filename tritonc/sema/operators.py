@@ -209,8 +209,18 @@ def _no_such(context: Context, operator: str, left: Term, right: Term, span: Spa
     for term in (left, right):
         if isinstance(term.type.element, PointerTo):
             notes = (Note(f"{term.type} is a pointer; '*' before it loads what it points to"),)
+    notes = missing_semicolon(span) or (*notes, *context.declarations())
     return context.error("type-mismatch", span, f"'{operator}' does not take {left.type} and "
                          f"{right.type}", *notes)
+
+
+def missing_semicolon(operator: Span) -> tuple[Note, ...]:
+    """A note where an operator, which could begin a statement, is the first thing on its line."""
+    line, column = operator.file.line_column(operator.start)
+    before = operator.file.line_text(line)[: column - 1]
+    if line == 1 or before.strip() or operator.expansion is not None:
+        return ()
+    return (Note("if a new statement begins here, the one before lacks its ';'"),)
 
 
 # --- unary ---

@@ -28,23 +28,26 @@ def accumulator(element: Number) -> Number:
     return INT if element.ir.bits == 8 else element
 
 
-def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_span: Span | None
-        ) -> Term:
-    """The matrix product of a and b, plus acc."""
+def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_span: Span | None,
+        hint: tuple[Note, ...] = ()) -> Term:
+    """The matrix product of a and b, plus acc; `hint` goes with an error about its operands."""
     if is_poisoned(a, b) or (acc is not None and acc.poisoned):
         return POISON
     for term in (a, b):
         element = term.type.element
         if not isinstance(element, Number) or element is BOOL or len(term.shape) < 2:
             return context.error("dot-operands", span, "a matrix product wants tiles of numbers "
-                                 f"with two axes or more, found {a.type} and {b.type}")
+                                 f"with two axes or more, found {a.type} and {b.type}",
+                                 *(hint or context.declarations()))
     if a.type.element is not b.type.element:
         return context.error("dot-operands", span, "a matrix product wants operands of one element "
                              f"type, found {a.type} and {b.type}",
-                             Note("a cast converts one of them, as in (half)a"))
+                             Note("a cast converts one of them, as in (half)a"),
+                             *context.declarations())
     if len(a.shape) != len(b.shape) or a.shape[2:] != b.shape[2:]:
         return context.error("dot-operands", span, "a matrix product wants operands with the same "
-                             f"axes behind the first two, found {a.type} and {b.type}")
+                             f"axes behind the first two, found {a.type} and {b.type}",
+                             *context.declarations())
     if a.shape[1] != b.shape[0]:
         notes: tuple[Note, ...] = ()
         if a.shape[1] == b.shape[1]:
@@ -52,7 +55,7 @@ def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_sp
         elif a.shape[0] == b.shape[0]:
             notes = (Note("trans(a) would fit"),)
         return context.error("dot-operands", span, f"a matrix product wants [M, K] and [K, N], "
-                             f"found {a.type} and {b.type}", *notes)
+                             f"found {a.type} and {b.type}", *notes, *context.declarations())
     element = a.type.element
     assert isinstance(element, Number)
     result = accumulator(element)

@@ -75,7 +75,10 @@ def _declare(context: Context, node: syntax.Variable) -> None:
                           "a value here: it cannot be assigned later")
             context.ssa.write(variable, context.block, context.ssa.undef(type.ir))
         return
+    reads = len(context.reads)
     term = _initial_value(context, node, type)
+    if term.poisoned:  # a mistake there may only look like a use of the variable
+        context.reads[reads:] = [r for r in context.reads[reads:] if r[1] is not variable]
     for qualifier in node.qualifiers:
         term = _promised(context, qualifier, term)
     if term.poisoned:

@@ -18,6 +18,7 @@ from tritonc.sema.operators import binary
 from tritonc.sema.scope import Table
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
+from tritonc.spelling import closest
 
 _REDUCTIONS = {"+": "add", "*": "mul", "&": "and", "|": "or", "^": "xor", "max": "max",
                "min": "min"}
@@ -86,6 +87,12 @@ def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) 
     what = "a part" if isinstance(entry, syntax.Slice) else "an element"
     if not base.shape:
         return context.error("subscript", entry.span, f"{base.type} has no axes, and no elements")
+    name = entry.index.name if isinstance(entry, syntax.Index) and isinstance(
+        entry.index, syntax.Name) else None
+    if name is not None and context.scope.lookup(name) is None:
+        near = "newaxis" if name == "None" else closest(name, ("max", "min", "newaxis"))
+        return context.error("undeclared-name", entry.span, f"there is nothing named '{name}'" + (
+            f"; did you mean '{near}'?" if near else ""), suggestion=near)
     return context.error("subscript-index", entry.span, f"{what} of the tile {base.type} cannot be "
                          "taken out: its elements lie in the registers of many threads",
                          Note("a subscript keeps axes (:), inserts them (newaxis), permutes them "

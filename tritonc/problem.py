@@ -72,15 +72,17 @@ def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[P
     Mistakes are recorded in `diagnostics`, one for a line.
     """
     problems: list[Problem] = []
+    complete = True  # what the lines say together is looked at once each can be read
     for number, (text, span) in enumerate(lines):
         if not text:
             continue
         try:
             _read_line(text, span, number, problems)
         except CompileError as error:
+            complete = False
             for d in error.diagnostics:
                 diagnostics.error(d.name, d.span, d.message, *d.notes, suggestion=d.suggestion)
-    for problem in problems:
+    for problem in problems if complete else ():
         _check(problem, diagnostics)
     return problems
 

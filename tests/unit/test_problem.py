@@ -101,3 +101,8 @@ def test_mistakes_are_located(line: str, place: str, text: str) -> None:
 def test_what_is_missing() -> None:
     _, messages = read("//! arg: y = 1\n")
     assert len(messages) == 2 and "no range" in messages[0] and "expects nothing" in messages[1]
+
+
+def test_a_line_that_cannot_be_read_gives_one_message() -> None:
+    _, messages = read("//! range: 1\n//! arg: y = zeros(4)[in]\n//! expect: y = zeros(4)\n")
+    assert messages == ["p.tc:2:23: not an expression: invalid syntax"]

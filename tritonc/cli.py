@@ -11,6 +11,7 @@ Heavy parts are imported by the functions that need them: `tritonc --version` st
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -114,6 +115,8 @@ def _information(given: Mapping[str, Any]) -> int | None:
         click.echo(help_text("compile", usage, _DESCRIPTION), nl=False)
     elif given["version"]:
         click.echo(version())
+    elif given["cmake_dir"]:
+        click.echo(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cmake"))
     elif given["list_targets"]:
         from tritonc.backend.target import TARGETS
 

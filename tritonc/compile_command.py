@@ -23,9 +23,9 @@ from tritonc.console import (
     read_source,
     with_tuning_file,
 )
+from tritonc.launch.products import Settings, kinds_to_compile, make
 from tritonc.options import NATIVE, Options
 from tritonc.outputs import KINDS, STANDARD
-from tritonc.source import CompileError
 from tritonc.spelling import closest
 
 
@@ -37,25 +37,15 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     for name, flag in _NEED_RULE.items():
         if given[name] and given["depend"] is None:
             raise click.UsageError(f"{flag} needs -MD or -M")
-    targets = outputs.paths(kinds, given["output"], path)
-    if given["depend"] == "M":
-        targets, kinds = {}, []
-    if STANDARD in targets.values() and len(targets) > 1:
-        raise click.UsageError("several kinds of output cannot share standard output")
+    targets = _targets(path, kinds, given)
     for target in (*targets.values(), given["depend_file"] or ""):
         if outputs.same_file(target, path):
             raise click.UsageError(f"the output '{target}' is the source itself")
+    if given["depend_file"] not in (None, STANDARD) and given["depend_file"] in targets.values():
+        raise click.UsageError(f"-MF '{given['depend_file']}' is an output too")
     options = with_tuning_file(options_from(given), path)
     check_settings(options)
-
-    def action() -> int:
-        try:
-            return _compile(path, kinds, targets, options, given, messages)
-        except CompileError:
-            outputs.remove(targets.values())
-            raise
-
-    return messages.guard(action)
+    return messages.guard(lambda: _compile(path, targets, options, given, messages))
 
 
 _NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-MQ",
@@ -75,10 +65,35 @@ def _kinds(given: Mapping[str, Any]) -> list[str]:
             kinds.append(word)
     if given["syntax_only"]:
         return []
-    if kinds:
-        return kinds
-    by_suffix = outputs.kind_of(given["output"] or "")
-    return [by_suffix or ("tir" if given["stop_after"] else "ptx")]
+    if not kinds:
+        by_suffix = outputs.kind_of(given["output"] or "")
+        kinds = [by_suffix or ("tir" if given["stop_after"] else "ptx")]
+    if given["header"] and "header" not in kinds:
+        kinds.append("header")
+    for name in ("embed", "prefix"):
+        if given[name] and "header" not in kinds:
+            raise click.UsageError(f"--{name} needs --header or --emit=header")
+    if given["stop_after"]:
+        for kind in kinds:
+            if kind not in ("i", "ast", "tir"):
+                raise click.UsageError(f"--stop-after gives .tir, and no {kind}")
+    return kinds
+
+
+def _targets(path: str, kinds: list[str], given: Mapping[str, Any]) -> dict[str, str]:
+    """Where each kind of output goes."""
+    if given["depend"] == "M":
+        return {}
+    header = given["header"] if "header" in kinds else None
+    targets = outputs.paths([kind for kind in kinds if kind != "header" or not header],
+                            given["output"], path)
+    if header:
+        targets["header"] = header
+    if STANDARD in targets.values() and len(set(targets.values())) < len(targets):
+        raise click.UsageError("several kinds of output cannot share standard output")
+    if len(set(targets.values())) < len(targets):
+        raise click.UsageError(f"several kinds of output go to '{header}'")
+    return targets
 
 
 def _check_passes(options: Options) -> None:
@@ -94,8 +109,8 @@ def _check_passes(options: Options) -> None:
             raise click.UsageError(f"there is no pass '{name}'; {hint}--list-passes lists them")
 
 
-def _compile(path: str, kinds: list[str], targets: Mapping[str, str], options: Options,
-             given: Mapping[str, Any], messages: Messages) -> int:
+def _compile(path: str, targets: Mapping[str, str], options: Options, given: Mapping[str, Any],
+             messages: Messages) -> int:
     _check_passes(options)
     diagnostics = driver.new_diagnostics(options)
     if options.arch == NATIVE:
@@ -103,27 +118,32 @@ def _compile(path: str, kinds: list[str], targets: Mapping[str, str], options: O
 
         options = replace(options, arch=Device().target)
     source = read_source(path, diagnostics)
-    wanted = ["i"] if given["depend"] == "M" else kinds
+    wanted = kinds_to_compile([*targets], given["embed"])
+    if given["depend"] == "M":
+        wanted = ["i"]
     result = driver.compile(source, options, wanted, language=language_of(path, given),
                             dump=_dump, diagnostics=diagnostics)
     messages.show([*result.diagnostics, *(result.remarks if options.remarks else ())])
-    files: dict[str, str] = {}
+    settings = Settings(_stem(path), given["embed"], given["prefix"] or "", given["ptxas"],
+                        options.line_info)
+    made = make([*targets], result, settings)
+    files: dict[str, str | bytes] = {}
     for kind, target in targets.items():
         if any(outputs.same_file(target, included) for included in result.dependencies):
             raise failure("cannot-write", f"the output '{target}' is a file that the source reads")
         if target != STANDARD:
-            files[target] = result.outputs[kind]
+            files[target] = made[kind]
     rule = _rule(path, targets, result, given)
     if rule is not None and rule[0] != STANDARD:
         files[rule[0]] = rule[1]
     try:
-        outputs.write_all(files)
+        outputs.write_all(files, given["if_changed"])
     except OSError as error:
         reason = f"cannot write '{error.filename}': {error.strerror}"
         raise failure("cannot-write", reason) from None
     for kind, target in targets.items():
         if target == STANDARD:
-            _write_standard(result.outputs[kind])
+            _write_standard(made[kind])
     if rule is not None and rule[0] == STANDARD:
         _write_standard(rule[1])
     if options.verbose:
@@ -133,15 +153,20 @@ def _compile(path: str, kinds: list[str], targets: Mapping[str, str], options: O
     return SUCCESS
 
 
-def _write_standard(text: str) -> None:
+def _write_standard(content: str | bytes) -> None:
     """To standard output as UTF-8 with the lines as they are, whatever the locale."""
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
-    if buffer is None:
-        sys.stdout.write(text)
-    else:
-        buffer.write(text.encode("utf-8"))
+    if buffer is not None:
+        buffer.write(content.encode("utf-8") if isinstance(content, str) else content)
         buffer.flush()
+    elif isinstance(content, str):
+        sys.stdout.write(content)
+
+
+def _stem(path: str) -> str:
+    """The source's name without directory and suffix."""
+    return os.path.splitext("stdin" if path == STANDARD else os.path.basename(path))[0]
 
 
 def _dump(title: str, text: str) -> None:
@@ -157,7 +182,7 @@ def _rule(path: str, targets: Mapping[str, str], result: driver.Result, given: M
     default = [outputs.quote_for_make(t, target=True) for t in targets.values() if t != STANDARD]
     made = [*given["depend_targets"],
             *(outputs.quote_for_make(t, target=True) for t in given["depend_quoted"])]
-    stem = os.path.splitext("stdin" if path == STANDARD else os.path.basename(path))[0]
+    stem = _stem(path)
     made = made or default or [outputs.quote_for_make(stem + ".ptx", target=True)]
     sources = [*([] if path == STANDARD else [path]), *result.dependencies]
     text = outputs.dependency_rule(made, sources, given["depend_phony"])

@@ -414,6 +414,16 @@ DRIVER: dict[str, Row] = {
         "tritonc run wants a source that states a problem in lines that begin with //!, as "
         "docs/problems.md describes.",
     ),
+    "no-ptxas": Row(
+        "error",
+        "Machine code (cubin, fatbin) is made by NVIDIA's ptxas and fatbinary, which were not "
+        "found. They come with the CUDA toolkit; compiling to PTX does not need them.",
+    ),
+    "ptxas-failed": Row(
+        "error",
+        "NVIDIA's assembler did not take the PTX: it may be too old for the target or the PTX "
+        "version (--list-targets, -mptx).",
+    ),
     "no-device": Row(
         "error",
         "There is no GPU to run on: no CUDA driver, no device, or the Python package cuda- "

@@ -56,12 +56,12 @@ def manifest(module: Module, target: Target, tuning: str | None = None,
     }
 
 
-def one_line(contents: dict[str, Any]) -> str:
+def one_line(contents: Mapping[str, Any]) -> str:
     """The comment that a .ptx file begins with."""
     return "// tritonc: " + json.dumps(contents, separators=(", ", ": "))
 
 
-def as_file(contents: dict[str, Any]) -> str:
+def as_file(contents: Mapping[str, Any]) -> str:
     """The content of a .json file."""
     return json.dumps(contents, indent=2) + "\n"
 

@@ -1,18 +1,20 @@
 """Kinds of output, where they go, and writing them whole or not at all; rules for make.
 
 A file is written under another name in its own directory and then renamed, so nobody ever sees half
-of it; several outputs of one run are all written before the first is renamed.
+of it; several outputs of one run are all written before the first is renamed.  A run that fails
+leaves all files as they were: make sees that they are older than what changed.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 # Each kind of output and the suffix of its file.
 KINDS: dict[str, str] = {
     "ptx": ".ptx", "ll": ".ll", "tir": ".tir", "ast": ".ast", "i": ".i", "manifest": ".json",
+    "header": ".h", "cubin": ".cubin", "fatbin": ".fatbin",
 }  # fmt: skip
 STANDARD = "-"  # standard input or output
 
@@ -54,17 +56,21 @@ def same_file(a: str, b: str) -> bool:
         return False
 
 
-def write_all(contents: Mapping[str, str]) -> None:
-    """Write each path's text, whole or not at all, regular files through a rename.
+def write_all(contents: Mapping[str, str | bytes], if_changed: bool = False) -> None:
+    """Write each path's text or bytes, whole or not at all, regular files through a rename.
+
+    With `if_changed`, a file that holds them already is left as it is, time and all.
 
     Raises OSError, whose `filename` is a path of `contents`; then no output is left half-written.
     """
     waiting: list[tuple[str, str]] = []
     try:
-        for path, text in contents.items():
-            data = text.encode("utf-8")
+        for path, content in contents.items():
+            data = content.encode("utf-8") if isinstance(content, str) else content
             try:
                 final = os.path.realpath(path)  # a link stays a link
+                if if_changed and _holds(final, data):
+                    continue
                 if os.path.exists(final) and not stat.S_ISREG(os.stat(final).st_mode):
                     if os.path.isdir(final):
                         raise IsADirectoryError(21, "Is a directory")
@@ -83,6 +89,14 @@ def write_all(contents: Mapping[str, str]) -> None:
             os.unlink(temporary)
 
 
+def _holds(path: str, data: bytes) -> bool:
+    """Whether a regular file is there whose content is `data`."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read() == data
+
+
 def _write_temporary(final: str, data: bytes) -> str:
     """A new file beside `final` with `data`, with its permissions if it exists."""
     directory, name = os.path.split(final)
@@ -98,16 +112,6 @@ def _write_temporary(final: str, data: bytes) -> str:
         os.unlink(temporary)
         raise
     return temporary
-
-
-def remove(outputs: Iterable[str]) -> None:
-    """Remove outputs of an earlier run, as this one failed: make shall not take them for new."""
-    for path in outputs:
-        if path != STANDARD and os.path.isfile(path) and not os.path.islink(path):
-            try:
-                os.unlink(path)
-            except OSError:
-                continue  # not ours to remove; the error that brought us here is reported
 
 
 def dependency_rule(targets: Sequence[str], sources: Sequence[str], phony: bool) -> str:

@@ -180,7 +180,8 @@ def test_outputs_are_whole_or_not_there() -> None:
     Path("old.tir").write_text("old")
     Path("bad.tir").write_text("kernel")
     assert tritonc("bad.tir", "-o", "old.tir").code == 1
-    assert sorted(os.listdir()) == ["add.tc", "bad.tir", "fill.tir"]
+    assert sorted(os.listdir()) == ["add.tc", "bad.tir", "fill.tir", "old.tir"]
+    assert Path("old.tir").read_text() == "old"
 
 
 def test_a_failed_rename_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

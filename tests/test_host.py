@@ -1,0 +1,302 @@
+"""The host side without a GPU: headers compiled and run on a stub of the driver, examples built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+from command import tritonc
+from host_tools import HOST, INCLUDE, ROOT, TRITONC, build, need, run, stub
+
+EXAMPLES = ROOT / "examples" / "cpp"
+
+
+@pytest.fixture(autouse=True)
+def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def compiled(source: Path, *arguments: str) -> None:
+    done = tritonc(str(source), *arguments)
+    assert done.code == 0, done.err
+
+
+@cache
+def _other() -> str:
+    done = tritonc(str(HOST / "other.tc"), "--arch=sm_90a", "--emit=header", "--embed", "-o", "-")
+    assert done.code == 0, done.err
+    return done.out
+
+
+def write_other_header() -> None:
+    """other.h, of a kernel with much shared memory, with its PTX."""
+    Path("other.h").write_text(_other())
+
+
+# --- headers ---
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++", "clang", "clang++"])
+def test_headers_compile_without_a_warning(compiler: str, tmp_path: Path) -> None:
+    """Several in one file, with kernels of every type and names that C++ reserves."""
+    need(compiler)
+    compiled(HOST / "kernels.tc", "--header", "kernels.h")
+    compiled(HOST / "kernels.tc", "--emit=header", "--embed", "--prefix=again-", "-o", "again.h")
+    compiled(ROOT / "tests" / "run" / "language" / "types.tc", "--header", "types.h")
+    lines = [f'#include "{name}.h"\n' for name in ("kernels", "again", "types", "kernels")]
+    Path("a.c").write_text("".join(lines) + "int main(void) { return again__f_tile0 - 48; }\n")
+    language = ["-x", "c++"] if "++" in compiler else []
+    for flag in ("-DTRITONC_HALF=short", "-DTRITONC_DLOPEN"):
+        standard = "-std=c++11" if language else "-std=c99"
+        run(compiler, standard, *"-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror".split(),
+            flag, "-isystem", INCLUDE, *language, "-c", "a.c", "-o", "a.o", cwd=tmp_path)
+
+
+def test_launching_logic(tmp_path: Path) -> None:
+    """Grids, error codes, one load per context, tables: tests/host/logic.c."""
+    need("gcc")
+    compiled(HOST / "kernels.tc", "--header", "kernels.h", "-o", "kernels.ptx")
+    write_other_header()
+    library = stub(tmp_path)
+    build(tmp_path, "logic", HOST / "logic.c", library)
+    assert run("./logic", "kernels.ptx", cwd=tmp_path, LD_LIBRARY_PATH=".") == "ok\n"
+
+
+def test_threads_and_files_share_one_load(tmp_path: Path) -> None:
+    """Three contexts, twelve threads, a file in C and one in C++: three loads."""
+    need("gcc", "g++")
+    write_other_header()
+    library = stub(tmp_path)
+    build(tmp_path, "another.o", "-c", HOST / "another.c")
+    build(tmp_path, "threads", HOST / "threads.cpp", "another.o", library, "-pthread",
+          compiler="g++")
+    said = run("./threads", cwd=tmp_path, LD_LIBRARY_PATH=".")
+    assert said == "0 wrong, 3 loads, 2400 launches\n"
+    assert run("./threads", "many", cwd=tmp_path, LD_LIBRARY_PATH=".").startswith("0 wrong")
+
+
+def test_the_driver_is_opened_when_first_needed(tmp_path: Path) -> None:
+    """With TRITONC_DLOPEN the program needs no driver to link or to start."""
+    need("gcc")
+    write_other_header()
+    Path("late.c").write_text("""
+#define TRITONC_DLOPEN
+#include "other.h"
+int main(void) {
+  uint16_t *h = (uint16_t *)64;
+  return other_launch(0, 1, NULL, h, h, h, 64) * 1000 + other_launch(1, 1, NULL, h, h, h, 64);
+}
+""")
+    build(tmp_path, "late", "late.c", "-ldl")
+    needed = run("readelf", "-d", "late", cwd=tmp_path)
+    assert "NEEDED" in needed and "libcuda" not in needed
+    environment = {**os.environ, "LD_LIBRARY_PATH": "."}
+    codes = []
+    for _ in range(2):
+        codes.append(subprocess.run(["./late"], env=environment).returncode)
+        stub(tmp_path)
+    assert codes[1] == 3  # CUDA_ERROR_NOT_INITIALIZED: the stub was asked, and cuInit not called
+    # CUDA_ERROR_SHARED_OBJECT_INIT_FAILED, 303, or what a driver that is installed here says
+    assert codes[0] in (303 % 256, 3, 201)
+
+
+def test_module_and_kernel_names() -> None:
+    Path("my-kernels.v2.tc").write_text("kernel void f(int* y) { *y = 1; }\n")
+    compiled(Path("my-kernels.v2.tc"), "--header", "x.h", "--embed")
+    text = Path("x.h").read_text()
+    assert "my_kernels_v2_load(char *log" in text and " f_launch(CUstream stream, int *y)" in text
+    assert Path("my-kernels.v2.ptx").exists()
+    compiled(Path("my-kernels.v2.tc"), "--emit=header", "--prefix=p", "-o", "x.h")
+    text = Path("x.h").read_text()
+    assert "p_load_file(" in text and " p_f_launch(" in text and "p_load(char" not in text
+
+
+def test_modules_of_one_name_do_not_share_state() -> None:
+    Path("k.tc").write_text("kernel void f(int* y) { *y = V; }\n")
+    tags = []
+    for value in (1, 2, 1):
+        done = tritonc("k.tc", f"-DV={value}", "--emit=header", "--embed", "-o", "-")
+        (first,) = [line for line in done.out.split("\n") if line.startswith("#ifndef tritonc_k")]
+        tags.append(first)
+    assert tags[0] == tags[2] != tags[1]
+
+
+# --- machine code ---
+
+
+def test_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("ptxas", "fatbinary")
+    Path("k.tc").write_text("kernel void f(int* y) { *y = 1; }\n")
+    compiled(Path("k.tc"), "--emit=ptx,cubin,fatbin,header", "--embed=cubin")
+    cubin, fatbin = Path("k.cubin").read_bytes(), Path("k.fatbin").read_bytes()
+    assert cubin[:4] == b"\x7fELF" and len(fatbin) > len(cubin) // 4
+    assert '"\\177ELF' in Path("k.h").read_text()
+    compiled(Path("k.tc"), "-o", "again.cubin", f"--ptxas={shutil.which('ptxas')}")
+    assert Path("again.cubin").read_bytes() == cubin
+
+
+def test_machine_code_without_its_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tritonc import ptxas
+
+    Path("k.tc").write_text("kernel void f(int* y) { *y = 1; }\n")
+    done = tritonc("k.tc", "--emit=cubin", "--ptxas=./none")
+    assert done.code == 1 and "there is no program './none'" in done.err
+    monkeypatch.setattr(ptxas, "_folders", lambda: iter(["/nowhere"]))
+    done = tritonc("k.tc", "--emit=ptx,cubin")
+    assert done.code == 1 and "ptxas is not installed" in done.err and "--ptxas" in done.err
+    Path("fails").write_text("#!/bin/sh\necho 'line 3: no such instruction' >&2\nexit 3\n")
+    Path("fails").chmod(0o755)
+    done = tritonc("k.tc", "--emit=cubin", "--ptxas=./fails")
+    assert done.code == 1 and "fails fails: line 3: no such instruction" in done.err
+    assert sorted(os.listdir()) == ["fails", "k.tc"]
+
+
+# --- make and CMake ---
+
+
+def times(*paths: Path) -> list[int]:
+    return [path.stat().st_mtime_ns for path in paths]
+
+
+def test_make_builds_again_what_changed(tmp_path: Path) -> None:
+    need("gcc", "make")
+    folder = shutil.copytree(EXAMPLES / "make", tmp_path / "make")
+    words = ["make", f"TRITONC={TRITONC}", f"CUDA_INCLUDE={INCLUDE}",
+             f"LIBCUDA={stub(tmp_path)}"]
+    run(*words, cwd=folder)
+    made = [folder / name for name in ("saxpy.ptx", "saxpy.h", "saxpy")]
+    before = times(*made)
+    assert "up to date" in run(*words, cwd=folder) and times(*made) == before
+    header = folder / "range.h"
+    header.write_text(header.read_text().replace("HIGHEST 4.0f", "HIGHEST 3.0f"))
+    run(*words, cwd=folder)
+    assert all(new > old for new, old in zip(times(*made), before, strict=True))
+    assert "0f40400000" in (folder / "saxpy.ptx").read_text().lower()  # 3.0
+    before = times(*made)
+    header.write_text("#define LOWEST }\n")
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    assert done.returncode != 0 and "saxpy.tc" in done.stderr
+    assert times(*made) == before  # an error leaves the outputs, and make knows that they are old
+    assert subprocess.run([*words, "-q"], cwd=folder, capture_output=True).returncode == 1
+    assert "0 wrong" not in run(*words, "clean", cwd=folder)
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_cmake_builds_again_what_changed(generator: str, tmp_path: Path) -> None:
+    need("g++", "cmake", "ninja" if generator == "Ninja" else "make")
+    folder = shutil.copytree(EXAMPLES / "cmake", tmp_path / "with space")
+    program = tmp_path / "tritonc"
+    program.write_text(f'#!/bin/sh\nexec {TRITONC} "$@"\n')
+    program.chmod(0o755)
+    directory = tritonc("--cmake-dir").out.strip()
+    assert Path(directory) == ROOT / "tritonc" / "cmake"
+    run("cmake", "-G", generator, "-B", "build", f"-DTritonc_DIR={directory}",
+        f"-DTritonc_EXECUTABLE={program}", f"-DCUDA_INCLUDE={INCLUDE}",
+        f"-DCUDA_DRIVER={stub(tmp_path)}", cwd=folder)
+    run("cmake", "--build", "build", cwd=folder)
+    header = folder / "build" / "matmul_kernel-tritonc" / "matmul.h"
+    made = header, folder / "build" / "matmul"
+    before = times(*made)
+    run("cmake", "--build", "build", cwd=folder)
+    assert times(*made) == before
+    tiles = folder / "tiles.h"
+    tiles.write_text(tiles.read_text().replace("TK = {32, 64}", "TK = {16}"))
+    run("cmake", "--build", "build", cwd=folder)
+    assert all(new > old for new, old in zip(times(*made), before, strict=True))
+    assert "matmul_tunable_TK = 16" in header.read_text()
+    if generator == "Ninja":  # what does not change the header builds no program
+        before = times(*made)
+        tiles.write_text("// The same.\n" + tiles.read_text())
+        run("cmake", "--build", "build", cwd=folder)
+        assert times(*made) == before
+
+
+AWKWARD = ["with space.h", "hash#.h", "dollar$.h", "percent%.h", "tab\there.h", "plain.h"]
+
+
+@pytest.mark.parametrize("tool", ["make", "ninja"])
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_names_of_dependencies(name: str, tool: str) -> None:
+    """A change of the included file, whatever its name, and nothing else, makes the output old."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"needs {tool}")
+    if tool == "ninja" and "\t" in name:
+        pytest.skip("ninja's reader of rules knows no tabs in names")
+    Path("k.tc").write_text(f'#include "{name}"\nkernel void f(int* y) {{ *y = 1; }}\n')
+    Path(name).write_text("// 1\n")
+    compiled(Path("k.tc"), "-E", "-MD", "-MP", "-o", "out.i")
+    if tool == "make":
+        Path("Makefile").write_text("out.i: k.tc\n\t@touch out.i; echo made\n-include out.d\n")
+        command = ["make", "-s"]
+    else:
+        Path("build.ninja").write_text(
+            "rule copy\n command = cp saved.d out.d && touch out.i && echo made\n"
+            " depfile = out.d\n deps = gcc\nbuild out.i: copy k.tc\n")
+        shutil.copy("out.d", "saved.d")
+        command = ["ninja"]
+        run(*command, cwd=Path())  # ninja reads the rule when it has run the command
+    assert "made" not in run(*command, cwd=Path()).split()
+    later = Path("out.i").stat().st_mtime + 2
+    os.utime(name, (later, later))
+    assert "made" in run(*command, cwd=Path()).split()
+
+
+def test_outputs_with_awkward_names() -> None:
+    need("make")
+    Path("a b.h").write_text("")
+    Path("k.tc").write_text('#include "a b.h"\n')
+    target = "o $#%.i"
+    compiled(Path("k.tc"), "-E", "-MD", "-MF", "d", "-o", target)
+    Path("Makefile").write_text("include d\no\\ $$\\#\\%.i:\n\t@echo '$?'\n")
+    for path in ("k.tc", "a b.h"):
+        os.utime(path, (1, 1))
+    os.utime(target, (2, 2))
+    assert "up to date" in run("make", "-r", target, cwd=Path())
+    os.utime("a b.h", (3, 3))
+    assert run("make", "-r", target, cwd=Path()).strip() == "a b.h"
+
+
+def test_one_rule_for_all_outputs() -> None:
+    Path("k.tc").write_text("kernel void f(int* y) { *y = 1; }\n")
+    compiled(Path("k.tc"), "-o", "x.ptx", "--header", "include-k.h", "-MD")
+    assert Path("x.d").read_text() == "x.ptx include-k.h: \\\n  k.tc\n"
+    assert tritonc("k.tc", "-o", "x.ptx", "-MD", "-MF", "x.ptx").code == 2
+
+
+# --- writing ---
+
+
+def test_outputs_that_would_not_change_keep_their_time() -> None:
+    Path("k.tc").write_text("kernel void f(int* y) { *y = V; }\n")
+    files = [Path("k.ptx"), Path("k.h"), Path("k.d")]
+    words = ("--header", "k.h", "-MD", "--if-changed")
+    compiled(Path("k.tc"), "-DV=1", *words)
+    for path in files:
+        os.utime(path, ns=(1, 1))
+    compiled(Path("k.tc"), "-DV=1", *words)
+    assert times(*files) == [1, 1, 1]
+    compiled(Path("k.tc"), "-DV=2", *words)
+    assert [t == 1 for t in times(*files)] == [False, True, True]  # the manifest is the same
+    compiled(Path("k.tc"), "-DV=2", *words[:-1])
+    assert 1 not in times(*files)
+
+
+def test_no_error_touches_a_file() -> None:
+    Path("k.tc").write_text('#include "c.h"\nkernel void f(int* y) { *y = V; }\n')
+    included = "#ifndef V\n#define V 1\n#endif\n"
+    Path("c.h").write_text(included)
+    for name in ("k.ptx", "k.h", "k.d"):
+        Path(name).write_text("old")
+    for words in (("-o", "c.h"), ("--header", "c.h"), ("--header=k.h", "-MD", "-DV=}")):
+        assert tritonc("k.tc", *words).code == 1
+    for words in (("--embed",), ("--prefix=x",), ("--header=k.ptx",),
+                  ("--emit=ptx", "--stop-after=cse"), ("--header=-", "-o", "-"),
+                  ("--header=k.h", "--embed=elf")):
+        assert tritonc("k.tc", *words).code == 2, words
+    assert {name: Path(name).read_text() for name in os.listdir()} == {
+        "k.tc": Path("k.tc").read_text(), "c.h": included, "k.ptx": "old", "k.h": "old",
+        "k.d": "old"}

@@ -1,0 +1,262 @@
+"""A header for hosts in C99 and C++11: typed launches of a module's kernels by the driver API.
+
+What every header has in common is the file runtime.h beside this one; the rest is made here of the
+manifest.  For a module `name` and each of its kernels `kernel`:
+
+    name_load(log, size)                     load what the header holds (--embed)
+    name_load_file(path, log, size)          or a file, PTX, cubin or fatbin
+    name_load_data(image, log, size)         or an image in memory
+    name_unload()
+    name_fill_table(values, stream)          for each constant table that the host fills
+    kernel_launch(range0, ..., stream, arguments...)
+    kernel_check(range0, ..., arguments..., reason)
+    kernel_threads, kernel_tile0, ...        constants of the manifest
+
+docs/embedding.md describes them.  Definitions that the files of a program share are weak symbols
+whose names carry a checksum, so that two modules of one name never become one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pkgutil import get_data
+from typing import Any
+
+from tritonc.manifest import one_line
+
+_TYPES = {
+    "half": "TRITONC_HALF", "bfloat16": "TRITONC_BFLOAT16",
+    "float8_e4m3": "TRITONC_FLOAT8_E4M3", "float8_e5m2": "TRITONC_FLOAT8_E5M2",
+}  # fmt: skip
+# What parameters may not be called: keywords, names that the functions use, usual macros.
+_RESERVED = frozenset("""
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
+    const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit
+    export extern false float for friend goto if inline int int64_t long mutable namespace new
+    noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename typeof uintptr_t union
+    unsigned using virtual void volatile wchar_t while xor xor_eq concept requires co_await
+    co_return co_yield constinit consteval char8_t char16_t char32_t
+    arguments range range0 range1 range2 reason stream code
+    NULL EOF errno stdin stdout stderr linux unix
+""".split())
+_RESERVED_PREFIXES = ("CU", "TRITONC", "tritonc_", "_")
+
+
+def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None = None,
+           prefix: str = "") -> str:
+    """The text of a header for the module of `manifest`.
+
+    `name` is the module's, a file's stem; with `prefix`, that in its place and before the names of
+    the kernels.  `image`, PTX or machine code, becomes part of the header; without one, loading it
+    is left to the host.
+    """
+    module = identifier(prefix or name)
+    before = f"{identifier(prefix)}_" if prefix else ""
+    data = image.encode() if isinstance(image, str) else image
+    content = (data or b"") + f"{one_line(manifest)} {module}".encode()
+    tag = f"tritonc_{module}_{hashlib.sha256(content).hexdigest()[:12]}"
+    kernels = manifest["kernels"]
+    runtime = get_data("tritonc.launch", "runtime.h")
+    assert runtime is not None
+    lines = [
+        f"/* Kernels of {module} for {manifest['target']}, by {manifest['compiler']}: do not edit.",
+        " * They run in the current context; each function returns an error code of the driver. */",
+        f"#ifndef {tag}_h", f"#define {tag}_h", "",
+        runtime.decode("utf-8"),
+        *_definitions(manifest, tag, data),
+        f"static const tritonc_module {module}_module = {{",
+        f"    {tag}_manifest, {f'{tag}_image' if data else 'NULL'}, {len(kernels)}, {tag}_kernels,",
+        f"    &{tag}_state, {tag}_functions}};", "",
+        *_loading(module, data is not None),
+    ]
+    for table in manifest["constants"]:
+        if not table["initialized"]:
+            lines += _fill(module, table)
+    for index, kernel in enumerate(kernels):
+        lines += _kernel(module, before + identifier(kernel["name"]), index, kernel)
+    lines.append("#endif")
+    return "\n".join(lines) + "\n"
+
+
+def identifier(name: str) -> str:
+    """A name as C allows it.
+
+    >>> identifier("my-kernel.v2"), identifier("2d")
+    ('my_kernel_v2', '_2d')
+    """
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
+    return f"_{plain}" if plain[0].isdigit() else plain
+
+
+def _definitions(manifest: Mapping[str, Any], tag: str, image: bytes | None) -> Iterator[str]:
+    """What the files of a program share."""
+    kernels = manifest["kernels"]
+    yield '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Woverlength-strings"'
+    yield '#ifdef __cplusplus\nextern "C" {\n#endif'
+    yield f"TRITONC_SHARED extern const char {tag}_manifest[];"
+    yield f"const char {tag}_manifest[] =\n    {_literal(one_line(manifest))};"
+    if image is not None:
+        yield f"TRITONC_SHARED extern const char {tag}_image[] __attribute__((aligned(64)));"
+        yield f"const char {tag}_image[] ="
+        yield "\n".join(f"    {_literal(line)}" for line in _lines(image)) + ";"
+    yield f"TRITONC_SHARED extern const tritonc_kernel {tag}_kernels[];"
+    yield f"const tritonc_kernel {tag}_kernels[] = {{"
+    for kernel in kernels:
+        tile = ", ".join(str(extent) for extent in (*kernel["tile"], 1, 1, 1)[:3])
+        yield (f"    {{{_literal(kernel['entry'])}, {kernel['threads']}, "
+               f"{kernel['dynamic_shared_bytes']}, {{{tile}}}}},")
+    yield "};"
+    yield f"TRITONC_SHARED extern tritonc_state {tag}_state;"
+    yield f"tritonc_state {tag}_state;"
+    yield f"TRITONC_SHARED extern CUfunction {tag}_functions[];"
+    yield f"CUfunction {tag}_functions[{len(kernels)} * TRITONC_CONTEXTS];"
+    yield "#ifdef __cplusplus\n}\n#endif\n#pragma GCC diagnostic pop\n"
+
+
+def _lines(image: bytes) -> list[bytes]:
+    """PTX by its lines, machine code in rows."""
+    if b"\0" in image:
+        return [image[at : at + 24] for at in range(0, len(image), 24)]
+    return image.splitlines(keepends=True)
+
+
+def _literal(text: str | bytes) -> str:
+    r"""A C string, without trigraphs, of plain ASCII.
+
+    >>> print(_literal('a\t"b"??='), _literal("é1"))
+    "a\t\"b\"\?\?=" "\303\2511"
+    """
+    plain = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t", "?": r"\?"}
+    return '"' + "".join(
+        plain.get(chr(byte)) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}")
+        for byte in (text.encode() if isinstance(text, str) else text)) + '"'
+
+
+def _loading(module: str, embedded: bool) -> Iterator[str]:
+    yield ("/* Load the module into the current context, once: a second call does nothing.  `log`, "
+           "if it is not\n * NULL, receives the driver's messages about PTX that it rejects. */")
+    if embedded:
+        yield f"static inline CUresult {module}_load(char *log, size_t log_size) {{"
+        yield f"  return tritonc_load(&{module}_module, {module}_module.image, log, log_size);\n}}"
+    yield f"static inline CUresult {module}_load_file(const char *path, char *log,"
+    yield f"    size_t log_size) {{\n  return tritonc_load_file(&{module}_module, path, log,"
+    yield "                           log_size);\n}"
+    yield f"static inline CUresult {module}_load_data(const void *image, char *log,"
+    yield f"    size_t log_size) {{\n  return tritonc_load(&{module}_module, image, log, log_size);"
+    yield "}"
+    yield ("/* Take it from the current context again, when nothing of it runs; before the context "
+           "is reset. */")
+    yield f"static inline CUresult {module}_unload(void) {{"
+    yield f"  return tritonc_unload(&{module}_module);\n}}\n"
+
+
+def _fill(module: str, table: Mapping[str, Any]) -> Iterator[str]:
+    name, count = table["name"], table["count"]
+    c_type = _TYPES.get(table["type"], table["type"])
+    yield (f"/* Fill the table {name} of the current context with {count} values, in the order of "
+           "the stream. */")
+    yield f"static inline CUresult {module}_fill_{identifier(name)}(const {c_type} *values,"
+    yield f"    CUstream stream) {{\n  return tritonc_fill(&{module}_module, {_literal(name)},"
+    yield f"                      values, {count} * sizeof *values, stream);\n}}\n"
+
+
+def _kernel(module: str, name: str, index: int, kernel: Mapping[str, Any]) -> Iterator[str]:
+    """The constants of a kernel, its check and its launch."""
+    yield f"/* ---- {name} ---- */"
+    constants = {"threads": kernel["threads"], "shared_bytes": kernel["shared_bytes"],
+                 "dynamic_shared_bytes": kernel["dynamic_shared_bytes"]}
+    constants |= {f"tile{axis}": extent for axis, extent in enumerate(kernel["tile"])}
+    constants |= {f"tunable_{tunable}": value for tunable, value in kernel["tunables"].items()}
+    listed = ",\n".join(f"  {name}_{constant} = {value}" for constant, value in constants.items())
+    yield f"enum {{\n{listed}\n}};\n"
+    names = _parameter_names(kernel["parameters"])
+    axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
+    parameters = [_declaration(p, n) for p, n in zip(kernel["parameters"], names, strict=True)]
+    yield from _check(module, name, index, kernel, axes, names, parameters)
+    if kernel["assumptions"]:
+        yield "/* The arguments must be such that " + ",\n * ".join(kernel["assumptions"]) + ". */"
+    extents = [f"int64_t {axis}" for axis in axes]
+    yield _function(f"{name}_launch", [*extents, "CUstream stream", *parameters])
+    yield f"  const int64_t range[3] = {{{', '.join([*axes, '1', '1', '1'][:3])}}};"
+    addresses = ", ".join(f"&{n}" for n in names) or "NULL"
+    yield f"  void *arguments[] = {{{addresses}}};"
+    yield f"  CUresult code = {name}_check({', '.join([*axes, *names, 'NULL'])});"
+    yield "  return code != CUDA_SUCCESS ? code : tritonc_launch("
+    yield f"      &{module}_module, {index}, range, stream, arguments);\n}}\n"
+
+
+def _check(module: str, name: str, index: int, kernel: Mapping[str, Any], axes: list[str],
+           names: list[str], parameters: list[str]) -> Iterator[str]:
+    yield ("/* Whether a launch over this range with these arguments is allowed.  If it is not, "
+           "*reason is a\n * sentence, unless reason is NULL. */")
+    extents = [f"int64_t {axis}" for axis in axes]
+    yield _function(f"{name}_check", [*extents, *parameters, "const char **reason"])
+    yield f"  const int64_t range[3] = {{{', '.join([*axes, '1', '1', '1'][:3])}}};"
+    yield "  unsigned grid[3];"
+    yield f"  CUresult code = tritonc_grid(&{module}_module.kernels[{index}], range, grid, reason);"
+    for parameter, own in zip(kernel["parameters"], names, strict=True):
+        if "multiple_of" not in parameter:
+            yield f"  (void){own};"
+    empty = "".join(f" || {axis} == 0" for axis in axes)
+    yield f"  if (code != CUDA_SUCCESS{empty})\n    return code;"
+    for parameter, own in zip(kernel["parameters"], names, strict=True):
+        multiple = parameter.get("multiple_of")
+        if multiple is None:
+            continue
+        if "access" in parameter:
+            value, error = f"(uintptr_t){own}", "CUDA_ERROR_MISALIGNED_ADDRESS"
+            sentence = f"{parameter['name']} is not aligned to {multiple} bytes"
+        else:
+            value, error = own, "CUDA_ERROR_INVALID_VALUE"
+            sentence = f"{parameter['name']} is not a multiple of {multiple}"
+        yield f"  if ({value} % {multiple} != 0)"
+        yield f"    return tritonc_refuse({error}, {_literal(sentence)}, reason);"
+    yield "  return code;\n}\n"
+
+
+def _function(name: str, parameters: Sequence[str]) -> str:
+    """The head of a function, in lines of no more than 100 columns where that can be."""
+    lines = [f"static inline CUresult {name}("]
+    for at, parameter in enumerate(parameters):
+        text = parameter + (") {" if at == len(parameters) - 1 else ",")
+        if len(lines[-1]) + len(text) < 99:
+            lines[-1] += text if lines[-1].endswith("(") else f" {text}"
+        else:
+            lines.append(f"    {text}")
+    return "\n".join(lines)
+
+
+def _declaration(parameter: Mapping[str, Any], name: str) -> str:
+    """A parameter in C; const where the kernel only reads what it points to."""
+    base, star, _ = parameter["type"].partition("*")
+    base = base.strip()
+    const = base.startswith("const ")
+    base = base.removeprefix("const ")
+    base = _TYPES.get(base, base)
+    if not star:
+        return f"{base} {name}"
+    const = const or parameter["access"] == "read"
+    return f"{'const ' if const else ''}{base} *{name}"
+
+
+def _parameter_names(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of the source, with an underscore where C or this header has another use for one.
+
+    >>> _parameter_names([{"name": "new"}, {"name": "x"}, {"name": "new_"}])
+    ['new__', 'x', 'new_']
+    """
+    own = {parameter["name"] for parameter in parameters}
+    found: list[str] = []
+    for parameter in parameters:
+        name = identifier(parameter["name"])
+        if name != parameter["name"] or name in _RESERVED or name.startswith(_RESERVED_PREFIXES):
+            name = name.lstrip("_") if name.startswith("_") else name
+            name = identifier(name) + "_"
+            while name in own or name in found:
+                name += "_"
+        found.append(name)
+    return found

@@ -1,0 +1,365 @@
+/* What the headers that tritonc writes have in common: loading a module once in each context,
+ * and launching.  Nothing here prints, exits, or keeps memory of the heap. */
+#ifndef TRITONC_RUNTIME
+#define TRITONC_RUNTIME 1
+
+#include <cuda.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef __GNUC__
+#error "headers written by tritonc need GCC, Clang, or a compiler that has their builtins"
+#endif
+
+/* Types that C lacks.  Define them before the first of these headers to have others: __half... */
+#ifndef TRITONC_HALF
+#define TRITONC_HALF uint16_t
+#endif
+#ifndef TRITONC_BFLOAT16
+#define TRITONC_BFLOAT16 uint16_t
+#endif
+#ifndef TRITONC_FLOAT8_E4M3
+#define TRITONC_FLOAT8_E4M3 uint8_t
+#endif
+#ifndef TRITONC_FLOAT8_E5M2
+#define TRITONC_FLOAT8_E5M2 uint8_t
+#endif
+
+/* For a declaration: one definition for all files of a program, or of a shared library. */
+#define TRITONC_SHARED __attribute__((weak, visibility("hidden")))
+
+#define TRITONC_READ(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
+#define TRITONC_WRITE(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
+
+#define TRITONC_CONTEXTS 32 /* that a module remembers at a time */
+
+typedef struct {
+  const char *entry;
+  unsigned threads, dynamic_shared_bytes;
+  int64_t tile[3];
+} tritonc_kernel;
+
+typedef struct {
+  int lock;
+  unsigned next; /* the slot to give up when all are taken */
+  uint64_t contexts[TRITONC_CONTEXTS]; /* their keys; 0 where a slot is free */
+  CUmodule modules[TRITONC_CONTEXTS];
+} tritonc_state;
+
+typedef struct {
+  const char *manifest; /* the first line of its PTX */
+  const char *image;    /* PTX; NULL where the header has none */
+  unsigned count;       /* of kernels */
+  const tritonc_kernel *kernels;
+  tritonc_state *state;
+  CUfunction *functions; /* count for each slot */
+} tritonc_module;
+
+static inline void tritonc_lock(int *lock) {
+  while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+    sched_yield();
+}
+
+static inline void tritonc_unlock(int *lock) { TRITONC_WRITE(lock, 0); }
+
+/* ---- The driver: linked (-lcuda), or with TRITONC_DLOPEN opened when it is first needed. ---- */
+#ifdef TRITONC_DLOPEN
+#include <dlfcn.h>
+
+#if CUDA_VERSION >= 12000
+#define TRITONC_SINCE_12(X) X(cuCtxGetId)
+#else
+#define TRITONC_SINCE_12(X)
+#endif
+#define TRITONC_FUNCTIONS(X)                                                                      \
+  X(cuCtxGetCurrent) X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuMemcpyHtoDAsync)                 \
+  X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuModuleLoadDataEx) X(cuModuleUnload)
+/* cuda.h renames some functions (cuModuleGetGlobal_v2): these take the names that it gives. */
+#define TRITONC_MEMBER(name) TRITONC_MEMBER_(name)
+#define TRITONC_MEMBER_(name) __typeof__(&name) name##_;
+#define TRITONC_ASSIGN(name) TRITONC_ASSIGN_(name)
+#define TRITONC_ASSIGN_(name) symbol = dlsym(library, #name); memcpy(&driver->name##_, &symbol, sizeof symbol);
+#define TRITONC_MISSES(name) TRITONC_MISSES_(name)
+#define TRITONC_MISSES_(name) || !driver->name##_
+#define TRITONC_DRIVER(name) TRITONC_DRIVER_(name)
+#define TRITONC_DRIVER_(name) tritonc_driver_1.functions.name##_
+
+typedef struct {
+  TRITONC_FUNCTIONS(TRITONC_MEMBER)
+  TRITONC_SINCE_12(TRITONC_MEMBER)
+} tritonc_functions;
+typedef struct {
+  int lock, open;
+  tritonc_functions functions;
+} tritonc_driver;
+#ifdef __cplusplus
+extern "C" {
+#endif
+TRITONC_SHARED extern tritonc_driver tritonc_driver_1;
+tritonc_driver tritonc_driver_1;
+#ifdef __cplusplus
+}
+#endif
+
+static inline CUresult tritonc_open(void) {
+  tritonc_functions *driver = &tritonc_driver_1.functions;
+  CUresult code = CUDA_SUCCESS;
+  void *library, *symbol;
+  if (TRITONC_READ(&tritonc_driver_1.open))
+    return CUDA_SUCCESS;
+  tritonc_lock(&tritonc_driver_1.lock);
+  if (!tritonc_driver_1.open) {
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+      code = CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+    } else {
+      TRITONC_FUNCTIONS(TRITONC_ASSIGN)
+      TRITONC_SINCE_12(TRITONC_ASSIGN)
+      if (0 TRITONC_FUNCTIONS(TRITONC_MISSES))
+        code = CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
+      else
+        TRITONC_WRITE(&tritonc_driver_1.open, 1);
+    }
+  }
+  tritonc_unlock(&tritonc_driver_1.lock);
+  return code;
+}
+#define TRITONC_HAS(name) (TRITONC_DRIVER(name) != NULL)
+#else
+#define TRITONC_DRIVER(name) name
+#define TRITONC_HAS(name) 1
+static inline CUresult tritonc_open(void) { return CUDA_SUCCESS; }
+#endif
+
+/* The key of the current context: its number in this process, so that a context is not taken for
+ * one that was destroyed before; its address where the driver has no numbers. */
+static inline CUresult tritonc_current(uint64_t *key) {
+  CUcontext context = NULL;
+  CUresult code = tritonc_open();
+  if (code == CUDA_SUCCESS)
+    code = TRITONC_DRIVER(cuCtxGetCurrent)(&context);
+  if (code != CUDA_SUCCESS)
+    return code;
+  if (context == NULL)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *key = (uint64_t)(uintptr_t)context;
+#if CUDA_VERSION >= 12000
+  if (TRITONC_HAS(cuCtxGetId)) {
+    unsigned long long number = 0;
+    code = TRITONC_DRIVER(cuCtxGetId)(context, &number);
+    *key = (uint64_t)number + 1;
+  }
+#endif
+  return code;
+}
+
+/* ---- Loading ---- */
+
+/* The slot of a context, or TRITONC_CONTEXTS. */
+static inline unsigned tritonc_slot(const tritonc_module *module, uint64_t key) {
+  unsigned slot = 0;
+  while (slot < TRITONC_CONTEXTS && TRITONC_READ(&module->state->contexts[slot]) != key)
+    slot++;
+  return slot;
+}
+
+/* The kernel in a context, or NULL.  A slot changes hands with its key cleared first: the function
+ * is this context's if the key is there before and after. */
+static inline CUfunction tritonc_find(const tritonc_module *module, uint64_t key, unsigned kernel) {
+  unsigned slot = tritonc_slot(module, key);
+  CUfunction function;
+  if (slot == TRITONC_CONTEXTS)
+    return NULL;
+  function = TRITONC_READ(&module->functions[slot * module->count + kernel]);
+  return TRITONC_READ(&module->state->contexts[slot]) == key ? function : NULL;
+}
+
+static inline CUresult tritonc_load_locked(const tritonc_module *module, uint64_t key,
+                                           const char *image, char *log, size_t log_size) {
+  CUjit_option options[2] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[2];
+  unsigned with_log = log != NULL && log_size != 0 ? 2 : 0, slot, i;
+  CUmodule loaded = NULL;
+  CUresult code;
+  values[0] = log;
+  values[1] = (void *)(uintptr_t)(log_size > 0xffffffffu ? 0xffffffffu : log_size);
+  code = TRITONC_DRIVER(cuModuleLoadDataEx)(&loaded, image, with_log, options, values);
+  if (code != CUDA_SUCCESS)
+    return code;
+  slot = tritonc_slot(module, 0);
+  if (slot == TRITONC_CONTEXTS)
+    slot = module->state->next++ % TRITONC_CONTEXTS;
+  TRITONC_WRITE(&module->state->contexts[slot], 0);
+  for (i = 0; i < module->count && code == CUDA_SUCCESS; i++) {
+    const tritonc_kernel *kernel = &module->kernels[i];
+    CUfunction function = NULL;
+    code = TRITONC_DRIVER(cuModuleGetFunction)(&function, loaded, kernel->entry);
+    if (code == CUDA_SUCCESS && kernel->dynamic_shared_bytes > 48 * 1024)
+      code = TRITONC_DRIVER(cuFuncSetAttribute)(function,
+                                                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                (int)kernel->dynamic_shared_bytes);
+    TRITONC_WRITE(&module->functions[slot * module->count + i], function);
+  }
+  if (code != CUDA_SUCCESS) {
+    TRITONC_DRIVER(cuModuleUnload)(loaded);
+    return code;
+  }
+  module->state->modules[slot] = loaded;
+  TRITONC_WRITE(&module->state->contexts[slot], key);
+  return CUDA_SUCCESS;
+}
+
+/* Load an image (PTX that ends with a zero byte, a cubin or a fatbin) into the current context,
+ * unless the module is there already.  PTX of another compilation is refused. */
+static inline CUresult tritonc_load(const tritonc_module *module, const void *image, char *log,
+                                    size_t log_size) {
+  static const char mark[] = "// tritonc: ";
+  const char *text = (const char *)image;
+  uint64_t key = 0;
+  CUresult code = tritonc_current(&key);
+  if (log != NULL && log_size != 0)
+    log[0] = 0;
+  if (code != CUDA_SUCCESS)
+    return code;
+  if (text == NULL)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (strncmp(text, mark, sizeof mark - 1) == 0) {
+    size_t length = strlen(module->manifest);
+    if (strncmp(text, module->manifest, length) != 0 || text[length] != '\n')
+      return CUDA_ERROR_INVALID_IMAGE;
+  }
+  tritonc_lock(&module->state->lock);
+  if (tritonc_slot(module, key) == TRITONC_CONTEXTS)
+    code = tritonc_load_locked(module, key, text, log, log_size);
+  tritonc_unlock(&module->state->lock);
+  return code;
+}
+
+static inline CUresult tritonc_load_file(const tritonc_module *module, const char *path, char *log,
+                                         size_t log_size) {
+  FILE *file = path == NULL ? NULL : fopen(path, "rb");
+  CUresult code = CUDA_ERROR_FILE_NOT_FOUND;
+  char *image = NULL;
+  long size = -1;
+  if (log != NULL && log_size != 0)
+    log[0] = 0;
+  if (file == NULL)
+    return code;
+  if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
+    image = (char *)malloc((size_t)size + 1);
+  if (image == NULL) {
+    code = size < 0 ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_OUT_OF_MEMORY;
+  } else if (fread(image, 1, (size_t)size, file) == (size_t)size) {
+    image[size] = 0;
+    code = tritonc_load(module, image, log, log_size);
+  }
+  free(image);
+  fclose(file);
+  return code;
+}
+
+static inline CUresult tritonc_unload(const tritonc_module *module) {
+  uint64_t key = 0;
+  unsigned slot;
+  CUresult code = tritonc_current(&key);
+  if (code != CUDA_SUCCESS)
+    return code;
+  tritonc_lock(&module->state->lock);
+  slot = tritonc_slot(module, key);
+  if (slot < TRITONC_CONTEXTS) {
+    TRITONC_WRITE(&module->state->contexts[slot], 0);
+    code = TRITONC_DRIVER(cuModuleUnload)(module->state->modules[slot]);
+  }
+  tritonc_unlock(&module->state->lock);
+  return code;
+}
+
+/* The key of the current context, into which the module is loaded if the header has its PTX. */
+static inline CUresult tritonc_ready(const tritonc_module *module, uint64_t *key) {
+  CUresult code = tritonc_current(key);
+  if (code != CUDA_SUCCESS || tritonc_slot(module, *key) != TRITONC_CONTEXTS)
+    return code;
+  return module->image == NULL ? CUDA_ERROR_NOT_FOUND
+                               : tritonc_load(module, module->image, NULL, 0);
+}
+
+/* ---- Launching ---- */
+
+static inline CUresult tritonc_refuse(CUresult code, const char *sentence, const char **reason) {
+  if (reason != NULL)
+    *reason = sentence;
+  return code;
+}
+
+/* The grid for a global range; it has a zero where there is nothing to do. */
+static inline CUresult tritonc_grid(const tritonc_kernel *kernel, const int64_t *range,
+                                    unsigned *grid, const char **reason) {
+  const int64_t limit = INT64_C(1) << 31; /* indices are of 32 bits */
+  int axis;
+  for (axis = 0; axis < 3; axis++) {
+    int64_t tile = kernel->tile[axis], extent = range[axis], count;
+    if (extent < 0)
+      return tritonc_refuse(CUDA_ERROR_INVALID_VALUE, "an extent of the range is negative",
+                            reason);
+    count = extent / tile + (extent % tile != 0);
+    if (extent >= limit || count > limit / tile)
+      return tritonc_refuse(CUDA_ERROR_INVALID_VALUE,
+                            "an extent of the range is too large for indices of 32 bits", reason);
+    if (axis != 0 && count > 65535)
+      return tritonc_refuse(CUDA_ERROR_INVALID_VALUE,
+                            "the range has more than 65535 tiles along axis 1 or 2", reason);
+    grid[axis] = (unsigned)count;
+  }
+  return CUDA_SUCCESS;
+}
+
+static inline CUresult tritonc_launch(const tritonc_module *module, unsigned index,
+                                      const int64_t *range, CUstream stream, void **arguments) {
+  const tritonc_kernel *kernel = &module->kernels[index];
+  unsigned grid[3];
+  uint64_t key = 0;
+  CUfunction function;
+  CUresult code = tritonc_grid(kernel, range, grid, NULL);
+  if (code != CUDA_SUCCESS || grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
+    return code;
+  do { /* again only if other threads have used more contexts meanwhile than are remembered */
+    code = tritonc_ready(module, &key);
+    function = code == CUDA_SUCCESS ? tritonc_find(module, key, index) : NULL;
+  } while (code == CUDA_SUCCESS && function == NULL);
+  if (code != CUDA_SUCCESS)
+    return code;
+  return TRITONC_DRIVER(cuLaunchKernel)(function, grid[0], grid[1], grid[2], kernel->threads, 1, 1,
+                                        kernel->dynamic_shared_bytes, stream, arguments, NULL);
+}
+
+/* Fill a table in constant memory, in the order of the stream. */
+static inline CUresult tritonc_fill(const tritonc_module *module, const char *symbol,
+                                    const void *values, size_t bytes, CUstream stream) {
+  uint64_t key = 0;
+  CUdeviceptr address = 0;
+  size_t size = 0;
+  CUresult code = tritonc_ready(module, &key);
+  if (code != CUDA_SUCCESS)
+    return code;
+  tritonc_lock(&module->state->lock);
+  {
+    unsigned slot = tritonc_slot(module, key);
+    code = slot == TRITONC_CONTEXTS
+               ? CUDA_ERROR_NOT_FOUND
+               : TRITONC_DRIVER(cuModuleGetGlobal)(&address, &size, module->state->modules[slot],
+                                                   symbol);
+  }
+  tritonc_unlock(&module->state->lock);
+  if (code != CUDA_SUCCESS)
+    return code;
+  if (size < bytes)
+    return CUDA_ERROR_INVALID_IMAGE;
+  return TRITONC_DRIVER(cuMemcpyHtoDAsync)(address, values, bytes, stream);
+}
+
+#endif

@@ -1,0 +1,91 @@
+"""NVIDIA's assembler: from PTX to machine code for one GPU, where the tools are installed.
+
+They come with the CUDA toolkit, or as the Python packages nvidia-cuda-nvcc (CUDA 13) and
+nvidia-cuda-nvcc-cu12.  Compiling to PTX does not need them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+
+from tritonc.source import CompileError, Note, fail
+
+_IN_PACKAGES = ("nvidia/cu13/bin", "nvidia/cuda_nvcc/bin")
+
+
+def find(given: str | None = None, tool: str = "ptxas") -> str:
+    """The path of ptxas, or of a tool beside it: what is `given`, else where it is usually.
+
+    Raises CompileError if it is not there.
+    """
+    if given is not None and tool == "ptxas":
+        found = shutil.which(given)
+        if found is None:
+            raise fail("no-ptxas", None, f"there is no program '{given}'")
+        return found
+    beside = [os.path.dirname(shutil.which(given) or given)] if given is not None else []
+    for folder in (*beside, *_folders()):
+        found = shutil.which(tool, path=folder)
+        if found is not None:
+            return found
+    raise fail("no-ptxas", None, f"{tool} is not installed: no folder of PATH has it",
+               Note("it comes with the CUDA toolkit, or `pip install nvidia-cuda-nvcc`; --ptxas "
+                    "says where ptxas is"))
+
+
+def _folders() -> Iterator[str | None]:
+    """None is the PATH."""
+    yield None
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if home := os.environ.get(variable):
+            yield os.path.join(home, "bin")
+    yield "/usr/local/cuda/bin"
+    for folder in sys.path:
+        yield from (os.path.join(folder, *name.split("/")) for name in _IN_PACKAGES)
+
+
+def assemble(ptx: str, target: str, *, ptxas: str | None = None, line_info: bool = False) -> bytes:
+    """The cubin of a module.  Raises CompileError if ptxas is missing or rejects the PTX."""
+    flags = ["-lineinfo"] if line_info else []
+    command = [find(ptxas), f"-arch={target}", *flags, "module.ptx", "-o", "out"]
+    return _run(command, {"module.ptx": ptx.encode()})
+
+
+def fatbin(ptx: str, cubin: bytes, target: str, *, ptxas: str | None = None) -> bytes:
+    """A fatbin: the machine code for its own GPU, and the PTX for later ones."""
+    name = target.removeprefix("sm_")
+    images = [f"--image3=kind={kind},sm={name},file={file}"
+              for kind, file in (("elf", "module.cubin"), ("ptx", "module.ptx"))]
+    return _run([find(ptxas, "fatbinary"), "--create=out", "--64", *images],
+                {"module.cubin": cubin, "module.ptx": ptx.encode()})
+
+
+def _run(command: list[str], inputs: Mapping[str, bytes]) -> bytes:
+    """What a tool writes to the file `out`; it runs in a directory of its own, so that no name of
+    this machine's gets into it."""
+    tool = os.path.basename(command[0])
+    with tempfile.TemporaryDirectory(prefix="tritonc-") as directory:
+        for name, content in inputs.items():
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(content)
+        try:
+            done = subprocess.run([os.path.abspath(command[0]), *command[1:]], cwd=directory,
+                                  capture_output=True, text=True, errors="replace")
+        except OSError as error:
+            raise fail("no-ptxas", None, f"cannot run '{command[0]}': {error.strerror}") from None
+        if done.returncode != 0:
+            raise _rejected(tool, done)
+        with open(os.path.join(directory, "out"), "rb") as file:
+            return file.read()
+
+
+def _rejected(tool: str, done: subprocess.CompletedProcess[str]) -> CompileError:
+    said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    first = said[0] if said else f"exit code {done.returncode}"
+    return fail("ptxas-failed", None, f"{tool} fails: {first}",
+                *(Note(line) for line in said[1:5]))

@@ -1,4 +1,4 @@
-"""Every row of every table of docs/language.md has a program in tests/run.
+"""Every row of every table of docs/language.md, and every production, has a program in tests/run.
 
 Tables that derive from the compiler's own name types, qualifiers, macros and functions: each name
 must occur in a program.  In the tables written by hand a row is claimed by a comment line of a
@@ -12,12 +12,18 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from programs import PROGRAMS, Setting
 
+from tritonc import driver, parser, parser_table
+from tritonc.launch.run_problems import read_problems, with_defines
+from tritonc.options import Options
+from tritonc.parser_table import Reduction
 from tritonc.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
 from tritonc.sema import builtins
+from tritonc.source import Diagnostics
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "language.md"
@@ -99,3 +105,34 @@ def test_claims_name_rows() -> None:
     known = {row.cell for row in WRITTEN}
     for name, text in programs().items():
         assert set(_CLAIM.findall(text)) <= known, name
+
+
+# Productions that are there for their messages.
+_FOR_MESSAGES = re.compile(r"error_|slice_|initializer_list|no_extents")
+
+
+class _Seen(dict[str, Any]):
+    """A row of the automaton that remembers what was reduced."""
+
+    reductions: set[Reduction]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        entry = super().get(key, default)
+        if isinstance(entry, Reduction):
+            self.reductions.add(entry)
+        return entry
+
+
+def test_every_production_is_in_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = parser_table.table()
+    wanted = {entry for row in table.rows for entry in row.values() if isinstance(
+        entry, Reduction) and not _FOR_MESSAGES.match(entry.action or "")}
+    seen = type("Seen", (_Seen,), {"reductions": set()})
+    watched = table._replace(rows=[seen(row) for row in table.rows])
+    monkeypatch.setattr(parser, "table", lambda: watched)
+    for path in PROGRAMS:
+        source = Setting(path).source
+        for problem in read_problems(source, Options(), "tc", Diagnostics()):
+            driver.compile(source, with_defines(problem, Options()), ("ast",))
+    missing = wanted - seen.reductions
+    assert not missing, f"no program in tests/run has {sorted(missing)}"

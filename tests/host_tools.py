@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,12 +40,17 @@ def need(*programs: str) -> None:
         pytest.skip("needs cuda.h: pip install nvidia-cuda-runtime-cu12")
 
 
+def environment(**variables: str) -> dict[str, str]:
+    """This process's, in which TRITONC finds this tree."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, **variables}
+
+
 def run(*command: object, cwd: Path, **variables: str) -> str:
     """What a command prints; it must succeed."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment: Mapping[str, str] = {**os.environ, "PYTHONPATH": path, **variables}
-    done = subprocess.run([str(word) for word in command], cwd=cwd, env=environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    done = subprocess.run([str(word) for word in command], cwd=cwd, text=True, timeout=300,
+                          env=environment(**variables), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
     return done.stdout
 

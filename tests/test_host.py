@@ -12,6 +12,11 @@ import pytest
 from command import tritonc
 from host_tools import HOST, INCLUDE, ROOT, TRITONC, build, need, run, stub
 
+from tritonc import driver
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune.tuning_file import Entry, beside, render, source_hash
+
 EXAMPLES = ROOT / "examples" / "cpp"
 
 
@@ -162,15 +167,29 @@ def times(*paths: Path) -> list[int]:
     return [path.stat().st_mtime_ns for path in paths]
 
 
+def write_tuning(source: Path, kernel: str, **tunables: int) -> None:
+    """The tuning file beside a source, as if those values had been measured."""
+    text = SourceFile(str(source), source.read_text())
+    tokens = driver.preprocess(text, Options(), Diagnostics()).tokens
+    entry = Entry(kernel, "sm_80", {}, (), source_hash(tokens), "GPU", 1.0, tunables)
+    Path(beside(str(source))).write_text(render([entry]))
+
+
 def test_make_builds_again_what_changed(tmp_path: Path) -> None:
     need("gcc", "make")
     folder = shutil.copytree(EXAMPLES / "make", tmp_path / "make")
+    write_tuning(folder / "saxpy.tc", "saxpy", T=256)
     words = ["make", f"TRITONC={TRITONC}", f"CUDA_INCLUDE={INCLUDE}",
              f"LIBCUDA={stub(tmp_path)}"]
     run(*words, cwd=folder)
     made = [folder / name for name in ("saxpy.ptx", "saxpy.h", "saxpy")]
     before = times(*made)
     assert "up to date" in run(*words, cwd=folder) and times(*made) == before
+    write_tuning(folder / "saxpy.tc", "saxpy", T=512)
+    run(*words, cwd=folder)
+    assert all(new > old for new, old in zip(times(*made), before, strict=True))
+    assert "saxpy_tile0 = 512" in (folder / "saxpy.h").read_text()
+    before = times(*made)
     header = folder / "range.h"
     header.write_text(header.read_text().replace("HIGHEST 4.0f", "HIGHEST 3.0f"))
     run(*words, cwd=folder)

@@ -16,6 +16,7 @@ from tritonc import __version__, syntax
 from tritonc.commandline import described, spelled
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.ir.ops import OPS, OpInfo
+from tritonc.meta_parameters import META_PARAMETERS, legal_text
 from tritonc.options import Option, rows
 from tritonc.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
 from tritonc.passes import BACKEND, OPT, ORDER, labels
@@ -25,6 +26,7 @@ from tritonc.sema.builtins import BUILTINS
 from tritonc.source import Diagnostics
 
 HERE = Path(__file__).parent
+SUBCOMMANDS = ("run", "tune", "bench")
 _NOTE = "<!-- Written by docs/generate.py from {source}; change that, then run `make bless`. -->\n"
 
 
@@ -38,12 +40,14 @@ def _by_group(command: str) -> dict[str, list[Option]]:
 def cli_page() -> str:
     """Every option, by group."""
     lines = ["# Command line\n", _NOTE.format(source="tritonc/options.py"),
-             "    tritonc [options] FILE [-o OUT]\n    tritonc run [options] FILE\n",
+             "    tritonc [options] FILE [-o OUT]\n"
+             + "".join(f"    tritonc {command} [options] FILE\n" for command in SUBCOMMANDS),
              "Exit codes: 0 success; 1 an error in the input, or a file that cannot be read or "
-             "written; 2 a wrong\ncommand line; 70 a bug of tritonc; 130 interrupted. `@FILE` reads"
-             " options from a file; those of the\nenvironment variable `TRITONC_FLAGS` come before "
-             "those of the command line.\n"]
-    for command, title in (("compile", "tritonc FILE"), ("run", "tritonc run FILE")):
+             "written; 2 a wrong\ncommand line; 3 no GPU to tune on; 70 a bug of tritonc; 130 "
+             "interrupted. `@FILE` reads options from a\nfile; those of the environment variable "
+             "`TRITONC_FLAGS` come before those of the command line.\n"]
+    for command, title in (("compile", "tritonc FILE"),
+                           *((name, f"tritonc {name} FILE") for name in SUBCOMMANDS)):
         lines.append(f"## {title}\n")
         for group, members in _by_group(command).items():
             lines.append(f"### {group}\n")
@@ -60,22 +64,26 @@ def manual_page() -> str:
     lines = ['.\\" Written by docs/generate.py from tritonc/options.py.',
              f'.TH TRITONC 1 "" "tritonc {__version__}"', ".SH NAME",
              "tritonc \\- compile Triton\\-C, the tile language, to PTX", ".SH SYNOPSIS",
-             ".B tritonc", "[options] FILE [\\-o OUT]", ".br", ".B tritonc run", "[options] FILE",
+             ".B tritonc", "[options] FILE [\\-o OUT]",
+             *(line for name in SUBCOMMANDS
+               for line in (".br", f".B tritonc {name}", "[options] FILE")),
              ".SH DESCRIPTION",
              "Compiles a Triton\\-C source (.tc) or Triton\\-IR (.tir) to PTX or another kind of "
              "output.  FILE may be \\-, standard input.  The subcommand run executes the problem "
              "that the file states about itself, in the interpreter or on a GPU, and compares the "
-             "result with its reference."]
+             "result with its reference; tune finds the best values of its tunables by measuring; "
+             "bench times its kernels."]
     for group, members in _by_group("compile").items():
         lines.append(f".SS {group}")
         for row in members:
             lines += [".TP", f".B {escape(spelled(row))}", escape(described(row))]
-    lines.append(".SH OPTIONS OF RUN")
-    for row in rows("run"):
-        if "compile" not in row.commands:
-            lines += [".TP", f".B {escape(spelled(row))}", escape(described(row))]
-    lines += [".SH EXIT STATUS", "0 success; 1 an error in the input; 2 a wrong command line; 70 a "
-              "bug of tritonc; 130 interrupted.", ".SH ENVIRONMENT",
+    for command in SUBCOMMANDS:
+        lines.append(f".SH OPTIONS OF {command.upper()}")
+        for row in rows(command):
+            if "compile" not in row.commands:
+                lines += [".TP", f".B {escape(spelled(row))}", escape(described(row))]
+    lines += [".SH EXIT STATUS", "0 success; 1 an error in the input; 2 a wrong command line; 3 no "
+              "GPU to tune on; 70 a bug of tritonc; 130 interrupted.", ".SH ENVIRONMENT",
               "TRITONC_FLAGS: options that come before those of the command line.  NO_COLOR, "
               "CLICOLOR_FORCE: whether messages are coloured."]
     return "\n".join(lines) + "\n"
@@ -218,21 +226,42 @@ def _macros_table() -> list[str]:
     return ["| macro | |", "|---|---|", *(_row(_code(m), _MACRO_DOCS[m]) for m in found)]
 
 
+def _meta_table() -> list[str]:
+    """The meta-parameters."""
+    lines = ["| meta-parameter | pass | | tried | legal | on kernels with |",
+             "|---|---|---|---|---|---|"]
+    for row in META_PARAMETERS:
+        lines.append(_row(_code(row.name), row.owner, row.doc, ", ".join(map(str, row.values)),
+                          legal_text(row), " and ".join(sorted(row.needs)) or "anything"))
+    return lines
+
+
 _TABLES = {"builtins": _builtins_table, "types": _types_table, "qualifiers": _qualifiers_table,
-           "macros": _macros_table}
+           "macros": _macros_table, "meta": _meta_table}
 
 
-def language_page() -> str:
-    """The reference: written by hand, but for its tables of what the compiler has tables of."""
+def _with_tables(name: str) -> str:
+    """A page written by hand, but for its tables of what the compiler has tables of."""
     def table(match: re.Match[str]) -> str:
         return "\n".join([match[1], *_TABLES[match[2]](), match[3]])
 
-    text = (HERE / "language.md").read_text(encoding="utf-8")
+    text = (HERE / name).read_text(encoding="utf-8")
     return re.sub(r"(<!-- table: (\w+) -->)\n.*?(<!-- end -->)", table, text, flags=re.DOTALL)
 
 
+def language_page() -> str:
+    """The reference of the language."""
+    return _with_tables("language.md")
+
+
+def tuning_page() -> str:
+    """The tuner, with the table of meta-parameters."""
+    return _with_tables("tuning.md")
+
+
 PAGES = {"cli.md": cli_page, "tritonc.1": manual_page, "diagnostics.md": diagnostics_page,
-         "passes.md": passes_page, "ops.md": ops_page, "language.md": language_page}
+         "passes.md": passes_page, "ops.md": ops_page, "language.md": language_page,
+         "tuning.md": tuning_page}
 
 
 def pages() -> Iterator[tuple[Path, str]]:

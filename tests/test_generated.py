@@ -23,7 +23,8 @@ def generator() -> ModuleType:
     return module
 
 
-NAMES = ["cli.md", "tritonc.1", "diagnostics.md", "passes.md", "ops.md", "language.md"]
+NAMES = ["cli.md", "tritonc.1", "diagnostics.md", "passes.md", "ops.md", "language.md",
+         "tuning.md"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,9 +2,12 @@
 
     tritonc [options] FILE [-o OUT]        compiles; no subcommand is needed
     tritonc run [options] FILE             runs the problems of the file and compares
+    tritonc tune [options] FILE            finds the best tunables by measuring
+    tritonc bench [options] FILE           times the kernels of the file
 
 Exit codes: 0 success, 1 an error in the input or a file that cannot be read or written, 2 a wrong
-command line, 70 a bug of tritonc, 130 interrupted.  Diagnostics go to standard error.
+command line, 3 no GPU to tune on, 70 a bug of tritonc, 130 interrupted.  Diagnostics go to standard
+error.
 
 Heavy parts are imported by the functions that need them: `tritonc --version` starts in a moment.
 """
@@ -50,6 +53,14 @@ may be -, standard input. `tritonc run FILE` runs the problem that FILE states a
 _RUN_DESCRIPTION = """\
 Run the problems that FILE states in its //! lines, in the interpreter or on a GPU, and compare the
 results with their references. Prints one line for each problem."""
+TUNE_DESCRIPTION = """\
+Compile FILE with every combination of its tunables and of the passes' meta-parameters, measure each
+on the GPUs of this machine, and write the best to STEM.tune.json, which tritonc reads when it
+compiles FILE. What is measured is kept: a run that was stopped goes on where it was. Exit code 3:
+there is no GPU, and only the cost model's order was printed."""
+BENCH_DESCRIPTION = """\
+Time the kernels of FILE on a GPU at the sizes of their bench: lines, after checking their results.
+Rates come from the flops: and bytes: lines."""
 
 
 def main() -> None:
@@ -111,7 +122,8 @@ def _click_option(same: list[Option]) -> click.Option:
 def _information(given: Mapping[str, Any]) -> int | None:
     """Answer --version, --help and the like; None if nothing of the kind is asked."""
     if given["help"]:
-        usage = "tritonc [options] FILE [-o OUT]\n       tritonc run [options] FILE"
+        usage = "\n       ".join(["tritonc [options] FILE [-o OUT]", *(
+            f"tritonc {name} [options] FILE" for name in _COMMANDS if name != "compile")])
         click.echo(help_text("compile", usage, _DESCRIPTION), nl=False)
     elif given["version"]:
         click.echo(version())
@@ -210,9 +222,29 @@ def _run_command(files: tuple[str, ...], **given: Any) -> int:
     return messages.guard(action)
 
 
+def _tune_command(files: tuple[str, ...], **given: Any) -> int:
+    if given["help"]:
+        click.echo(help_text("tune", "tritonc tune [options] FILE", TUNE_DESCRIPTION), nl=False)
+        return SUCCESS
+    from tritonc.tune_command import tune_command
+
+    return tune_command(files, **given)
+
+
+def _bench_command(files: tuple[str, ...], **given: Any) -> int:
+    if given["help"]:
+        click.echo(help_text("bench", "tritonc bench [options] FILE", BENCH_DESCRIPTION), nl=False)
+        return SUCCESS
+    from tritonc.tune_command import bench_command
+
+    return bench_command(files, **given)
+
+
 _COMMANDS: dict[str, click.Command] = {
     "compile": _click_command("compile", _compile_command),
     "run": _click_command("run", _run_command),
+    "tune": _click_command("tune", _tune_command),
+    "bench": _click_command("bench", _bench_command),
 }
 
 

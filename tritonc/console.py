@@ -16,7 +16,8 @@ from tritonc.outputs import STANDARD
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
 from tritonc.tune.tuning_file import beside
 
-SUCCESS, INPUT_ERROR, USAGE_ERROR, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 70, 130
+SUCCESS, INPUT_ERROR, USAGE_ERROR, NO_DEVICE = 0, 1, 2, 3
+INTERNAL_ERROR, INTERRUPTED = 70, 130
 
 
 def assignments(values: Sequence[str], option: str) -> dict[str, int]:

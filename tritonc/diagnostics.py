@@ -429,6 +429,11 @@ DRIVER: dict[str, Row] = {
         "There is no GPU to run on: no CUDA driver, no device, or the Python package cuda- "
         "bindings is missing.",
     ),
+    "no-cluster": Row(
+        "error",
+        "The scheduler that --cluster names does not answer, or the Python package distributed is "
+        "missing.",
+    ),
     "cuda-error": Row(
         "error",
         "The CUDA driver refused the PTX, the launch or a copy, or the kernel failed on the "

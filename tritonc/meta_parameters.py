@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 
 class MetaParameter(NamedTuple):
-    """One row.  The tuner tries `values` on kernels that have all of `needs` (`tune/space.py` says
-    which a kernel has); `legal` are the values that may be given."""
+    """One row.  The tuner tries `values`, beside the pass's own choice, on kernels that have all of
+    `needs` (`tune/space.py` finds out); `legal` are the values that may be given."""
 
     name: str
     owner: str  # the pass
@@ -26,21 +26,22 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("num_warps", "choose_warps", "Warps of a block.", (1, 2, 4, 8, 16),
                   (1, 2, 4, 8, 16)),
     MetaParameter("slices", "split_dots", "Parts of a product's inner axis, each for warps of its "
-                  "own.", (1, 2, 4, 8), (1, 2, 4, 8, 16),
+                  "own.", (1, 2, 4), (1, 2, 4, 8, 16),
                   frozenset({"dot on CUDA cores", "dot in a loop"})),
-    MetaParameter("num_stages", "pipeline", "Buffers of a loop's operands, filled ahead.",
-                  (2, 3, 4), range(1, 17), frozenset({"dot in a loop"})),
+    MetaParameter("num_stages", "pipeline", "Buffers of a loop's operands, filled ahead; 1 is no "
+                  "pipeline.", (2, 3, 4), range(1, 17),
+                  frozenset({"dot on tensor cores", "dot in a loop"})),
     MetaParameter("group", "group_instances", "Rows of instances that run side by side.",
-                  (1, 8), range(1, 65), frozenset({"dot", "two axes"})),
+                  (1, 16), range(1, 65), frozenset({"dot", "two axes"})),
     MetaParameter("min_blocks", "limit_registers", "Blocks that shall fit a multiprocessor at "
-                  "once; 0 leaves it to the assembler.", (0, 2, 3, 4), range(33),
+                  "once; 0 leaves it to the assembler.", (0, 2, 3), range(33),
                   frozenset({"dot on CUDA cores"})),
-    MetaParameter("wgmma", "select_dots", "Whether wgmma may be used.", (0, 1), range(2),
+    MetaParameter("wgmma", "select_dots", "Whether wgmma may be used.", (0,), range(2),
                   frozenset({"wgmma"})),
-    MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0, 1), range(2),
+    MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0,), range(2),
                   frozenset({"wgmma"})),
     MetaParameter("persistent", "group_instances", "Whether blocks go from instance to instance.",
-                  (0, 1), range(2), frozenset({"wgmma"})),
+                  (0,), range(2), frozenset({"wgmma"})),
 )
 BY_NAME: dict[str, MetaParameter] = {row.name: row for row in META_PARAMETERS}
 

@@ -119,6 +119,8 @@ class Option(NamedTuple):
 
 
 _BOTH = ("compile", "run")
+_MEASURING = ("tune", "bench")
+_ALL = (*_BOTH, *_MEASURING)
 OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
     "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
     "Looking inside", "Dependencies for make and ninja", "Running", "Other",
@@ -146,56 +148,56 @@ TABLE: tuple[Option, ...] = (
     Option("syntax_only", ("-fsyntax-only", "--syntax-only"), "Check the source, write nothing.",
            OUTPUT),
     Option("defines", ("-D", "--define"), "Define a macro (as 1 without a value).", PREPROCESSOR,
-           "NAME[=VALUE]", many=True, joined=True, commands=_BOTH),
+           "NAME[=VALUE]", many=True, joined=True, commands=_ALL),
     Option("defines", ("-U", "--undefine"), "Undefine a macro.", PREPROCESSOR, "NAME", many=True,
-           joined=True, prefix="-U", commands=_BOTH),
+           joined=True, prefix="-U", commands=_ALL),
     Option("include_dirs", ("-I", "--include-dir"), "Look for included files in DIRECTORY too.",
-           PREPROCESSOR, "DIRECTORY", many=True, joined=True, commands=_BOTH),
+           PREPROCESSOR, "DIRECTORY", many=True, joined=True, commands=_ALL),
     Option("forced_includes", ("-include", "--include"), "Read FILE before the source.",
-           PREPROCESSOR, "FILE", many=True, commands=_BOTH),
+           PREPROCESSOR, "FILE", many=True, commands=_ALL),
     Option("language", ("-x", "--language"), "What the source is, where its suffix does not say.",
            OTHER, "LANGUAGE", choices=("tc", "tir"), default="by suffix; tc for others",
            commands=_BOTH),
     Option("arch", ("--arch", "-arch"), "The GPU to compile for: a name that --list-targets "
            "lists, or native, this machine's.", TARGET, "NAME",
-           default=f"{DEFAULT_ARCH}; native for run --device=cuda", commands=_BOTH),
+           default=f"{DEFAULT_ARCH}; native for run --device=cuda, tune and bench", commands=_ALL),
     Option("ptx", ("-mptx", "--ptx"), "The PTX version to write, such as 8.3.", TARGET, "VERSION",
            default="the lowest that has the target's features"),
     Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET),
     Option("tune", ("--tune",), "Give a tunable its value, or a meta-parameter of a pass: "
            f"{', '.join(row.name for row in META_PARAMETERS)}.", OPTIMISATION, "NAME=VALUE",
            default="the tuning file's, else the cost model's choice; -v says it", many=True,
-           commands=_BOTH),
+           commands=_ALL),
     Option("tuning", ("--tuning",), "The tuning file, which tritonc tune writes; none uses none.",
            OPTIMISATION, "FILE", default="STEM.tune.json beside the source, if there is one",
-           commands=_BOTH),
+           commands=_ALL),
     Option("opt_level", ("-O", "--optimize"), "How much to optimise.", OPTIMISATION, "LEVEL",
            choices=("0", "1", "2", "3"), default="2; 0 where run interprets", joined=True,
-           optional_value="1", commands=_BOTH),
+           optional_value="1", commands=_ALL),
     Option("fp_contract", ("-ffp-contract", "--fp-contract"), "Whether a * b + c within one "
            "expression may round once.", OPTIMISATION, "WHEN", choices=("on", "off"), default="on",
-           commands=_BOTH),
+           commands=_ALL),
     Option("fast_math", ("-ffast-math", "--fast-math"), "Allow reassociation, approximate "
            "division, flushing of subnormals, and sums of float8 products as the tensor cores keep "
-           "them.", OPTIMISATION, off=("-fno-fast-math",), commands=_BOTH),
+           "them.", OPTIMISATION, off=("-fno-fast-math",), commands=_ALL),
     Option("precise_math", ("-fprecise-math", "--precise-math"), "Functions such as exp to the "
-           "last bit.", OPTIMISATION, off=("-fno-precise-math",), commands=_BOTH),
+           "last bit.", OPTIMISATION, off=("-fno-precise-math",), commands=_ALL),
     Option("device_assert", ("--device-assert",), "Compile assert and printf into the kernel.",
            OPTIMISATION, commands=_BOTH),
     Option("warnings", ("-W", "--warn"), "all and extra turn on groups, NAME a warning; no-NAME "
            "turns it off; error or error=NAME makes errors of them.", WARNINGS, "NAME", many=True,
-           joined=True, commands=_BOTH),
+           joined=True, commands=_ALL),
     Option("warnings", ("-w", "--no-warnings"), "No warnings at all.", WARNINGS, stores="no-all",
-           commands=_BOTH),
+           commands=_ALL),
     Option("error_limit", ("-ferror-limit", "--error-limit"), "Stop after so many errors; 0 is no "
-           "limit.", WARNINGS, "COUNT", default="20", commands=_BOTH),
+           "limit.", WARNINGS, "COUNT", default="20", commands=_ALL),
     Option("diagnostics_format", ("-fdiagnostics-format", "--diagnostics-format"), "How messages "
            "are written.", WARNINGS, "FORMAT", choices=("text", "json"), default="text",
-           commands=_BOTH),
+           commands=_ALL),
     Option("color", ("-fdiagnostics-color", "--color"), "Colour in messages. auto heeds the "
            "terminal, NO_COLOR and CLICOLOR_FORCE.", WARNINGS, "WHEN",
            choices=("auto", "always", "never"), default="auto", optional_value="always",
-           commands=_BOTH),
+           commands=_ALL),
     Option("remarks", ("--remarks", "-Rpass"), "Say, for each place of the source, what passes did "
            "or could not do there that its text or options can change: the width of accesses, "
            "pipelines, matrix instructions.", WARNINGS),
@@ -216,7 +218,7 @@ TABLE: tuple[Option, ...] = (
     Option("time_report", ("-ftime-report", "--time-report"), "Say how long each stage took.",
            DEBUGGING, commands=_BOTH),
     Option("verbose", ("-v", "--verbose"), "Say what was decided: tunables, layouts, resources.",
-           DEBUGGING, commands=_BOTH),
+           DEBUGGING, commands=_ALL),
     Option("depend", ("-MD", "--write-dependencies"), "Write a rule of dependencies beside the "
            "output, with suffix .d.", DEPENDENCIES, stores="MD"),
     Option("depend", ("-MMD",), "The same (Triton-C has no system headers).", DEPENDENCIES,
@@ -235,16 +237,33 @@ TABLE: tuple[Option, ...] = (
            OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True),
     Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",
            many=True, commands=("run",)),
+    Option("sizes", ("--set",), "A size to measure, all its names separated by commas. Several "
+           "measure several sizes.", RUNNING, "NAME=VALUE,...",
+           default="those of the problem's bench: lines", many=True, commands=_MEASURING),
     Option("device", ("--device",), "Where to run.", RUNNING, "DEVICE",
            choices=("interpreter", "cuda"), default="interpreter", commands=("run",)),
-    Option("kernel", ("--kernel",), "Run only the problems of this kernel.", RUNNING, "NAME",
-           commands=("run",)),
+    Option("kernel", ("--kernel",), "Only the problems of this kernel.", RUNNING, "NAME",
+           commands=("run", *_MEASURING)),
     Option("seed", ("--seed",), "Of the random numbers in the data.", RUNNING, "NUMBER",
-           default="0", commands=("run",)),
+           default="0", commands=("run", *_MEASURING)),
+    Option("devices", ("--devices",), "Numbers of the GPUs to measure on.", RUNNING, "N[,N]",
+           default="all that are like the first; bench takes the first", commands=_MEASURING),
+    Option("jobs", ("-j", "--jobs"), "How many processes compile.", RUNNING, "COUNT",
+           default="one for each processor", joined=True, commands=("tune",)),
+    Option("cluster", ("--cluster",), "Compile and measure on the workers of this scheduler of "
+           "dask.distributed.", RUNNING, "ADDRESS", commands=("tune",)),
+    Option("budget", ("--budget",), "Begin no candidate after so many seconds; the most promising "
+           "come first.", RUNNING, "SECONDS", default="none: all candidates", commands=("tune",)),
+    Option("timeout", ("--timeout",), "Give a candidate up after so many seconds.", RUNNING,
+           "SECONDS", default="30", commands=("tune",)),
+    Option("fresh", ("--fresh",), "Measure again what earlier runs measured.", RUNNING,
+           commands=("tune",)),
+    Option("report", ("--report",), "Write a page for a browser: best candidates, time by "
+           "parameter, roofline.", RUNNING, "FILE.html", commands=("tune",)),
     Option("cmake_dir", ("--cmake-dir",), "Print the directory of the CMake module and exit.",
            OTHER),
     Option("version", ("--version",), "Print the version and exit.", OTHER),
-    Option("help", ("-h", "--help"), "Print this and exit.", OTHER, commands=_BOTH),
+    Option("help", ("-h", "--help"), "Print this and exit.", OTHER, commands=_ALL),
 )
 
 

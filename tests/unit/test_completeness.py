@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.options import TABLE, Options, canonical, rows
+from tritonc.passes import BACKEND
 
 PACKAGE = Path(__file__).parents[2] / "tritonc"
 # Calls whose first argument is the name of a diagnostic.
@@ -64,7 +67,7 @@ def test_diagnostics_are_explained(name: str) -> None:
 
 
 def test_options_are_spelt_once_for_each_command() -> None:
-    for command in ("compile", "run"):
+    for command in ("compile", "run", "tune", "bench"):
         spellings = [flag for row in rows(command) for flag in (*row.flags, *row.off)]
         assert len(spellings) == len(set(spellings))
         assert all(row.help.endswith(".") for row in rows(command))
@@ -96,3 +99,20 @@ def test_every_operation_can_be_emitted() -> None:
     assert set(REPLACED.values()) <= passes
     assert sorted(set(ALL_OPS) - set(EMITTERS) - set(REPLACED)) == []
     assert sorted(set(EMITTERS) - set(ALL_OPS)) == []
+
+
+def test_meta_parameters_are_read_by_their_passes() -> None:
+    """Each row by a pass, and no pass reads one that has no row."""
+    read = re.compile(r'meta(?:\.get\(|\[)"(\w+)"')
+    found = {name for path in (PACKAGE / "backend").rglob("*.py")
+             for name in read.findall(path.read_text(encoding="utf-8"))}
+    assert found == {row.name for row in META_PARAMETERS}
+    assert {row.owner for row in META_PARAMETERS} <= {row.name for row in BACKEND}
+    for row in META_PARAMETERS:
+        assert set(row.values) <= set(row.legal) and row.doc.endswith(".")
+
+
+def test_facts_that_meta_parameters_need_can_be_found() -> None:
+    text = (PACKAGE / "tune" / "space.py").read_text(encoding="utf-8")
+    for row in META_PARAMETERS:
+        assert all(f'"{need}"' in text for need in row.needs)

@@ -22,10 +22,11 @@ LAYERS: list[list[str]] = [
     ["tritonc.parser", "tritonc.sema", "tritonc.opt", "tritonc.backend"],
     ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model", "tritonc.tune.tuning_file"],
     ["tritonc.driver"],
-    ["tritonc.launch", "tritonc.tune"],
+    ["tritonc.launch"],
+    ["tritonc.tune"],
     ["tritonc.commandline"],
     ["tritonc.console"],
-    ["tritonc.compile_command"],
+    ["tritonc.compile_command", "tritonc.tune_command"],
     ["tritonc.cli"],
 ]
 

@@ -7,10 +7,10 @@ out, though the GPU itself would not mind.  Reads past an end are the interprete
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,30 @@ from tritonc.ir.core import Module
 from tritonc.ir.formats import from_memory, memory_dtype, to_memory
 from tritonc.ir.types import Scalar
 from tritonc.launch.data import Data, Value
-from tritonc.source import fail
+from tritonc.source import CompileError, fail
 
 Array = npt.NDArray[Any]
 _GUARD = 4096  # bytes before and after each buffer, at least; a multiple keeps the alignment
 _PATTERN = 0xA5
+# Of a multiprocessor: f32, and dense f16 on tensor cores.  Source: NVIDIA's architecture papers.
+_FLOPS_PER_CLOCK: dict[tuple[int, int], tuple[int, int]] = {
+    (7, 0): (128, 1024), (7, 5): (128, 1024), (8, 0): (128, 2048), (8, 6): (256, 1024),
+    (8, 9): (256, 1024), (9, 0): (256, 4096), (10, 0): (256, 8192), (12, 0): (256, 1024),
+}  # fmt: skip
 _C_TYPES: dict[str, Any] = {
     "i1": ctypes.c_uint8, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
     "i64": ctypes.c_int64, "f32": ctypes.c_float, "tf32": ctypes.c_float, "f64": ctypes.c_double,
     "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16, "f8e4m3": ctypes.c_uint8,
     "f8e5m2": ctypes.c_uint8,
 }  # fmt: skip
+
+
+class Buffer(NamedTuple):
+    """Device memory of one argument: address, bytes, and bytes of guard before and after it."""
+
+    address: int
+    size: int
+    guard: int
 
 
 class Device:
@@ -46,8 +59,8 @@ class Device:
             raise fail("no-device", None, "running on a GPU needs the package cuda-bindings: "
                        "pip install tritonc[gpu]") from None
         self.driver: Any = driver
-        self._call("initialise CUDA", driver.cuInit(0))
-        self.handle = self._call("find a GPU", driver.cuDeviceGet(index))
+        self.call("initialise CUDA", driver.cuInit(0))
+        self.handle = self.call("find a GPU", driver.cuDeviceGet(index))
         attribute = driver.CUdevice_attribute
         self.capability: tuple[int, int] = (
             self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
@@ -63,8 +76,8 @@ class Device:
         return max(older, key=lambda t: (t.capability, t.name)).name
 
     def __enter__(self) -> Device:
-        context = self._call("open the GPU", self.driver.cuDevicePrimaryCtxRetain(self.handle))
-        self._call("use the GPU", self.driver.cuCtxSetCurrent(context))
+        context = self.call("open the GPU", self.driver.cuDevicePrimaryCtxRetain(self.handle))
+        self.call("use the GPU", self.driver.cuCtxSetCurrent(context))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
@@ -72,10 +85,10 @@ class Device:
         self.driver.cuDevicePrimaryCtxRelease(self.handle)
 
     def _attribute(self, attribute: Any) -> int:
-        return int(self._call("ask the GPU", self.driver.cuDeviceGetAttribute(attribute,
+        return int(self.call("ask the GPU", self.driver.cuDeviceGetAttribute(attribute,
                                                                               self.handle)))
 
-    def _call(self, what: str, result: tuple[Any, ...]) -> Any:
+    def call(self, what: str, result: tuple[Any, ...]) -> Any:
         """The values of a driver call.  Raises CompileError with CUDA's own name of the error."""
         status, *values = result
         if int(status) != 0:
@@ -85,6 +98,23 @@ class Device:
                        None, f"cannot {what}: {reason}")
         return values[0] if len(values) == 1 else values
 
+    @property
+    def name(self) -> str:
+        """As the driver calls it, such as "NVIDIA H200"."""
+        text = self.call("ask the GPU", self.driver.cuDeviceGetName(128, self.handle))
+        return str(bytes(text).split(b"\0")[0].decode("utf-8", "replace"))
+
+    def peaks(self) -> tuple[float, float, float]:
+        """Bytes/s of memory, FLOP/s of f32, and of dense f16 on tensor cores (0: none), at the
+        clocks that the driver states."""
+        attribute = self.driver.CUdevice_attribute
+        clock = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE) * 1e3
+        multiprocessors = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        memory = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * 1e3
+        bus = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8
+        cores, tensor = _FLOPS_PER_CLOCK.get(self.capability, (256, 0))
+        return 2 * memory * bus, clock * multiprocessors * cores, clock * multiprocessors * tensor
+
     def launch(self, ptx: str, module: Module, data: Data, threads: int, dynamic_shared: int = 0
                ) -> dict[str, Array]:
         """What every pointer argument holds after the kernel ran, in held form.
@@ -93,49 +123,56 @@ class Device:
         the PTX states.  Raises CompileError if the driver rejects the PTX or the launch, or if
         the kernel wrote outside of a buffer.
         """
-        driver = self.driver
-        loaded = self._load(ptx)
+        loaded, entry = self.load(ptx.encode(), data.kernel.name, dynamic_shared)
         try:
-            entry = self._call(f"find kernel '{data.kernel.name}' in the PTX",
-                               driver.cuModuleGetFunction(loaded, data.kernel.name.encode()))
-            if dynamic_shared > 48 * 1024:
-                limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                self._call("raise the shared memory limit",
-                           driver.cuFuncSetAttribute(entry, limit, dynamic_shared))
-            elements = {table.name: table.element for table in module.constants}
-            for symbol, held in data.tables.items():
-                self._fill_table(loaded, symbol, to_memory(elements[symbol], held))
-            with self._buffers(data) as buffers:
-                self._run(entry, data, buffers, threads, dynamic_shared)
-                return {v.name: self._read(v, buffers[v.name]) for v in data.arguments if v.pointer}
+            self.fill_tables(loaded, module, data)
+            with self.buffers(data) as buffers:
+                self.start(entry, data.grid, arguments(data, buffers), threads, dynamic_shared)
+                self.call("run the kernel", self.driver.cuCtxSynchronize())
+                return {v.name: self.read(v, buffers[v.name]) for v in data.arguments if v.pointer}
         finally:
-            driver.cuModuleUnload(loaded)
+            self.driver.cuModuleUnload(loaded)
 
-    def _load(self, ptx: str) -> Any:
-        """The PTX as the driver compiles it; its complaint is the error's text."""
+    def load(self, image: bytes, kernel: str, dynamic_shared: int) -> tuple[Any, Any]:
+        """A module from PTX, which the driver compiles, or from machine code; and its kernel.
+
+        Raises CompileError with what the driver has to say against it.
+        """
         driver = self.driver
         log = bytearray(1 << 14)
         options = [driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER,
                    driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
-        status, loaded = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", len(options), options,
+        status, loaded = driver.cuModuleLoadDataEx(image + b"\0", len(options), options,
                                                    [log, len(log)])
         if int(status) != 0:
             text = bytes(log).split(b"\0")[0].decode("utf-8", "replace").strip()
             raise fail("cuda-error", None, f"the driver rejects the PTX: {text or status}")
-        return loaded
+        entry = self.call(f"find kernel '{kernel}' in the PTX",
+                          driver.cuModuleGetFunction(loaded, kernel.encode()))
+        if dynamic_shared > 48 * 1024:
+            limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self.call("raise the shared memory limit",
+                      driver.cuFuncSetAttribute(entry, limit, dynamic_shared))
+        return loaded, entry
+
+    def fill_tables(self, loaded: Any, module: Module, data: Data) -> None:
+        """Put the problem's constant tables into a loaded module."""
+        elements = {table.name: table.element for table in module.constants}
+        for symbol, held in data.tables.items():
+            self._fill_table(loaded, symbol, to_memory(elements[symbol], held))
 
     def _fill_table(self, loaded: Any, symbol: str, content: Array) -> None:
-        address, size = self._call(f"find the table '{symbol}'",
+        address, size = self.call(f"find the table '{symbol}'",
                                    self.driver.cuModuleGetGlobal(loaded, symbol.encode()))
         content = np.ascontiguousarray(content)
-        self._call("fill a table", self.driver.cuMemcpyHtoD(
+        self.call("fill a table", self.driver.cuMemcpyHtoD(
             address, content.ctypes.data, min(content.nbytes, int(size))))
 
     @contextmanager
-    def _buffers(self, data: Data) -> Iterator[dict[str, tuple[int, int, int]]]:
-        """Device memory of each pointer argument: (address, bytes, guard), freed at the end."""
+    def buffers(self, data: Data) -> Iterator[dict[str, Buffer]]:
+        """Device memory of each pointer argument, freed at the end."""
         driver = self.driver
-        buffers: dict[str, tuple[int, int, int]] = {}
+        buffers: dict[str, Buffer] = {}
         allocated: list[int] = []
         try:
             for value in data.arguments:
@@ -145,46 +182,59 @@ class Device:
                 guard = -(-max(value.pad, 1) // _GUARD) * _GUARD
                 whole = np.full(2 * guard + stored.nbytes, _PATTERN, np.uint8)
                 whole[guard : guard + stored.nbytes] = stored.reshape(-1).view(np.uint8)
-                base = int(self._call("allocate memory", driver.cuMemAlloc(whole.nbytes)))
+                base = int(self.call("allocate memory", driver.cuMemAlloc(whole.nbytes)))
                 allocated.append(base)
-                self._call("copy to the device",
+                self.call("copy to the device",
                            driver.cuMemcpyHtoD(base, whole.ctypes.data, whole.nbytes))
-                buffers[value.name] = base + guard, stored.nbytes, guard
+                buffers[value.name] = Buffer(base + guard, stored.nbytes, guard)
             yield buffers
         finally:
             for base in allocated:
                 driver.cuMemFree(base)
 
-    def _run(self, entry: Any, data: Data, buffers: dict[str, tuple[int, int, int]], threads: int,
-             dynamic_shared: int) -> None:
-        if 0 in data.grid:
+    def start(self, entry: Any, grid: tuple[int, ...], storage: list[Any], threads: int,
+              dynamic_shared: int, stream: Any = 0) -> None:
+        """Launch a kernel over `grid` with what `arguments` made; wait for nothing."""
+        if 0 in grid:
             return
-        storage: list[Any] = []
-        for value in data.arguments:
-            if value.pointer:
-                storage.append(ctypes.c_uint64(buffers[value.name][0]))
-            else:
-                storage.append(_scalar(value.element, value.held))
         addresses = np.array([ctypes.addressof(s) for s in storage], np.uint64)
-        grid = (*data.grid, 1, 1)[:3]
-        self._call("launch the kernel", self.driver.cuLaunchKernel(
-            entry, *grid, threads, 1, 1, dynamic_shared, 0, addresses.ctypes.data, 0))
-        self._call("run the kernel", self.driver.cuCtxSynchronize())
+        self.call("launch the kernel", self.driver.cuLaunchKernel(
+            entry, *(*grid, 1, 1)[:3], threads, 1, 1, dynamic_shared, stream,
+            addresses.ctypes.data, 0))
 
-    def _read(self, value: Value, buffer: tuple[int, int, int]) -> Array:
-        """The buffer's content; raises CompileError if a guard was written."""
+    def read(self, value: Value, buffer: Buffer) -> Array:
+        """The buffer's content in held form; raises CompileError if a guard was written."""
+        whole = np.empty(buffer.size + 2 * buffer.guard, np.uint8)
+        stored = self.read_raw(value, buffer, whole).view(memory_dtype(value.element))
+        return np.asarray(from_memory(value.element, stored)).reshape(np.shape(value.held))
+
+    def read_raw(self, value: Value, buffer: Buffer, whole: Array) -> Array:
+        """The buffer's bytes, read into `whole`, which has room for the guards too."""
         address, size, guard = buffer
-        whole = np.empty(size + 2 * guard, np.uint8)
-        self._call("copy from the device",
-                   self.driver.cuMemcpyDtoH(whole.ctypes.data, address - guard, whole.nbytes))
+        self.call("copy from the device",
+                  self.driver.cuMemcpyDtoH(whole.ctypes.data, address - guard, whole.nbytes))
         for part, start in ((whole[:guard], -guard), (whole[guard + size :], size)):
             touched = np.flatnonzero(part != _PATTERN)
             if touched.size:
                 raise fail("out-of-bounds-write", value.span, f"the kernel wrote outside of "
                            f"'{value.name}', {int(touched[0]) + start} bytes from its start; it "
                            f"has {size} bytes")
-        stored = whole[guard : guard + size].view(memory_dtype(value.element))
-        return np.asarray(from_memory(value.element, stored)).reshape(np.shape(value.held))
+        return whole[guard : guard + size]
+
+
+def device_count() -> int:
+    """How many GPUs there are; 0 without the driver or its package."""
+    try:
+        gpu = Device()
+        return int(gpu.call("count GPUs", gpu.driver.cuDeviceGetCount()))
+    except CompileError:
+        return 0
+
+
+def arguments(data: Data, buffers: Mapping[str, Buffer]) -> list[Any]:
+    """The arguments in the memory of the host, for `Device.start`."""
+    return [ctypes.c_uint64(buffers[value.name].address) if value.pointer
+            else _scalar(value.element, value.held) for value in data.arguments]
 
 
 def _scalar(element: Scalar, held: int | float) -> Any:

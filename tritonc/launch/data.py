@@ -84,11 +84,14 @@ class Data:
     tables: dict[str, Array]  # constant memory, held
     names: Mapping[str, Any] = field(repr=False)
     seed: int = 0
+    _expected: dict[str, tuple[Any, Expression]] | None = field(default=None, repr=False)
 
     def expected(self) -> dict[str, tuple[Any, Expression]]:
         """What each changed argument holds afterwards, by name, and where that is said."""
-        return {e.name: (_evaluate(e, self.names, self.seed), e.expression)
-                for e in self.problem.expects}
+        if self._expected is None:
+            self._expected = {e.name: (_evaluate(e, self.names, self.seed), e.expression)
+                              for e in self.problem.expects}
+        return self._expected
 
     def tolerance(self, value: Value) -> float:
         """The relative error that passes for an argument."""
@@ -151,6 +154,17 @@ def size_values(problem: Problem, changed: Mapping[str, int]) -> dict[str, int]:
     return values
 
 
+def bench_sizes(problem: Problem) -> list[dict[str, int]]:
+    """The sizes of the problem's `bench:` lines, or the problem's own if it has none."""
+    found = []
+    for line in problem.bench or [[]]:
+        values: dict[str, int] = {}
+        for size in line:
+            values[size.name] = integer(size.expression, values, f"size '{size.name}'")
+        found.append(size_values(problem, values))
+    return found
+
+
 def prepare(problem: Problem, module: Module, kernel: Kernel, changed: Mapping[str, int],
             seed: int = 0) -> Data:
     """Evaluate a problem for a compiled kernel.  `changed` replaces sizes by name.
@@ -180,7 +194,8 @@ def prepare(problem: Problem, module: Module, kernel: Kernel, changed: Mapping[s
     for pad in problem.pads:
         values[pad.name].pad = max(integer(pad.expression, names, "a padding"), 0)
     return Data(problem, kernel, sizes, [values[a.name] for a in problem.arguments],
-                _grid(problem, kernel, names), _tables(problem, module, names, seed), names, seed)
+                grid_of(problem, kernel.name, kernel.tile, names),
+                _tables(problem, module, names, seed), names, seed)
 
 
 def _evaluate(named: Named, names: Mapping[str, Any], seed: int) -> Any:
@@ -263,19 +278,20 @@ def round_array(element: Scalar, array: Array) -> Array:
     return np.ascontiguousarray(rounded).reshape(array.shape)
 
 
-def _grid(problem: Problem, kernel: Kernel, names: Mapping[str, Any]) -> tuple[int, ...]:
+def grid_of(problem: Problem, kernel: str, tile: Mapping[int, int], names: Mapping[str, Any]
+            ) -> tuple[int, ...]:
     """How many instances lie along each axis: the range divided by the tile, rounded up."""
-    axes = max(kernel.tile, default=0) + 1
+    axes = max(tile, default=0) + 1
     if len(problem.range) < axes:
         at = problem.range[-1].span if problem.range else problem.span
-        raise fail("problem-syntax", at, f"kernel '{kernel.name}' divides {axes} axes, the range "
+        raise fail("problem-syntax", at, f"kernel '{kernel}' divides {axes} axes, the range "
                    f"states {len(problem.range)}")
     grid = []
     for axis, expression in enumerate(problem.range):
         extent = integer(expression, names, f"the range of axis {axis}")
         if extent < 0:
             raise fail("problem-expression", expression.span, f"a range of {extent} is negative")
-        grid.append(-(-extent // kernel.tile.get(axis, 1)))
+        grid.append(-(-extent // tile.get(axis, 1)))
     return tuple(grid)
 
 

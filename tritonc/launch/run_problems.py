@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tritonc import driver
 from tritonc.ir.core import Kernel, Module
 from tritonc.launch.compare import Array, differences
-from tritonc.launch.data import Data, prepare
+from tritonc.launch.data import Data, prepare, size_values
 from tritonc.options import NATIVE, Options
 from tritonc.problem import Problem, parse
 from tritonc.source import Diagnostic, Diagnostics, SourceFile, fail
@@ -74,14 +74,7 @@ def run_problems(source: SourceFile, options: Options, language: str, diagnostic
     Raises CompileError for a source or a problem that is wrong, and for a program that does what
     it must not while it runs.
     """
-    problems = read_problems(source, options, language, diagnostics)
-    if kernel is not None:
-        known = [p.kernel for p in problems if p.kernel is not None]
-        chosen = [p for p in problems if p.kernel in (kernel, None)]
-        if not chosen:
-            raise fail("problem-name", None, f"no problem is about kernel '{kernel}'; there are "
-                       f"problems of {', '.join(dict.fromkeys(known))}")
-        problems = chosen
+    problems = of_kernel(read_problems(source, options, language, diagnostics), kernel)
     if device == "interpreter":
         for problem in problems:
             yield _interpret(problem, source, options, language, sizes or {}, seed)
@@ -93,6 +86,16 @@ def run_problems(source: SourceFile, options: Options, language: str, diagnostic
             options = replace(options, arch=gpu.target)
         for problem in problems:
             yield _run_on_gpu(problem, source, options, language, sizes or {}, seed, gpu)
+
+
+def of_kernel(problems: list[Problem], kernel: str | None) -> list[Problem]:
+    """The problems of `kernel`, or all if it is None.  Raises CompileError if there are none."""
+    chosen = [p for p in problems if kernel is None or p.kernel in (kernel, None)]
+    if not chosen:
+        known = dict.fromkeys(p.kernel for p in problems if p.kernel is not None)
+        raise fail("problem-name", None, f"no problem is about kernel '{kernel}'; there are "
+                   f"problems of {', '.join(known)}")
+    return chosen
 
 
 def _replace_defines(problem: Problem, options: Options) -> None:
@@ -139,7 +142,8 @@ def _interpret(problem: Problem, source: SourceFile, options: Options, language:
 
 def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language: str,
                 sizes: Mapping[str, int], seed: int, gpu: Device) -> Outcome:
-    result = driver.compile(source, with_defines(problem, options), ("ptx",), language=language)
+    options = replace(with_defines(problem, options), sizes=size_values(problem, sizes))
+    result = driver.compile(source, options, ("ptx",), language=language)
     assert result.module is not None and result.manifest is not None
     data = prepare(problem, result.module, kernel_of(problem, result.module), sizes, seed)
     entry = next(k for k in result.manifest["kernels"] if k["name"] == data.kernel.name)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from math import inf, log2, prod, sqrt
+from typing import NamedTuple
 
 from tritonc.backend.choose_warps import ACCUMULATORS, LEGAL
 from tritonc.backend.target import Target
@@ -64,22 +65,41 @@ def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> 
     first = {name: space[name][0] for name in names}
     if all(len(space[name]) == 1 for name in names):
         return first
-    predict = _predictor(space, names, lower)
+    for candidate in ranked(space, lower, target)[:MAX_LOWERED]:
+        if candidate.cost < inf and _profile(lower, candidate.binding) is not None:
+            return candidate.binding
+    return first
+
+
+class Ranked(NamedTuple):
+    """A combination, its relative time, and what the model read of it (None: nothing)."""
+
+    cost: float
+    binding: Binding
+    profile: Profile | None
+
+
+def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> list[Ranked]:
+    """The combinations of `space`, the cheapest first; the order of the lists decides ties.
+
+    Those that are known to be illegal are left out.  Where extents cannot be predicted, only the
+    first MAX_LOWERED are looked at; the others come last, in their order.
+    """
+    names = [name for name in space if space[name]]
     candidates = _combinations(space, names)
-    if predict is not None and prod(len(space[n]) for n in names) <= MAX_COMBINATIONS:
-        ranked = sorted((cost(predict(c), target), i) for i, c in enumerate(candidates))
-        best = list(_combinations(space, names))
-        for _, index in ranked[:MAX_LOWERED]:
-            if _profile(lower, best[index]) is not None:
-                return best[index]
-        return first
-    lowest, chosen = inf, first
-    for candidate in islice(candidates, MAX_LOWERED):
-        profile = _profile(lower, candidate)
-        price = inf if profile is None else cost(profile, target)
-        if price < lowest:
-            lowest, chosen = price, candidate
-    return chosen
+    found = []
+    if (predict := _predictor(space, names, lower)) is not None and prod(
+            len(space[n]) for n in names) <= MAX_COMBINATIONS:
+        for binding in candidates:
+            profile = predict(binding)
+            found.append(Ranked(cost(profile, target), binding, profile))
+    else:
+        for binding in islice(candidates, MAX_LOWERED):
+            lowered = _profile(lower, binding)
+            if lowered is not None:
+                found.append(Ranked(cost(lowered, target), binding, lowered))
+        found += [Ranked(inf, binding, None) for binding in candidates]
+    return sorted(found, key=lambda candidate: candidate.cost)
 
 
 def _combinations(space: Mapping[str, Sequence[int]], names: list[str]) -> Iterator[Binding]:

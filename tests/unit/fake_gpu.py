@@ -1,0 +1,43 @@
+"""A device for tests of the tuner: times follow from the candidate, and faults too."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from math import log2
+
+from tritonc.tune.jobs import Code, Spec
+from tritonc.tune.sites import Local
+
+
+class FakeGpu:
+    """Fastest at T = 128; larger sizes take longer.  With T = 64 it computes something else; of
+    the candidates with `num_warps`, those of 8 hang, those of 4 end the process or fail."""
+
+    def __init__(self, spec: Spec, index: int, sizes: Sequence[Mapping[str, int]], seed: int
+                 ) -> None:
+        self.started = os.getpid()
+
+    def differences(self, code: Code, size: Mapping[str, int]) -> list[str]:
+        match code.tile[0], code.binding.get("num_warps"):
+            case _, 8:
+                time.sleep(1000)
+            case 256, 4:
+                os.abort()
+            case 128, 4:
+                raise RuntimeError("an illegal memory access was encountered")
+            case 64, _:
+                return ["'y' is wrong"]
+        return []
+
+    def milliseconds(self, code: Code, size: Mapping[str, int], launches: int) -> float:
+        return (1 + abs(log2(code.tile[0] / 128))) * size.get("N", 1) * 1e-3
+
+    def rest(self, seconds: float) -> None:
+        return
+
+
+def find_fake_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local:
+    """A machine with one."""
+    return Local("Fake GPU", "sm_80", [0], jobs, timeout, FakeGpu, (4e12, 6e13, 9e14))

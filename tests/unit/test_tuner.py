@@ -1,0 +1,234 @@
+"""The tuner as a whole, on devices that are not there: files, reports, the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from command import tritonc
+from fake_gpu import FakeGpu, find_fake_gpus
+
+from tritonc.options import Options
+from tritonc.source import CompileError, Diagnostics, SourceFile
+from tritonc.tune import tuner
+from tritonc.tune.space import can_run, search_space
+from tritonc.tune.tuning_file import read, render
+
+ROOT = Path(__file__).parents[2]
+ADD = """\
+//! size: N = 1000
+//! range: N
+//! arg: x = randn(N)
+//! arg: y = randn(N)
+//! arg: n = N
+//! expect: y = x + 1
+//! bench: N = 4096
+//! bench: N = 1 << 20
+//! flops: N
+//! bytes: 8 * N
+const tunable int T = {64, 128, 256};
+kernel void add(float* x, float* y, int n) {
+  int r[T] = get_global_range(0);
+  @(r < n) *(y + r) = *(x + r) + 1;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("add.tc").write_text(ADD)
+
+
+def request(**settings: object) -> tuner.Request:
+    return replace(tuner.Request(SourceFile("add.tc", ADD), Options(), "add.tune.json"),
+                   **settings)  # type: ignore[arg-type]
+
+
+def run(asked: tuner.Request) -> tuple[list[tuner.Choice], str]:
+    site = find_fake_gpus(None, 1, 1.0)
+    out = io.StringIO()
+    task = tuner.prepare(asked, site.target, Diagnostics())
+    return tuner.tune(asked, task, site, out), out.getvalue()
+
+
+class Page(HTMLParser):
+    """Tags that were opened and not closed, and what a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.count: dict[str, int] = {}
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+        self.loads += [name for name, _ in attributes if name in ("src", "href")]
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_from_source_to_files() -> None:
+    """With candidates that hang, end their process, fail and compute something else."""
+    choices, told = run(request(sizes=[{"N": 4096}], report="report.html"))
+    assert [(c.size, c.best) for c in choices] == [({"N": 4096}, {"T": 128})]
+    assert "took longer than 1 s" in told and "(signal 6)" in told
+    assert "an illegal memory access" in told and "cannot run: 'y' is wrong" in told
+    assert "with T=128" in told and "8.192" in told
+    entries = read("add.tune.json")
+    assert [e.size for e in entries] == [{"N": 4096}]
+    assert entries[0].tunables == {"T": 128} and entries[0].device == "Fake GPU"
+    page = Page()
+    page.feed(Path("report.html").read_text())
+    assert page.open == [] and page.loads == [] and page.count["svg"] == 3
+    done = tritonc("add.tc", "-o", "add.ptx", "-v")
+    assert "tunable T = 128 (add.tune.json: add N=4096 on Fake GPU)" in done.err
+
+    again, told = run(request(sizes=[{"N": 4096}], report="report.html"))
+    assert again == choices and "12 of 12 are measured already" in told
+    assert Path("add.tune.json").read_text() == render(entries)
+
+
+def test_being_interrupted_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(self: object, search: tuner.Search, record: object) -> None:
+        if search.done == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("tritonc.tune.progress.ProgressLine.finished", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(request(sizes=[{"N": 4096}]))
+    assert len(read("add.tune.json")) == 1
+    assert len(Path("add.tune.journal").read_text().splitlines()) == 2
+
+
+def test_a_broken_tuning_file_is_told_before_measuring() -> None:
+    Path("add.tune.json").write_text("{")
+    with pytest.raises(CompileError):
+        run(request())
+    assert not Path("add.tune.journal").exists()
+
+
+# --- the space ---
+
+
+def test_the_default_comes_first_and_what_is_given_is_fixed() -> None:
+    source = SourceFile("add.tc", ADD)
+    space = search_space(source, Options(), "add")
+    assert space.parameters == {"T": (64, 128, 256), "num_warps": (None, 1, 2, 4, 8, 16)}
+    assert space.candidates[0] == {"T": 256} and len(space.candidates) == 3 + 2 + 3 + 4
+    space = search_space(source, Options(tune={"T": 64, "num_warps": 2}), "add")
+    assert list(space.candidates) == [{}] and space.parameters == {}
+
+
+@pytest.mark.parametrize("arch, element, names", [
+    ("sm_80", "float", {"group", "min_blocks", "num_warps", "slices"}),
+    ("sm_80", "half", {"group", "num_stages", "num_warps"}),
+    ("sm_90a", "half", {"group", "num_stages", "num_warps", "persistent", "tensor_copy", "wgmma"}),
+])
+def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) -> None:
+    text = (ROOT / "samples" / "matmul.tc").read_text().replace("float", element)
+    text = text.replace(f"{element} C[TM", "float C[TM")
+    space = search_space(SourceFile("m.tc", text), Options(arch=arch), "matmul")
+    assert set(space.parameters) == {"TM", "TN", "TK"} | names
+    assert len({tuple(sorted(c.items())) for c in space.candidates}) == len(space.candidates)
+    warps = {c["num_warps"] for c in space.candidates if (c["TM"], c["TN"]) == (128, 128)
+             and "num_warps" in c}
+    assert warps == {4, 8, 16}  # 128 x 128 accumulators do not fit the registers of two warps
+
+
+def test_what_cannot_run_is_left_out() -> None:
+    from tritonc.backend.target import find
+    from tritonc.tune.model import Feature
+
+    target = find("sm_80")
+    dot = Feature("dot", (64, 64, 1024), 4)
+    assert not can_run((dot,), 4, target)  # 256 KiB of an operand
+    assert can_run((replace(dot, extents=(64, 64, 32)),), 4, target)
+    assert not can_run((Feature("access", (64,), 4),), 4, target)
+    assert not can_run((Feature("access", (0,), 4),), None, target)
+
+
+# --- the command line ---
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tritonc.launch.cuda.device_count", lambda: 0)
+
+
+def test_without_a_gpu_the_model_speaks(no_gpu: None) -> None:
+    done = tritonc("tune", "add.tc")
+    assert done.code == 3 and "There is no GPU here" in done.out and "1  T=256\n" in done.out
+    assert not Path("add.tune.json").exists()
+
+
+@pytest.mark.parametrize("arguments, code, message", [
+    (["tune", "add.tc", "--budget", "soon"], 2, "--budget takes a number of seconds"),
+    (["tune", "add.tc", "--devices=a"], 2, "--devices takes numbers"),
+    (["tune", "add.tc", "--set", "N"], 2, "--set takes NAME=INTEGER"),
+    (["tune", "add.tc", "--set", "Q=1"], 1, "no size 'Q'"),
+    (["tune", "add.tc", "--kernel=sub"], 1, "no problem is about kernel 'sub'"),
+    (["tune", "add.tc", "--tune=T=3.5"], 2, "--tune takes"),
+    (["tune", "add.tc", "--tuning=none"], 2, "has no meaning"),
+    (["tune", "add.tir"], 2, "is Triton-IR"), (["tune", "missing.tc"], 1, "cannot read"),
+    (["bench", "add.tc", "--devices=0,1"], 2, "on one GPU"),
+])
+def test_wrong_use(no_gpu: None, arguments: list[str], code: int, message: str) -> None:
+    done = tritonc(*arguments)
+    assert done.code == code and message in done.err and "Traceback" not in done.err
+
+
+def test_bench() -> None:
+    from tritonc.tune.bench import bench
+
+    lines = list(bench(SourceFile("add.tc", ADD), Options(tune={"num_warps": 16}), [], None, 0, 0,
+                       Diagnostics(), FakeGpu))
+    assert all(line.ok for line in lines) and len(lines) == 2
+    assert lines[0].text == ("add N=4096: 8.192 ms (spread 0.0%), 5e-07 TFLOP/s, 0.004 GB/s "
+                             "(T=256,num_warps=16)")
+    (wrong,) = bench(SourceFile("add.tc", ADD), Options(tune={"T": 64}), [{"N": 5}], "add",
+                     0, 0, Diagnostics(), FakeGpu)
+    assert not wrong.ok and "'y' is wrong" in wrong.text
+
+
+# --- a cluster ---
+
+
+@pytest.fixture
+def scheduler() -> Iterator[str]:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None,
+                                  silence_logs=50) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_cluster_does_the_same(scheduler: str) -> None:
+    from tritonc.tune.cluster import Cluster
+
+    site = Cluster.connect(scheduler, 1.0, find_fake_gpus)
+    assert (site.device, site.jobs, site.measurers) == ("Fake GPU", 4, 2)
+    asked = request(sizes=[{"N": 4096}], options=Options(tune={"T": 256}))
+    task = tuner.prepare(asked, site.target, Diagnostics())
+    out = io.StringIO()
+    (choice,) = tuner.tune(asked, task, site, out)
+    assert choice.milliseconds == 8.192 and "(signal 6)" in out.getvalue()
+    records = [json.loads(line) for line in Path("add.tune.journal").read_text().splitlines()]
+    assert len(records) == len(task.space.candidates)
+    assert "1 cannot run: took longer than 1 s" in out.getvalue()
+
+
+def test_nobody_answers() -> None:
+    pytest.importorskip("distributed")
+    done = tritonc("tune", "add.tc", "--cluster", "nonsense://x")
+    assert done.code == 1 and "no scheduler answers at nonsense://x" in done.err

@@ -1,0 +1,33 @@
+"""Times as rates: what a problem's `flops:` and `bytes:` lines say a launch does, by its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tritonc.evaluate import Expression, evaluate
+from tritonc.problem import Problem
+from tritonc.source import CompileError
+
+
+def amount(expression: Expression | None, size: Mapping[str, int]) -> float | None:
+    """The value of a `flops:` or `bytes:` line; None where there is none, or no positive one."""
+    if expression is None:
+        return None
+    found = evaluate(expression, size)
+    if isinstance(found, int | float) and found > 0:
+        return float(found)
+    return None
+
+
+def rates(problem: Problem, size: Mapping[str, int], milliseconds: float) -> list[str]:
+    """`["52.7 TFLOP/s", "810 GB/s"]`, as far as the problem states them."""
+    found = []
+    for expression, unit, scale in ((problem.flops, "TFLOP/s", 1e-9),
+                                    (problem.bytes, "GB/s", 1e-6)):
+        try:
+            value = amount(expression, size)
+        except CompileError:
+            continue  # it names what only a compiled kernel has
+        if value is not None:
+            found.append(f"{value * scale / milliseconds:.4g} {unit}")
+    return found

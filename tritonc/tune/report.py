@@ -1,0 +1,187 @@
+"""The report of a search: one page of HTML with everything in it, drawings as SVG.
+
+For each size: the best candidates, the time against each parameter, and where the best and the
+default stand under the roofs that memory and arithmetic are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from math import ceil, floor, log10
+
+from tritonc.source import CompileError
+from tritonc.tune.journal import Record
+from tritonc.tune.rates import amount, rates
+from tritonc.tune.schedule import Choice, Search
+from tritonc.tune.tuner import Task
+
+_ROWS = 25  # of the table of candidates
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em;
+       color: #222; background: #fff }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+td, th { padding: .15em .7em; text-align: right; border-bottom: 1px solid #ddd }
+figure { display: inline-block; margin: .5em 1em .5em 0 }
+figcaption { font-weight: 600 }
+svg { background: #fafafa; font: 11px system-ui, sans-serif }
+.dot { fill: #2b6cb0; fill-opacity: .35 } .best { fill: none; stroke: #c05621; stroke-width: 2 }
+.mark { fill: #c05621 } .grid { stroke: #ddd } .roof { stroke: #444; stroke-width: 1.5; fill: none }
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 }
+  svg { background: #222 } text { fill: #ccc } .grid { stroke: #444 } .roof { stroke: #bbb }
+  td, th { border-color: #444 } }
+"""
+
+
+def report(task: Task, device: str, peaks: tuple[float, float, float] | None,
+           choices: Sequence[Choice], search: Search) -> str:
+    """The page.  `peaks`: bytes/s of memory, FLOP/s of f32 and of f16 on tensor cores."""
+    title = f"Tuning {task.spec.kernel} on {device}"
+    parts = [f"<h1>{escape(title)}</h1>",
+             f"<p>{escape(task.spec.name)}, target {escape(task.options.arch)}: {search.done} of "
+             f"{search.total} measurements done.</p>"]
+    for choice in choices:
+        parts += _size(task, peaks, choice, search)
+    parts.append(_failures(search))
+    body = "\n".join(parts)
+    return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n"
+            f"<body>\n{body}\n</body></html>\n")
+
+
+def _size(task: Task, peaks: tuple[float, float, float] | None, choice: Choice, search: Search
+          ) -> list[str]:
+    size = ", ".join(f"{name} = {value}" for name, value in choice.size.items())
+    records = search.ranking(choice.size)
+    speed = "".join(f", {rate}" for rate in rates(task.problem, choice.size, choice.milliseconds))
+    default = "" if choice.default is None else (
+        f" The default takes {choice.default:.4g} ms, {choice.default / choice.milliseconds:.3f} "
+        "times as long.")
+    return [f"<h2>{escape(size) or 'The problem'}</h2>",
+            f"<p>Best: {escape(_text(choice.best))}: {choice.milliseconds:.4g} ms{speed}.{default}"
+            "</p>", _table(task, choice, records),
+            *(_against(name, values, records) for name, values in task.space.parameters.items()
+              if len(values) > 1), _roofline(task, peaks, choice)]
+
+
+def _table(task: Task, choice: Choice, records: Sequence[Record]) -> str:
+    names = [*task.space.parameters]
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("", "ms", "times best", *names))
+    rows = []
+    for place, record in enumerate(records[:_ROWS], 1):
+        milliseconds = record.milliseconds or 0.0
+        best = records[0].milliseconds or 1.0
+        cells = [str(place), f"{milliseconds:.4g}", f"{milliseconds / best:.3f}",
+                 *(str(record.candidate.get(name, "–")) for name in names)]
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    return f"<table><tr>{head}</tr>\n" + "\n".join(rows) + "\n</table>"
+
+
+def _text(binding: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in binding.items()) or "no choice"
+
+
+def _failures(search: Search) -> str:
+    reasons: dict[str, int] = {}
+    for record in search.journal.records.values():
+        if record.error:
+            reasons[record.error] = reasons.get(record.error, 0) + 1
+    if not reasons:
+        return ""
+    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_ROWS]
+    rows = "\n".join(f"<tr><td>{count}</td><td style='text-align: left'>{escape(reason)}</td></tr>"
+                     for reason, count in most)
+    return f"<h2>Candidates that cannot run</h2>\n<table>{rows}</table>"
+
+
+# --- drawings -------------------------------------------------------------------------------------
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 300, 200, 46, 24, 10
+
+
+class _Log:
+    """A logarithmic axis from `low` to `high` onto pixels `start` to `end`."""
+
+    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+        self.low, self.high = log10(low), log10(high) if high > low else log10(low) + 1e-9
+        self.start, self.end = start, end
+
+    def __call__(self, value: float) -> float:
+        part = (log10(value) - self.low) / (self.high - self.low)
+        return round(self.start + part * (self.end - self.start), 1)
+
+    def ticks(self) -> list[float]:
+        """Round numbers on the axis: 1, 2, 5 of each power of ten, or fewer if there are many."""
+        powers = range(floor(self.low), ceil(self.high) + 1)
+        steps = (1, 2, 5) if len(powers) <= 3 else (1,)
+        every = [step * 10.0**power for power in powers for step in steps]
+        return [tick for tick in every if self.low <= log10(tick) <= self.high]
+
+
+def _against(name: str, values: Sequence[int | None], records: Sequence[Record]) -> str:
+    """The time of every candidate against one parameter, and the best for each value."""
+    times = [r.milliseconds for r in records if r.milliseconds]
+    if not times:
+        return ""
+    y = _Log(min(times) * 0.95, max(times) * 1.05, _HEIGHT - _BOTTOM, _TOP)
+    step = (_WIDTH - _LEFT) / len(values)
+    marks = _grid(y)
+    line = []
+    for place, value in enumerate(values):
+        x = round(_LEFT + (place + 0.5) * step, 1)
+        own = [r.milliseconds for r in records if r.candidate.get(name) == value and r.milliseconds]
+        marks += [f'<circle class="dot" cx="{x}" cy="{y(t)}" r="2.5"/>' for t in own]
+        label = "own" if value is None else str(value)
+        marks.append(f'<text x="{x}" y="{_HEIGHT - 8}" text-anchor="middle">{label}</text>')
+        if own:
+            line.append(f"{x},{y(min(own))}")
+    marks.append(f'<polyline class="best" points="{" ".join(line)}"/>')
+    return _figure(f"Milliseconds against {name}", marks)
+
+
+def _grid(y: _Log) -> list[str]:
+    return [f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y(t)}" y2="{y(t)}"/>'
+            f'<text x="{_LEFT - 4}" y="{y(t) + 4}" text-anchor="end">{t:g}</text>'
+            for t in y.ticks()]
+
+
+def _figure(caption: str, marks: Sequence[str]) -> str:
+    return (f"<figure><figcaption>{escape(caption)}</figcaption>\n"
+            f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img">' + "\n".join(marks)
+            + "</svg></figure>")
+
+
+def _roofline(task: Task, peaks: tuple[float, float, float] | None, choice: Choice) -> str:
+    """GFLOP/s against FLOP per byte that must be moved, under the machine's roofs."""
+    try:
+        flops = amount(task.problem.flops, choice.size)
+        moved = amount(task.problem.bytes, choice.size)
+    except CompileError:
+        return ""
+    if flops is None or moved is None:
+        return "<p>No roofline: the problem does not state both flops: and bytes:.</p>"
+    intensity = flops / moved
+    points = [("best", choice.milliseconds), ("default", choice.default)]
+    speeds = {name: flops / t * 1e-6 for name, t in points if t}
+    low, high = intensity / 30, intensity * 30
+    memory, scalar, tensor = (p * 1e-9 for p in peaks) if peaks is not None else (0.0, 0.0, 0.0)
+    top = max(scalar, tensor, *speeds.values())
+    x = _Log(low, high, _LEFT, _WIDTH)
+    y = _Log(min([*speeds.values(), *([memory * low] if memory else [])]) / 2, top * 2,
+             _HEIGHT - _BOTTOM, _TOP)
+    marks = _grid(y)
+    marks += [f'<text x="{x(t)}" y="{_HEIGHT - 8}" text-anchor="middle">{t:g}</text>'
+              for t in x.ticks()]
+    for roof, name in ((scalar, "f32 on CUDA cores"), (tensor, "f16 on tensor cores")):
+        if roof and memory:
+            corner = min(max(roof / memory, low), high)
+            start = low if corner == low else corner
+            marks.append(f'<polyline class="roof" points="{x(low)},{y(min(memory * low, roof))} '
+                         f'{x(start)},{y(min(memory * start, roof))} {x(high)},'
+                         f'{y(min(memory * high, roof))}"/>')
+            marks.append(f'<text x="{_WIDTH - 4}" y="{y(roof) - 4}" text-anchor="end">{name}'
+                         "</text>")
+    for name, speed in speeds.items():
+        marks.append(f'<circle class="mark" cx="{x(intensity)}" cy="{y(speed)}" r="4"/>'
+                     f'<text x="{x(intensity) + 7}" y="{y(speed) + 4}">{name}</text>')
+    return _figure("GFLOP/s against FLOP per byte", marks)

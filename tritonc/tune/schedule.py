@@ -1,0 +1,263 @@
+"""The search: candidates compiled and measured, in the model's order, each journalled when done.
+
+Compiling and measuring go on at the same time, by two executors with the interface of
+`workers.Workers`.  The default candidate is measured first and becomes the anchor, beside which the
+others are timed.  Candidates of equal machine code are measured once.  At the end the best few are
+measured again, all beside each other, and that decides; times within `TIE` are equal, and the
+earlier in the model's order wins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any, NamedTuple, Protocol
+
+from tritonc.tune.jobs import Binding, Code, Compiler, Illegal, Job, Measured, Wrong
+from tritonc.tune.journal import Journal, Name, Record, name_of
+from tritonc.tune.measure import SLOWED, measure
+from tritonc.tune.workers import CannotStart, JobLost
+
+ROUNDS = 3  # of samples of each candidate,
+FINAL_ROUNDS = 11  # and of those that are compared at the end,
+FINALISTS = 8  # which are so many, and the default
+CUTOFF = 3.0  # a candidate so much slower than the best is given up after one sample
+TIE = 0.005  # relative; times that differ less are equal
+
+Size = Mapping[str, int]
+
+
+class Executor(Protocol):
+    """Where jobs run."""
+
+    def submit(self, function: Callable[[Any, Any], Any], argument: Any) -> Future[Any]: ...
+
+
+class Progress(Protocol):
+    """Who is told how the search goes."""
+
+    def finished(self, search: Search, record: Record) -> None: ...
+
+    def tick(self, search: Search) -> None: ...
+
+
+class Choice(NamedTuple):
+    """What a search found for a size; `default` is the time of the default, if it runs."""
+
+    size: Size
+    best: Binding
+    milliseconds: float
+    default: float | None
+
+
+@dataclass
+class Search:
+    """One run of the tuner."""
+
+    candidates: Sequence[Binding]
+    sizes: Sequence[Size]
+    compiling: Executor
+    measuring: Executor
+    journal: Journal
+    progress: Progress
+    jobs: int  # compilations at a time
+    measurers: int  # measurements at a time
+    budget: float = float("inf")  # seconds after which no new candidate is begun
+    started: float = field(default_factory=time.monotonic)
+    slowed: int = 0  # measurements while the GPU was slowed
+    done: int = 0  # measurements, with those of earlier searches
+    _bests: dict[Name, Record] = field(default_factory=dict)  # by size
+    _known: dict[tuple[Name, str], Record] = field(default_factory=dict)  # by size and digest
+    _anchors: dict[Name, tuple[Code, float]] = field(default_factory=dict)  # by size
+    _twins: dict[tuple[Name, str], list[Binding]] = field(default_factory=dict)
+    _ready: deque[tuple[Code, Size]] = field(default_factory=deque)
+    _running: dict[Future[Any], tuple[Binding, Code | None, Size | None]] = field(
+        default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        return len(self.candidates) * len(self.sizes)
+
+    def __post_init__(self) -> None:
+        for size in self.sizes:
+            for candidate in self.candidates:
+                record = self.journal.get(size, candidate)
+                if record is not None:
+                    self._count(record)
+
+    def _count(self, record: Record) -> None:
+        self.done += 1
+        size = name_of(record.size)
+        if record.digest:
+            self._known[size, record.digest] = record
+        if record.milliseconds is not None:
+            best = self._bests.get(size)
+            if best is None or record.milliseconds < (best.milliseconds or 0.0):
+                self._bests[size] = record
+
+    def best(self, size: Size) -> Record | None:
+        """The fastest candidate of a size as yet."""
+        return self._bests.get(name_of(size))
+
+    def ranking(self, size: Size) -> list[Record]:
+        """The candidates that ran, the fastest first."""
+        records = [r for c in self.candidates if (r := self.journal.get(size, c)) is not None
+                   and r.milliseconds is not None]
+        return sorted(records, key=lambda r: r.milliseconds or 0.0)
+
+    def run(self) -> None:
+        """Measure what is not measured yet.  Raises CannotStart if it cannot be measured."""
+        self._anchor_all()
+        waiting = deque(c for c in self.candidates if self._missing(c))
+        while True:
+            late = time.monotonic() - self.started > self.budget
+            if late:
+                waiting.clear()
+                self._ready.clear()
+            self._fill(waiting)
+            if not self._running:
+                return
+            done, _ = wait(self._running, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in [f for f in self._running if f in done]:  # in the order of their start
+                self._take(future)
+            self.progress.tick(self)
+
+    def _missing(self, candidate: Binding) -> list[Size]:
+        return [size for size in self.sizes if self.journal.get(size, candidate) is None]
+
+    def _anchor_all(self) -> None:
+        """Compile and measure the default first, for each size."""
+        code = self._result(self.compiling.submit(Compiler.compile, self.candidates[0]))
+        for size in self.sizes:
+            known = self.journal.get(size, self.candidates[0])
+            if not isinstance(code, Code):
+                if known is None:
+                    self._record(size, self.candidates[0], code)
+                continue
+            if known is None or known.milliseconds is not None:
+                job = Job((code,), size, ROUNDS, known is None)
+                found = self._result(self.measuring.submit(measure, job))
+                if known is None:
+                    self._record(size, self.candidates[0], found, code)
+                if isinstance(found, Measured):
+                    self._anchors[name_of(size)] = code, median(found.samples[0])
+
+    def _fill(self, waiting: deque[Binding]) -> None:
+        """Keep the processes busy, and no more than a few compiled candidates in memory."""
+        measuring = sum(size is not None for _, _, size in self._running.values())
+        compiling = len(self._running) - measuring
+        while waiting and compiling < 2 * self.jobs and (
+                len(self._ready) < 4 * self.measurers + self.jobs):
+            candidate = waiting.popleft()
+            if self._missing(candidate):
+                future = self.compiling.submit(Compiler.compile, candidate)
+                self._running[future] = candidate, None, None
+                compiling += 1
+        while self._ready and measuring < 2 * self.measurers:
+            code, size = self._ready.popleft()
+            best = self.best(size)
+            cutoff = CUTOFF * best.milliseconds if best and best.milliseconds else float("inf")
+            anchor, usual = self._anchors.get(name_of(size), (None, None))
+            codes = (code,) if anchor is None else (anchor, code)
+            job = Job(codes, size, ROUNDS, True, cutoff, usual)
+            self._running[self.measuring.submit(measure, job)] = code.binding, code, size
+            measuring += 1
+
+    def _take(self, future: Future[Any]) -> None:
+        """What a finished job gave."""
+        candidate, code, size = self._running.pop(future)
+        found = self._result(future)
+        if size is not None and code is not None:
+            self._record(size, candidate, found, code)
+        elif isinstance(found, Code):
+            for size in self._missing(candidate):
+                self._measure_once(found, size)
+        else:
+            for size in self._missing(candidate):
+                self._record(size, candidate, found)
+
+    def _measure_once(self, code: Code, size: Size) -> None:
+        """Measure a candidate, unless one of the same machine code is or was."""
+        key = name_of(size), code.digest
+        if (known := self._known.get(key)) is not None:
+            self._add(replace(known, candidate=code.binding))
+            return
+        twins = self._twins.setdefault(key, [])
+        twins.append(code.binding)
+        if len(twins) == 1:
+            self._ready.append((code, size))
+
+    @staticmethod
+    def _result(future: Future[Any]) -> Any:
+        """The result of a job; Illegal where it was lost.  Raises CannotStart."""
+        try:
+            found = future.result()
+            if isinstance(found, Exception):  # a cluster's worker hands it over so
+                raise found
+            return found
+        except JobLost as lost:
+            return Illegal(str(lost))
+        except CannotStart:
+            raise
+        except Exception as error:
+            return Illegal(f"{type(error).__name__}: {error}")
+
+    def _record(self, size: Size, candidate: Binding, found: Any, code: Code | None = None
+                ) -> None:
+        """Journal what came of a candidate, and of its twins."""
+        digest = code.digest if code is not None else ""
+        if isinstance(found, Measured):
+            milliseconds = median(found.samples[-1]) / found.slowed
+            self.slowed += found.slowed >= SLOWED
+            record = Record(size, candidate, milliseconds, digest, "", found.slowed)
+        else:
+            assert isinstance(found, Illegal | Wrong)
+            record = Record(size, candidate, None, digest, found.reason)
+        for twin in self._twins.pop((name_of(size), digest), [candidate]):
+            self._add(replace(record, candidate=twin))
+
+    def _add(self, record: Record) -> None:
+        self.journal.add(record)
+        self._count(record)
+        self.progress.finished(self, record)
+
+    # the end
+
+    def choose(self, final: bool = True) -> list[Choice]:
+        """The best candidate of each size that has one.  `final`: measure the best few again."""
+        found = []
+        for size in self.sizes:
+            times = {name_of(r.candidate): r.milliseconds or 0.0 for r in self.ranking(size)}
+            if final and times:
+                times = self._final(size) or times
+            if times:
+                limit = min(times.values()) * (1 + TIE)
+                best = next(c for c in self.candidates
+                            if times.get(name_of(c), float("inf")) <= limit)
+                default = times.get(name_of(self.candidates[0]))
+                found.append(Choice(size, best, times[name_of(best)], default))
+        return found
+
+    def _final(self, size: Size) -> dict[Name, float]:
+        """The times of the best few, measured beside each other; {} if that fails."""
+        digests: set[str] = set()
+        finalists: list[Binding] = []
+        for record in self.ranking(size):
+            if record.digest not in digests and len(finalists) < FINALISTS:
+                finalists.append(record.candidate)
+                digests.add(record.digest)
+        if self.candidates[0] not in finalists and self.journal.get(size, self.candidates[0]):
+            finalists.append(self.candidates[0])
+        compiled = [self._result(f) for f in
+                    [self.compiling.submit(Compiler.compile, c) for c in finalists]]
+        codes = tuple(c for c in compiled if isinstance(c, Code))
+        job = Job(codes, size, FINAL_ROUNDS, False)
+        found = self._result(self.measuring.submit(measure, job))
+        if not isinstance(found, Measured):
+            return {}
+        return {name_of(code.binding): median(samples)
+                for code, samples in zip(codes, found.samples, strict=True)}

@@ -1,0 +1,131 @@
+"""The candidates of a search: tunables x meta-parameters, the most promising first.
+
+The source says which values its tunables have, `meta_parameters` which choices the passes leave
+open; a meta-parameter that no candidate binds is left to its pass.  A combination is left out where
+no compilation is needed to see that it cannot run: its accumulators do not fit the registers of
+its threads, it has more threads than elements, or an operand of a product does not fit shared
+memory.  The rest is ordered by the cost model; a deviation from a pass's own choice counts as
+a few percent, so that a search that is cut off has tried the best tiles with all of them left
+alone, and the very best with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from tritonc import driver, sema
+from tritonc.backend.matrix import INSTRUCTIONS, WGMMA
+from tritonc.backend.target import Target, find
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Module
+from tritonc.ir.types import element
+from tritonc.meta_parameters import META_PARAMETERS
+from tritonc.options import Options
+from tritonc.parser import parse
+from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune.jobs import Binding
+from tritonc.tune.model import Lower, Profile, choose, ranked
+
+DEVIATION = 0.05  # of the cost, for each meta-parameter that is not left to its pass
+
+
+@dataclass(frozen=True)
+class Space:
+    """`parameters`: the values of each name, None where a pass chooses.  `candidates`: the default
+    first, which is what compiling without a tuning file takes."""
+
+    parameters: Mapping[str, tuple[int | None, ...]]
+    candidates: Sequence[Binding]
+
+
+def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
+    """The space of one kernel of a source.  What `options.tune` binds is fixed.
+
+    Raises CompileError if the source is wrong.
+    """
+    diagnostics = Diagnostics()
+    tokens = driver.preprocess(source, options, diagnostics).tokens
+    program = parse(tokens, diagnostics)
+    diagnostics.raise_if_errors()
+    declared = sema.tunables(program, diagnostics)
+    names = {t.name for t in declared}
+    given = {name: value for name, value in options.tune.items() if name in names}
+    tunables = {t.name: t.values for t in declared if t.name not in given and t.values}
+    target = find(options.arch, options.ptx)
+
+    def lower(binding: Mapping[str, int]) -> Module:
+        module = sema.analyze(program, {**given, **binding}, Diagnostics(limit=1), options)
+        return Module([k for k in module.kernels if k.name == kernel], module.constants)
+
+    default = choose(tunables, lower, target)
+    sema.analyze(program, {**given, **default}, diagnostics, options)  # says what is wrong
+    found = facts(lower(default), target)
+    meta: dict[str, tuple[int | None, ...]] = {
+        row.name: (None, *row.values) for row in META_PARAMETERS
+        if row.needs <= found and row.name not in options.tune and row.name not in names}
+    candidates: list[Binding] = [default]
+    for binding in _ordered(lower, tunables, meta, target, options.tune):
+        if binding != default:
+            candidates.append(binding)
+    return Space({**tunables, **meta}, candidates)
+
+
+def facts(module: Module, target: Target) -> frozenset[str]:
+    """What kernels have of that which meta-parameters may need."""
+    found = set()
+    for kernel in module.kernels:
+        in_loops = Cfg(kernel).innermost
+        axes = {op.attributes.get("axis") for op in kernel.ops()
+                if op.name in ("get_global_range", "get_program_id")}
+        if {0, 1} <= axes:
+            found.add("two axes")
+        for block in kernel.blocks:
+            for op in (op for op in block.ops if op.name == "dot"):
+                kinds = {row.kind for row in INSTRUCTIONS if row.feature in target.features
+                         and row.operand == element(op.operands[0].type)
+                         and row.accumulator == element(op.result.type)}
+                found.add("dot")
+                found.add("dot on tensor cores" if kinds else "dot on CUDA cores")
+                if block in in_loops:
+                    found.add("dot in a loop")
+                if WGMMA in kinds:
+                    found.add("wgmma")
+    return frozenset(found)
+
+
+def _ordered(lower: Lower, tunables: Mapping[str, Sequence[int]],
+             meta: Mapping[str, tuple[int | None, ...]], target: Target,
+             fixed: Mapping[str, int]) -> Iterator[Binding]:
+    """All candidates by the model's order; the order of the lists decides ties."""
+    found: list[tuple[float, Binding]] = []
+    for price, binding, profile in ranked(tunables, lower, target):
+        for values in product(*meta.values()):
+            bound = {name: value for name, value in zip(meta, values, strict=True)
+                     if value is not None}
+            if profile is None or can_run(profile, {**fixed, **bound}.get("num_warps"), target):
+                found.append((price * (1 + DEVIATION * len(bound)), {**binding, **bound}))
+    found.sort(key=lambda pair: pair[0])
+    return (binding for _, binding in found)
+
+
+def can_run(profile: Profile, num_warps: int | None, target: Target) -> bool:
+    """Whether a candidate may run, as far as the extents of its tiles say."""
+    if any(extent < 1 for feature in profile for extent in feature.extents):
+        return False
+    largest = max((prod(f.extents) for f in profile if f.kind != "dot"), default=0)
+    for feature in profile:
+        if feature.kind != "dot":
+            continue
+        *batch, m, n, k = feature.extents
+        results = prod(batch) * m * n
+        largest = max(largest, results)
+        threads = 32 * num_warps if num_warps is not None else target.threads_per_block
+        if results > threads * target.registers_per_thread:
+            return False
+        if prod(batch) * k * max(m, n) * feature.bytes > target.shared_per_block:
+            return False
+    return num_warps in (None, 1) or not largest or 32 * (num_warps or 1) <= largest
+

@@ -1,0 +1,181 @@
+"""One run of the tuner: from a source to its tuning file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TextIO
+
+from tritonc import __version__, driver, outputs
+from tritonc.launch.data import bench_sizes, size_values
+from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
+from tritonc.options import Options
+from tritonc.problem import Problem
+from tritonc.source import Diagnostics, SourceFile, fail
+from tritonc.tune import tuning_file
+from tritonc.tune.jobs import Spec
+from tritonc.tune.journal import Journal
+from tritonc.tune.progress import ProgressLine, text
+from tritonc.tune.rates import rates
+from tritonc.tune.schedule import Choice, Search
+from tritonc.tune.sites import Site
+from tritonc.tune.space import Space, search_space
+from tritonc.tune.workers import CannotStart
+
+_SHOWN = 10  # candidates of a ranking without measurements
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for.  `tuning` is the file to write, `sizes` the sizes to tune for, none of
+    them for those of the problem's `bench:` lines; `fresh` forgets earlier measurements."""
+
+    source: SourceFile
+    options: Options
+    tuning: str
+    kernel: str | None = None
+    sizes: Sequence[Mapping[str, int]] = ()
+    seed: int = 0
+    budget: float = float("inf")
+    fresh: bool = False
+    report: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A request made ready: the problem, the program, its sizes and candidates."""
+
+    spec: Spec
+    problem: Problem
+    options: Options  # with the problem's macros
+    sizes: list[dict[str, int]]
+    space: Space
+    hash: str
+
+
+def prepare(request: Request, target: str, diagnostics: Diagnostics) -> Task:
+    """Find the problem and its candidates.  Raises CompileError."""
+    options = replace(request.options, arch=target, tuning=None)
+    problems = read_problems(request.source, options, "tc", diagnostics)
+    chosen = of_kernel(problems, request.kernel)
+    kernels = dict.fromkeys(p.kernel for p in chosen if p.kernel is not None)
+    if len(kernels) > 1:
+        raise fail("problem-name", None, "the source states problems of several kernels: --kernel "
+                   f"chooses one of {', '.join(kernels)}")
+    problem = chosen[0]
+    with_macros = with_defines(problem, options)
+    lowered = driver.compile(request.source, replace(with_macros, stop_after=driver.LOWER),
+                             ("tir",), diagnostics=diagnostics)
+    assert lowered.module is not None
+    kernel = kernel_of(problem, lowered.module)
+    if request.kernel not in (None, kernel.name):
+        raise fail("problem-name", problem.span, f"no problem is about kernel '{request.kernel}'; "
+                   f"there are problems of {kernel.name}")
+    spec = Spec(request.source.name, request.source.text, options, problems.index(problem),
+                kernel.name)
+    sizes = [size_values(problem, size) for size in request.sizes] or bench_sizes(problem)
+    tokens = driver.preprocess(request.source, with_macros, Diagnostics()).tokens
+    return Task(spec, problem, with_macros, sizes,
+                search_space(request.source, with_macros, kernel.name),
+                tuning_file.source_hash(tokens))
+
+
+def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
+    """Search, and write the tuning file (and the report) with what was found.
+
+    What was measured is kept whatever happens; KeyboardInterrupt goes on to the caller after the
+    files are written.  Raises CompileError if nothing can be measured, or files not be written.
+    """
+    old = tuning_file.read(request.tuning) if os.path.exists(request.tuning) else []
+    progress = ProgressLine(out)
+    out.write(f"{task.spec.kernel}: {len(task.space.candidates)} candidates on {site.measurers} x "
+              f"{site.device}, {site.jobs} compilations at a time\n")
+    try:
+        journal = Journal(request.tuning.removesuffix(".json") + ".journal",
+                          _key(task, site.device, request.seed), request.fresh)
+    except OSError as error:
+        raise fail("cannot-write", None, f"cannot write '{error.filename}': {error.strerror}"
+                   ) from None
+    with closing(journal), site.executors(task.spec, task.sizes, request.seed) as executors:
+        search = Search(task.space.candidates, task.sizes, executors.compiling,
+                        executors.measuring, journal, progress, site.jobs, site.measurers,
+                        request.budget)
+        if search.done:
+            progress.write(f"{search.done} of {search.total} are measured already")
+        try:
+            search.run()
+            choices = search.choose()
+            _write(request, task, site, choices, old, search)
+        except BaseException as error:
+            _write(request, task, site, search.choose(final=False), old, search)
+            if isinstance(error, CannotStart):
+                raise fail("no-device", None, f"cannot measure on {site.device}: {error}"
+                           ) from None
+            raise
+    for line in summary(task, choices, search):
+        progress.write(line)
+    return choices
+
+
+def _key(task: Task, device: str, seed: int) -> str:
+    """What must be equal for an old measurement to count: compiler, program, settings, GPU."""
+    settings = {name: value for name, value in vars(task.options).items()
+                if name not in ("tuning", "sizes", "verbose", "time_report", "defines",
+                                "include_dirs", "warnings", "error_limit")}
+    facts = [__version__, task.hash, task.spec.kernel, task.spec.problem, seed, device, settings]
+    return sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _write(request: Request, task: Task, site: Site, choices: Sequence[Choice],
+           old: Sequence[tuning_file.Entry], search: Search) -> None:
+    """Write the tuning file, with new entries for what was chosen, and the report."""
+    files: dict[str, str] = {}
+    if choices:
+        new = [tuning_file.Entry(task.spec.kernel, task.options.arch, dict(choice.size),
+                                 task.options.defines, task.hash, site.device, choice.milliseconds,
+                                 {**task.options.tune, **choice.best}) for choice in choices]
+        files[request.tuning] = tuning_file.render(tuning_file.merge(old, new))
+    if request.report is not None:
+        from tritonc.tune.report import report
+
+        files[request.report] = report(task, site.device, site.peaks, choices, search)
+    try:
+        outputs.write_all(files)
+    except OSError as error:
+        raise fail("cannot-write", None, f"cannot write '{error.filename}': {error.strerror}"
+                   ) from None
+
+
+def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
+    """What was found, a line for each size, and why other candidates cannot run."""
+    lines = []
+    for choice in choices:
+        speed = "".join(f", {rate}" for rate in rates(task.problem, choice.size,
+                                                      choice.milliseconds))
+        lines.append(f"{task.spec.kernel} {text(choice.size)}: {choice.milliseconds:.4g} ms{speed} "
+                     f"with {text(choice.best)}")
+        if choice.default is not None:
+            lines.append(f"  the default, {text(search.candidates[0])}, takes {choice.default:.4g} "
+                         f"ms, {choice.default / choice.milliseconds:.3f} times as long")
+    reasons: dict[str, int] = {}
+    for record in search.journal.records.values():
+        if record.error:
+            reasons[record.error] = reasons.get(record.error, 0) + 1
+    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    lines += [f"  {count} cannot run: {reason}" for reason, count in most[:_SHOWN]]
+    if search.slowed:
+        lines.append(f"  the GPU was slowed during {search.slowed} measurements")
+    if search.done < search.total:
+        lines.append(f"  {search.total - search.done} of {search.total} were not measured; the "
+                     "same command goes on")
+    return lines
+
+
+def ranking(task: Task) -> list[str]:
+    """The model's order of the candidates, where nothing can be measured."""
+    return [f"{place:4}  {text(candidate)}"
+            for place, candidate in enumerate(task.space.candidates[:_SHOWN], 1)]

@@ -17,8 +17,8 @@ QUALIFIER_NAMES = {
     "const": "const",
     "restrict": "restrict", "__restrict": "restrict", "__restrict__": "restrict",
     "__noalias": "restrict",
-    "read_only": "read_only", "__readonly": "read_only",
-    "write_only": "write_only", "__writeonly": "write_only",
+    "read_only": "read_only", "__readonly": "read_only", "readonly": "read_only",
+    "write_only": "write_only", "__writeonly": "write_only", "writeonly": "write_only",
     "align": "align", "__aligned": "align",
     "multiple_of": "multiple_of", "__multipleof": "multiple_of",
     "__retune": "retune",
@@ -32,7 +32,8 @@ QUALIFIER_NAMES = {
 # Qualifiers that have an argument in parentheses.
 QUALIFIERS_WITH_ARGUMENT = frozenset(["align", "multiple_of"])
 # Spellings that are qualifiers only where a declaration can stand, and names elsewhere.
-CONTEXTUAL = frozenset(["kernel", "tunable", "align", "multiple_of", "read_only", "write_only"])
+CONTEXTUAL = frozenset(["kernel", "tunable", "align", "multiple_of", "read_only", "write_only",
+                        "readonly", "writeonly"])
 
 # The words that C combines to types; all are reserved.
 TYPE_WORDS = frozenset([

@@ -286,6 +286,12 @@ def test_one_rule_for_all_outputs() -> None:
     assert tritonc("k.tc", "-o", "x.ptx", "-MD", "-MF", "x.ptx").code == 2
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.tc")), ids=lambda path: path.stem)
+def test_kernels_of_the_examples_do_what_they_state(path: Path) -> None:
+    done = tritonc("run", str(path))
+    assert done.code == 0 and ": ok (" in done.out and not done.err
+
+
 # --- writing ---
 
 

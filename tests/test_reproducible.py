@@ -13,8 +13,9 @@ ROOT = Path(__file__).parent.parent
 def compile_in_process_of_its_own(seed: str, directory: Path) -> dict[str, bytes]:
     source = os.path.relpath(ROOT / "samples" / "matmul.tc", directory)
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-m", "tritonc.cli", source, "--emit=ptx,tir,manifest", "-o",
-                    str(directory / "out")], env=environment, cwd=directory, check=True)
+    subprocess.run([sys.executable, "-m", "tritonc.cli", source, "--emit=ptx,tir,manifest,header",
+                    "--embed", "-o", str(directory / "out")], env=environment, cwd=directory,
+                   check=True)
     return {path.suffix: path.read_bytes() for path in sorted(directory.glob("out.*"))}
 
 
@@ -24,5 +25,5 @@ def test_hash_seeds_and_directories(tmp_path: Path) -> None:
         directory = tmp_path / f"in {seed}"
         directory.mkdir()
         found.append(compile_in_process_of_its_own(seed, directory))
-    assert found[0].keys() == {".ptx", ".tir", ".json"}
+    assert found[0].keys() == {".h", ".ptx", ".tir", ".json"}
     assert found[0] == found[1] == found[2]

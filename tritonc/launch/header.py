@@ -148,8 +148,7 @@ def _loading(module: str, embedded: bool) -> Iterator[str]:
     yield f"static inline CUresult {module}_load_data(const void *image, char *log,"
     yield f"    size_t log_size) {{\n  return tritonc_load(&{module}_module, image, log, log_size);"
     yield "}"
-    yield ("/* Take it from the current context again, when nothing of it runs; before the context "
-           "is reset. */")
+    yield "/* Take it from the current context again, when nothing of it runs. */"
     yield f"static inline CUresult {module}_unload(void) {{"
     yield f"  return tritonc_unload(&{module}_module);\n}}\n"
 

@@ -24,6 +24,7 @@ from tritonc.source import Diagnostics, Note
 
 _ACCESSES = {"load": "load", "store": "store", "atomic_rmw": "atomic operation",
              "atomic_cas": "atomic operation"}
+_MOST = 20_000  # operations of a kernel that is looked at: the time grows with their square
 _PLACES = frozenset({"get_program_id", "get_global_range"})
 # Through these an address grows with its operands.
 _GROWING = frozenset({"add", "sub", "mul", "addptr", "splat", "reshape", "broadcast", "trans",
@@ -42,7 +43,8 @@ class _Bound:
 
 def check(kernel: Kernel, diagnostics: Diagnostics) -> None:
     """Warn about accesses of a kernel as semantic analysis made it."""
-    if not any(op.name in _PLACES for op in kernel.ops()):
+    names = [op.name for op in kernel.ops()]
+    if len(names) > _MOST or _PLACES.isdisjoint(names):
         return
     reader = _Reader()
     accesses = [(block, op) for block in kernel.blocks for op in block.ops if op.name in _ACCESSES]
@@ -60,8 +62,12 @@ def check(kernel: Kernel, diagnostics: Diagnostics) -> None:
     cfg = Cfg(kernel)
     seen: set[int] = set()  # where the accesses reported begin: `*p += v` is two at one place
     lonely: set[Hashable] = set()
+    known: dict[Value | None, set[Hashable]] = {None: set()}
     for block, op in accesses:
-        guards = set() if op.guard is None else {reader.key(v) for v in reader.reached(op.guard)}
+        if op.guard not in known:
+            assert op.guard is not None
+            known[op.guard] = {reader.key(v) for v in reader.reached(op.guard)}
+        guards = known[op.guard]
         for tile in reader.index_tiles(op.operands[0]):
             key = reader.key(tile)
             bound = bounds.get(key)

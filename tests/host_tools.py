@@ -55,6 +55,14 @@ def run(*command: object, cwd: Path, **variables: str) -> str:
     return done.stdout
 
 
+def write_program(folder: Path) -> Path:
+    """A program `tritonc` in the folder, which is this tree's."""
+    program = folder / "tritonc"
+    program.write_text(f'#!/bin/sh\nexec {TRITONC} "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
 def build(folder: Path, output: str, *words: object, compiler: str = "gcc") -> None:
     """Compile in `folder` with all warnings as errors."""
     standard = "-std=c99" if compiler in ("gcc", "cc") else "-std=c++11"

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from host_tools import INCLUDE, ROOT, TRITONC, environment, need
+from host_tools import INCLUDE, ROOT, environment, need, write_program
 from test_readme import matches
 
 _BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -16,12 +16,11 @@ _BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.
 def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need("cc", "c++", "make", "cmake")
     monkeypatch.chdir(tmp_path)
-    program = tmp_path / "bin" / "tritonc"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {TRITONC} "$@"\n')
-    program.chmod(0o755)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    write_program(folder)
     variables = environment(CPATH=str(INCLUDE))
-    variables["PATH"] = f"{program.parent}:{variables['PATH']}"
+    variables["PATH"] = f"{folder}:{variables['PATH']}"
     commands = 0
     page = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
     for _, name, text in _BLOCK.findall(page):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import tritonc
-from host_tools import HOST, INCLUDE, ROOT, TRITONC, build, need, run, stub
+from host_tools import HOST, INCLUDE, ROOT, TRITONC, build, need, run, stub, write_program
 
 from tritonc import driver
 from tritonc.options import Options
@@ -208,9 +208,7 @@ def test_make_builds_again_what_changed(tmp_path: Path) -> None:
 def test_cmake_builds_again_what_changed(generator: str, tmp_path: Path) -> None:
     need("g++", "cmake", "ninja" if generator == "Ninja" else "make")
     folder = shutil.copytree(EXAMPLES / "cmake", tmp_path / "with space")
-    program = tmp_path / "tritonc"
-    program.write_text(f'#!/bin/sh\nexec {TRITONC} "$@"\n')
-    program.chmod(0o755)
+    program = write_program(tmp_path)
     directory = tritonc("--cmake-dir").out.strip()
     assert Path(directory) == ROOT / "tritonc" / "cmake"
     run("cmake", "-G", generator, "-B", "build", f"-DTritonc_DIR={directory}",
@@ -232,6 +230,33 @@ def test_cmake_builds_again_what_changed(generator: str, tmp_path: Path) -> None
         tiles.write_text("// The same.\n" + tiles.read_text())
         run("cmake", "--build", "build", cwd=folder)
         assert times(*made) == before
+
+
+PROJECT = """\
+cmake_minimum_required(VERSION 3.21)
+project(kernels LANGUAGES NONE)
+find_package(Tritonc REQUIRED)
+tritonc_add_kernel(one sub/k.tc PTX out.ptx PREFIX p DEFINES "V=(1 + 2)" INCLUDES inc
+  OPTIONS -O3 --arch=sm_75)
+tritonc_add_kernel(two sub/k.tc EMBED ARCH sm_90a DEFINES V=4 INCLUDES inc)
+"""
+
+
+def test_arguments_in_cmake(tmp_path: Path) -> None:
+    need("cmake", "ninja")
+    for name, text in (("CMakeLists.txt", PROJECT), ("inc/k.h", "#define K 5\n"),
+                       ("sub/k.tc", '#include "k.h"\nkernel void f(int* y) { *y = V + K; }\n')):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+    program = write_program(tmp_path)
+    run("cmake", "-G", "Ninja", "-B", "b", f"-DTritonc_DIR={ROOT / 'tritonc' / 'cmake'}",
+        f"-DTritonc_EXECUTABLE={program}", cwd=tmp_path)
+    run("cmake", "--build", "b", cwd=tmp_path)
+    ptx, one = Path("b/out.ptx").read_text(), Path("b/one-tritonc/k.h").read_text()
+    assert ".target sm_75" in ptx and ", 8;" in ptx and "p_f_launch(" in one
+    two = Path("b/two-tritonc/k.h").read_text()
+    assert ".target sm_90a" in two and ", 9;" in two and not Path("b/two-tritonc/k.ptx").exists()
+    assert "no work to do" in run("cmake", "--build", "b", cwd=tmp_path)
 
 
 AWKWARD = ["with space.h", "hash#.h", "dollar$.h", "percent%.h", "tab\there.h", "plain.h"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import tritonc
-from host_tools import HOST, INCLUDE, ROOT, TRITONC, build, driver, need, run
+from host_tools import HOST, INCLUDE, ROOT, TRITONC, build, driver, need, run, write_program
 
 pytestmark = pytest.mark.gpu
 EXAMPLES = ROOT / "examples" / "cpp"
@@ -49,9 +49,7 @@ def test_make(tmp_path: Path) -> None:
 def test_cmake(tmp_path: Path) -> None:
     need("g++", "cmake")
     folder = shutil.copytree(EXAMPLES / "cmake", tmp_path / "cmake")
-    program = tmp_path / "tritonc"
-    program.write_text(f'#!/bin/sh\nexec {TRITONC} "$@"\n')
-    program.chmod(0o755)
+    program = write_program(tmp_path)
     run("cmake", "-B", "build", f"-DTritonc_DIR={ROOT / 'tritonc' / 'cmake'}",
         f"-DTritonc_EXECUTABLE={program}", f"-DCUDA_INCLUDE={INCLUDE}",
         f"-DCUDA_DRIVER={driver()}", "-DARCH=sm_90a", cwd=folder)

@@ -82,7 +82,7 @@ function(tritonc_add_kernel NAME SOURCE)
     COMMAND "${Tritonc_EXECUTABLE}" "${source}" ${flags} -MD -MF "${header}.d" ${arg_OPTIONS}
     DEPENDS "${source}" "${Tritonc_EXECUTABLE}" DEPFILE "${header}.d"
     COMMENT "Compiling ${SOURCE} to PTX" VERBATIM)
-  add_custom_target("${NAME}-tritonc" DEPENDS ${made})
+  add_custom_target("${NAME}-tritonc" ALL DEPENDS ${made})
   add_library("${NAME}" INTERFACE)
   add_dependencies("${NAME}" "${NAME}-tritonc")
   target_include_directories("${NAME}" SYSTEM INTERFACE "${directory}")

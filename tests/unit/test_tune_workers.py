@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tritonc.source import fail as fail_with
 from tritonc.tune.worker import write_frame
 from tritonc.tune.workers import CannotStart, JobLost, SetUp, Workers
 
@@ -42,6 +43,10 @@ def fail(state: object, _: int) -> None:
     raise RuntimeError("an illegal memory access")
 
 
+def refuse(state: object, _: int) -> None:
+    raise fail_with("cuda-error", None, "cannot launch the kernel")
+
+
 def reason(future: Future[Any]) -> str:
     error = future.exception(30)
     assert isinstance(error, JobLost | CannotStart)
@@ -50,13 +55,15 @@ def reason(future: Future[Any]) -> str:
 
 def test_one_bad_job_costs_itself() -> None:
     with Workers([SetUp(start, ("a",))], timeout=1.0) as workers:
-        jobs = [workers.submit(f, 21) for f in (process, answer, crash, answer, hang, fail, answer)]
+        jobs = [workers.submit(f, 21) for f in (process, answer, crash, answer, hang, fail, answer,
+                                                    refuse)]
         jobs.append(workers.submit(process, 0))
         assert [jobs[i].result(30) for i in (1, 3, 6)] == [("a", 42)] * 3
         assert "signal 6" in reason(jobs[2])
         assert reason(jobs[4]) == "took longer than 1 s"
         assert reason(jobs[5]) == "RuntimeError: an illegal memory access"
-        assert jobs[0].result(0) != jobs[7].result(30)  # a new process each time
+        assert reason(jobs[7]) == "cannot launch the kernel"
+        assert jobs[0].result(0) != jobs[8].result(30)  # a new process each time
 
 
 def test_what_cannot_start_is_said() -> None:

@@ -36,8 +36,14 @@ def main() -> None:
             function, argument = pickle.loads(requests.get())
             write_frame(answers, (True, function(state, argument)))
     except Exception as error:
-        write_frame(answers, (False, f"{type(error).__name__}: {error}"))
+        write_frame(answers, (False, _text(error)))
         os._exit(1)  # without clean-up, which may hang on a broken context
+
+
+def _text(error: Exception) -> str:
+    """The message of a CompileError, or the kind and text of another."""
+    diagnostics = getattr(error, "diagnostics", None)
+    return str(diagnostics[0].message) if diagnostics else f"{type(error).__name__}: {error}"
 
 
 def _listen(source: IO[bytes], requests: SimpleQueue[bytes]) -> None:

@@ -1,0 +1,90 @@
+"""The tuner on a real GPU, where some candidates hang, fault, or end their process."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tritonc.options import NATIVE, Options
+from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune import tuner
+from tritonc.tune.bench import bench
+from tritonc.tune.cuda_device import CudaDevice
+from tritonc.tune.jobs import Code
+from tritonc.tune.sites import local_gpus
+
+pytestmark = pytest.mark.gpu
+ADD = """\
+//! size: N = 1000
+//! range: N
+//! arg: x = randn(N)
+//! arg: y = randn(N)
+//! arg: n = N
+//! expect: y = x + 1
+//! bench: N = 1 << 20
+//! flops: N
+//! bytes: 8 * N
+const tunable int T = {512, 1024};
+kernel void add(float* x, float* y, int n) {
+  int r[T] = get_global_range(0);
+  @(r < n) *(y + r) = *(x + r) + 1;
+}
+"""
+_HEAD = """.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry add(.param .u64 x, .param .u64 y, .param .u32 n) {
+  .reg .u64 %a; .reg .u32 %r;
+"""
+HANG = _HEAD + """  ld.param.u64 %a, [x];
+AGAIN:
+  ld.volatile.global.u32 %r, [%a];
+  bra AGAIN;
+}
+"""
+FAULT = _HEAD + """  mov.u64 %a, 16;
+  mov.u32 %r, 1;
+  st.global.u32 [%a], %r;
+  ret;
+}
+"""
+
+
+class FaultyGpu(CudaDevice):
+    """Of the candidates with `num_warps`, those of 1 hang, of 2 fault, of 16 end the process."""
+
+    def differences(self, code: Code, size: Mapping[str, int]) -> list[str]:
+        match code.binding.get("num_warps"):
+            case 1:
+                code = code._replace(image=HANG.encode(), digest="hang")
+            case 2:
+                code = code._replace(image=FAULT.encode(), digest="fault")
+            case 16:
+                os.abort()
+        return super().differences(code, size)
+
+
+def test_faults_cost_their_candidates(tmp_path: Path) -> None:
+    found = local_gpus(None, os.cpu_count() or 1, 3.0)
+    assert found is not None
+    site = replace(found, open_device=FaultyGpu)
+    request = tuner.Request(SourceFile("add.tc", ADD), Options(), str(tmp_path / "add.tune.json"))
+    task = tuner.prepare(request, site.target, Diagnostics())
+    out = io.StringIO()
+    (choice,) = tuner.tune(request, task, site, out)
+    told = out.getvalue()
+    assert choice.best["T"] in (512, 1024) and choice.best.get("num_warps", 4) in (4, 8)
+    assert "took longer than 3 s" in told and "signal 6" in told and "illegal" in told, told
+    again = tuner.tune(request, task, site, io.StringIO())
+    assert [c.size for c in again] == [choice.size]
+
+
+def test_bench() -> None:
+    (line,) = bench(SourceFile("add.tc", ADD), Options(arch=NATIVE), [], None, 0, 0,
+                    Diagnostics())
+    assert line.ok and "GB/s" in line.text, line.text

@@ -115,7 +115,11 @@ class _Log:
         powers = range(floor(self.low), ceil(self.high) + 1)
         steps = (1, 2, 5) if len(powers) <= 3 else (1,)
         every = [step * 10.0**power for power in powers for step in steps]
-        return [tick for tick in every if self.low <= log10(tick) <= self.high]
+        inside = [tick for tick in every if self.low <= log10(tick) <= self.high]
+        if len(inside) > 1:
+            return inside
+        parts = (self.low + (self.high - self.low) * part for part in (0.1, 0.5, 0.9))
+        return [float(f"{10**part:.3g}") for part in parts]
 
 
 def _against(name: str, values: Sequence[int | None], records: Sequence[Record]) -> str:
@@ -130,7 +134,8 @@ def _against(name: str, values: Sequence[int | None], records: Sequence[Record])
     for place, value in enumerate(values):
         x = round(_LEFT + (place + 0.5) * step, 1)
         own = [r.milliseconds for r in records if r.candidate.get(name) == value and r.milliseconds]
-        marks += [f'<circle class="dot" cx="{x}" cy="{y(t)}" r="2.5"/>' for t in own]
+        heights = sorted({round(y(t)) for t in own})  # one dot for all that share a pixel
+        marks += [f'<circle class="dot" cx="{x}" cy="{height}" r="2.5"/>' for height in heights]
         label = "own" if value is None else str(value)
         marks.append(f'<text x="{x}" y="{_HEIGHT - 8}" text-anchor="middle">{label}</text>')
         if own:
@@ -163,24 +168,21 @@ def _roofline(task: Task, peaks: tuple[float, float, float] | None, choice: Choi
     intensity = flops / moved
     points = [("best", choice.milliseconds), ("default", choice.default)]
     speeds = {name: flops / t * 1e-6 for name, t in points if t}
-    low, high = intensity / 30, intensity * 30
-    memory, scalar, tensor = (p * 1e-9 for p in peaks) if peaks is not None else (0.0, 0.0, 0.0)
-    top = max(scalar, tensor, *speeds.values())
-    x = _Log(low, high, _LEFT, _WIDTH)
-    y = _Log(min([*speeds.values(), *([memory * low] if memory else [])]) / 2, top * 2,
-             _HEIGHT - _BOTTOM, _TOP)
+    memory, *tops = (peak * 1e-9 for peak in peaks) if peaks is not None else (0.0,)
+    roofs = {name: top for name, top in zip(("f32 on CUDA cores", "f16 on tensor cores"), tops)
+             if top and memory}
+    corners = [intensity, *(top / memory for top in roofs.values())]
+    x = _Log(min(corners) / 8, max(corners) * 8, _LEFT, _WIDTH)
+    left, right = min(corners) / 8, max(corners) * 8
+    y = _Log(min([*speeds.values(), *([memory * left] if roofs else [])]) / 2,
+             max([*roofs.values(), *speeds.values()]) * 2, _HEIGHT - _BOTTOM, _TOP)
     marks = _grid(y)
     marks += [f'<text x="{x(t)}" y="{_HEIGHT - 8}" text-anchor="middle">{t:g}</text>'
               for t in x.ticks()]
-    for roof, name in ((scalar, "f32 on CUDA cores"), (tensor, "f16 on tensor cores")):
-        if roof and memory:
-            corner = min(max(roof / memory, low), high)
-            start = low if corner == low else corner
-            marks.append(f'<polyline class="roof" points="{x(low)},{y(min(memory * low, roof))} '
-                         f'{x(start)},{y(min(memory * start, roof))} {x(high)},'
-                         f'{y(min(memory * high, roof))}"/>')
-            marks.append(f'<text x="{_WIDTH - 4}" y="{y(roof) - 4}" text-anchor="end">{name}'
-                         "</text>")
+    for name, top in roofs.items():
+        marks.append(f'<polyline class="roof" points="{x(left)},{y(memory * left)} '
+                     f'{x(top / memory)},{y(top)} {x(right)},{y(top)}"/>'
+                     f'<text x="{_WIDTH - 4}" y="{y(top) - 4}" text-anchor="end">{name}</text>')
     for name, speed in speeds.items():
         marks.append(f'<circle class="mark" cx="{x(intensity)}" cy="{y(speed)}" r="4"/>'
                      f'<text x="{x(intensity) + 7}" y="{y(speed) + 4}">{name}</text>')

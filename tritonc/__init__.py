@@ -1,3 +1,30 @@
-"""tritonc: a compiler from Triton-C to PTX."""
+"""tritonc: a compiler from Triton-C to PTX.
+
+From Python: `compile`, `compile_module` and `load` give kernels to launch; `tritonc.torch` makes
+operators of torch from them.  They are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "compile": "tritonc.launch.api", "compile_module": "tritonc.launch.api",
+    "load": "tritonc.launch.api", "CompileWarning": "tritonc.launch.api",
+    "Kernel": "tritonc.launch.kernel", "Module": "tritonc.launch.kernel",
+    "LaunchError": "tritonc.launch.kernel", "CompileError": "tritonc.source",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'tritonc' has no attribute '{name}'")
+    from importlib import import_module  # here, as below: `tritonc --version` needs none of this
+
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])

@@ -43,9 +43,9 @@ from tritonc.console import (
     only_file,
     options_from,
     read_source,
-    with_tuning_file,
 )
 from tritonc.options import NATIVE, Option, rows
+from tritonc.tune.tuning_file import with_tuning_file
 
 _DESCRIPTION = """\
 Compile FILE, a Triton-C source (.tc) or Triton-IR (.tir), to PTX or another kind of output. FILE

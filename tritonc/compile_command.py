@@ -21,12 +21,12 @@ from tritonc.console import (
     only_file,
     options_from,
     read_source,
-    with_tuning_file,
 )
 from tritonc.launch.products import Settings, kinds_to_compile, make
 from tritonc.options import NATIVE, Options
 from tritonc.outputs import KINDS, STANDARD
 from tritonc.spelling import closest
+from tritonc.tune.tuning_file import with_tuning_file
 
 
 def compile_command(files: tuple[str, ...], **given: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import click
@@ -14,7 +14,6 @@ from tritonc import __version__
 from tritonc.options import NATIVE, Options
 from tritonc.outputs import STANDARD
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
-from tritonc.tune.tuning_file import beside
 
 SUCCESS, INPUT_ERROR, USAGE_ERROR, NO_DEVICE = 0, 1, 2, 3
 INTERNAL_ERROR, INTERRUPTED = 70, 130
@@ -45,15 +44,6 @@ def options_from(given: Mapping[str, Any]) -> Options:
     if "fp_contract" in values:
         values["fp_contract"] = values["fp_contract"] == "on"
     return Options(**values)
-
-
-def with_tuning_file(options: Options, path: str) -> Options:
-    """The options with the tuning file that the source `path` has, unless they name another."""
-    if options.tuning == "none":
-        return replace(options, tuning=None)
-    if options.tuning is None and path != STANDARD and os.path.exists(beside(path)):
-        return replace(options, tuning=beside(path))
-    return options
 
 
 def check_settings(options: Options) -> None:

@@ -12,7 +12,8 @@ in x.  `shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is w
 ask for.  An argument must be a multiple of its parameter's `multiple_of`, if there is one: a number
 of bytes for a pointer.  `tunables` has the meta-parameters that were bound too; `tuning`, which is
 there only if one was used, names the tuning file.  An assumption is a sentence that the host has to
-make true.  The host fills the constant tables that are not initialized.
+make true; `at_least` and `at_most` of a parameter, which are there only if something is promised,
+bound it as a signed number.  The host fills the constant tables that are not initialized.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tritonc.backend.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.types import Pointer, Scalar
 
+_MARK = "// tritonc: "  # what the first line of a .ptx file begins with
 _C_NAMES = {
     "i1": "bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long long",
     "f16": "half", "bf16": "bfloat16", "tf32": "float", "f32": "float", "f64": "double",
@@ -58,7 +60,25 @@ def manifest(module: Module, target: Target, tuning: str | None = None,
 
 def one_line(contents: Mapping[str, Any]) -> str:
     """The comment that a .ptx file begins with."""
-    return "// tritonc: " + json.dumps(contents, separators=(", ", ": "))
+    return _MARK + json.dumps(contents, separators=(", ", ": "))
+
+
+def read(ptx: str) -> dict[str, Any]:
+    """The manifest of the text of a .ptx file.  Raises ValueError where tritonc did not write it.
+
+    >>> read(one_line({"kernels": []}) + "\\n.version 7.4")
+    {'kernels': []}
+    """
+    line = ptx.partition("\n")[0]
+    try:
+        if not line.startswith(_MARK):
+            raise ValueError
+        found = json.loads(line.removeprefix(_MARK))
+        if not isinstance(found, dict) or "kernels" not in found:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"its first line is no manifest ('{_MARK}{{...}}')") from None
+    return found
 
 
 def as_file(contents: Mapping[str, Any]) -> str:
@@ -96,6 +116,10 @@ def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:
         multiple = lcm(multiple, value.type.element.bytes)
     if multiple > 1:
         found["multiple_of"] = multiple
+    if info.least is not None:
+        found["at_least"] = info.least
+    if info.greatest is not None:
+        found["at_most"] = info.greatest
     return found
 
 

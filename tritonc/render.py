@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from tritonc.diagnostics import DIAGNOSTICS
-from tritonc.source import Diagnostic, Note, SourceFile, Span
+from tritonc.source import CompileError, Diagnostic, Note, SourceFile, Span
 
 LINE_LIMIT = 120  # characters of a source line that are shown; a longer one is cut on both sides
 _COLOURS = {"error": "1;31", "warning": "1;35", "remark": "1;34", "note": "1;36",
@@ -49,6 +49,17 @@ def render(diagnostics: Iterable[Diagnostic], color: bool = False) -> str:
             out += _message("note", note.message, note.span or item.span, None, color,
                             picture=note.span is not None)
     return "".join(line + "\n" for line in out)
+
+
+def rendered(error: CompileError) -> CompileError:
+    """The error, whose text is now what the command line shows: for whoever sees it raised.
+
+    >>> from tritonc.source import fail
+    >>> str(rendered(fail("no-device", None, "there is no GPU")))
+    '\\ntritonc: error: there is no GPU [no-device]'
+    """
+    error.args = (f"\n{render(error.diagnostics).rstrip()}",)
+    return error
 
 
 def summary(diagnostics: Iterable[Diagnostic]) -> str:

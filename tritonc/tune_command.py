@@ -23,10 +23,9 @@ from tritonc.console import (
     only_file,
     options_from,
     read_source,
-    with_tuning_file,
 )
 from tritonc.options import DEFAULT_ARCH, NATIVE, Options
-from tritonc.tune.tuning_file import beside
+from tritonc.tune.tuning_file import beside, with_tuning_file
 
 
 def tune_command(files: tuple[str, ...], **given: Any) -> int:

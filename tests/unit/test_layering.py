@@ -23,7 +23,7 @@ LAYERS: list[list[str]] = [
     ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model", "tritonc.tune.tuning_file"],
     ["tritonc.driver"],
     ["tritonc.launch"],
-    ["tritonc.tune"],
+    ["tritonc.tune", "tritonc.torch"],
     ["tritonc.commandline"],
     ["tritonc.console"],
     ["tritonc.compile_command", "tritonc.tune_command"],

@@ -6,7 +6,6 @@ out, though the GPU itself would not mind.  Reads past an end are the interprete
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -15,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tritonc.backend.target import TARGETS
 from tritonc.ir.core import Module
 from tritonc.ir.formats import from_memory, memory_dtype, to_memory
-from tritonc.ir.types import Scalar
+from tritonc.launch import cuda_driver
 from tritonc.launch.data import Data, Value
+from tritonc.launch.packing import FORMATS, POINTER, Block, number, packed
 from tritonc.source import CompileError, fail
 
 Array = npt.NDArray[Any]
@@ -29,12 +28,6 @@ _PATTERN = 0xA5
 _FLOPS_PER_CLOCK: dict[tuple[int, int], tuple[int, int]] = {
     (7, 0): (128, 1024), (7, 5): (128, 1024), (8, 0): (128, 2048), (8, 6): (256, 1024),
     (8, 9): (256, 1024), (9, 0): (256, 4096), (10, 0): (256, 8192), (12, 0): (256, 1024),
-}  # fmt: skip
-_C_TYPES: dict[str, Any] = {
-    "i1": ctypes.c_uint8, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
-    "i64": ctypes.c_int64, "f32": ctypes.c_float, "tf32": ctypes.c_float, "f64": ctypes.c_double,
-    "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16, "f8e4m3": ctypes.c_uint8,
-    "f8e5m2": ctypes.c_uint8,
 }  # fmt: skip
 
 
@@ -53,27 +46,14 @@ class Device:
     """
 
     def __init__(self, index: int = 0) -> None:
-        try:
-            from cuda.bindings import driver  # optional: only who has a GPU needs the package
-        except ImportError:
-            raise fail("no-device", None, "running on a GPU needs the package cuda-bindings: "
-                       "pip install tritonc[gpu]") from None
-        self.driver: Any = driver
-        self.call("initialise CUDA", driver.cuInit(0))
-        self.handle = self.call("find a GPU", driver.cuDeviceGet(index))
-        attribute = driver.CUdevice_attribute
-        self.capability: tuple[int, int] = (
-            self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-            self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
-        )
+        self.driver: Any = cuda_driver.open_driver()
+        self.handle = self.call("find a GPU", self.driver.cuDeviceGet(index))
+        self.capability = cuda_driver.capability(self.driver, self.handle)
 
     @property
     def target(self) -> str:
         """The name of the target for this GPU: its own, or the newest whose PTX it runs."""
-        mine = self.capability[0] * 10 + self.capability[1]
-        older = [t for t in TARGETS.values() if t.capability <= mine
-                 and (t.capability == mine or not t.name.endswith("a"))]
-        return max(older, key=lambda t: (t.capability, t.name)).name
+        return cuda_driver.target_of(self.capability)
 
     def __enter__(self) -> Device:
         context = self.call("open the GPU", self.driver.cuDevicePrimaryCtxRetain(self.handle))
@@ -89,14 +69,8 @@ class Device:
                                                                               self.handle)))
 
     def call(self, what: str, result: tuple[Any, ...]) -> Any:
-        """The values of a driver call.  Raises CompileError with CUDA's own name of the error."""
-        status, *values = result
-        if int(status) != 0:
-            _, text = self.driver.cuGetErrorString(status)
-            reason = text.decode() if isinstance(text, bytes) else str(status)
-            raise fail("no-device" if what.endswith("GPU") or "CUDA" in what else "cuda-error",
-                       None, f"cannot {what}: {reason}")
-        return values[0] if len(values) == 1 else values
+        """The values of a driver call.  Raises CompileError with CUDA's own words for the error."""
+        return cuda_driver.values(self.driver, what, result)
 
     @property
     def name(self) -> str:
@@ -138,35 +112,15 @@ class Device:
 
         Raises CompileError with what the driver has to say against it.
         """
-        driver = self.driver
-        log = bytearray(1 << 14)
-        options = [driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER,
-                   driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
-        status, loaded = driver.cuModuleLoadDataEx(image + b"\0", len(options), options,
-                                                   [log, len(log)])
-        if int(status) != 0:
-            text = bytes(log).split(b"\0")[0].decode("utf-8", "replace").strip()
-            raise fail("cuda-error", None, f"the driver rejects the PTX: {text or status}")
-        entry = self.call(f"find kernel '{kernel}' in the PTX",
-                          driver.cuModuleGetFunction(loaded, kernel.encode()))
-        if dynamic_shared > 48 * 1024:
-            limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self.call("raise the shared memory limit",
-                      driver.cuFuncSetAttribute(entry, limit, dynamic_shared))
-        return loaded, entry
+        loaded = cuda_driver.load(self.driver, image)
+        return loaded, cuda_driver.entry(self.driver, loaded, kernel, dynamic_shared)
 
     def fill_tables(self, loaded: Any, module: Module, data: Data) -> None:
         """Put the problem's constant tables into a loaded module."""
         elements = {table.name: table.element for table in module.constants}
         for symbol, held in data.tables.items():
-            self._fill_table(loaded, symbol, to_memory(elements[symbol], held))
-
-    def _fill_table(self, loaded: Any, symbol: str, content: Array) -> None:
-        address, size = self.call(f"find the table '{symbol}'",
-                                   self.driver.cuModuleGetGlobal(loaded, symbol.encode()))
-        content = np.ascontiguousarray(content)
-        self.call("fill a table", self.driver.cuMemcpyHtoD(
-            address, content.ctypes.data, min(content.nbytes, int(size))))
+            content = np.ascontiguousarray(to_memory(elements[symbol], held))
+            cuda_driver.fill_table(self.driver, loaded, symbol, content.ctypes.data, content.nbytes)
 
     @contextmanager
     def buffers(self, data: Data) -> Iterator[dict[str, Buffer]]:
@@ -192,15 +146,13 @@ class Device:
             for base in allocated:
                 driver.cuMemFree(base)
 
-    def start(self, entry: Any, grid: tuple[int, ...], storage: list[Any], threads: int,
+    def start(self, entry: Any, grid: tuple[int, ...], arguments: Block, threads: int,
               dynamic_shared: int, stream: Any = 0) -> None:
         """Launch a kernel over `grid` with what `arguments` made; wait for nothing."""
-        if 0 in grid:
-            return
-        addresses = np.array([ctypes.addressof(s) for s in storage], np.uint64)
-        self.call("launch the kernel", self.driver.cuLaunchKernel(
-            entry, *(*grid, 1, 1)[:3], threads, 1, 1, dynamic_shared, stream,
-            addresses.ctypes.data, 0))
+        if 0 not in grid:
+            self.call("launch the kernel", self.driver.cuLaunchKernel(
+                entry, *(*grid, 1, 1)[:3], threads, 1, 1, dynamic_shared, stream,
+                arguments.address, 0))
 
     def read(self, value: Value, buffer: Buffer) -> Array:
         """The buffer's content in held form; raises CompileError if a guard was written."""
@@ -231,19 +183,9 @@ def device_count() -> int:
         return 0
 
 
-def arguments(data: Data, buffers: Mapping[str, Buffer]) -> list[Any]:
+def arguments(data: Data, buffers: Mapping[str, Buffer]) -> Block:
     """The arguments in the memory of the host, for `Device.start`."""
-    return [ctypes.c_uint64(buffers[value.name].address) if value.pointer
-            else _scalar(value.element, value.held) for value in data.arguments]
-
-
-def _scalar(element: Scalar, held: int | float) -> Any:
-    """A scalar argument as the kernel's parameter takes it; short floats by their bits."""
-    kind = _C_TYPES[element.name]
-    if element.is_float and element.bits < 32:
-        raw = to_memory(element, np.asarray([held], np.float32 if element.name != "f16"
-                                            else np.float16))
-        return kind(int(raw.view(f"u{element.bytes}")[0]))
-    return kind(held)
-
-
+    return packed(
+        [POINTER if value.pointer else FORMATS[value.element.name] for value in data.arguments],
+        [buffers[value.name].address if value.pointer else number(value.element, value.held)
+         for value in data.arguments])

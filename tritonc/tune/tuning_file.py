@@ -18,13 +18,16 @@ none, it takes the largest, by the product of its sizes.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import log2, prod
 from pathlib import PurePath
 from typing import Any, Protocol
 
+from tritonc.options import Options
+from tritonc.outputs import STANDARD
 from tritonc.source import fail
 
 FORMAT = 1
@@ -67,6 +70,15 @@ def beside(path: str) -> str:
     'kernels/matmul.tune.json'
     """
     return str(PurePath(path).with_suffix(SUFFIX))
+
+
+def with_tuning_file(options: Options, path: str) -> Options:
+    """The options with the tuning file that the source `path` has, unless they name another."""
+    if options.tuning == "none":
+        return replace(options, tuning=None)
+    if options.tuning is None and path != STANDARD and os.path.exists(beside(path)):
+        return replace(options, tuning=beside(path))
+    return options
 
 
 def source_hash(tokens: Iterable[_Token]) -> str:

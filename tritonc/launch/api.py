@@ -1,0 +1,142 @@
+"""`tritonc.compile` and `tritonc.load`: from Python, kernels that can be launched."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from tritonc import driver, manifest
+from tritonc.backend.target import find
+from tritonc.launch import cuda_driver
+from tritonc.launch.kernel import Kernel, Module
+from tritonc.options import DEFAULT_ARCH, NATIVE, Options
+from tritonc.outputs import STANDARD
+from tritonc.preprocess.options import load_source
+from tritonc.render import render, rendered
+from tritonc.source import CompileError, SourceFile
+from tritonc.spelling import closest
+from tritonc.tune.tuning_file import with_tuning_file
+
+Source = str | os.PathLike[str]
+_TEXT = "<text>"  # the name of a source that is no file
+
+
+class CompileWarning(UserWarning):
+    """What the compiler warns of, as the command line shows it."""
+
+
+def compile(source: Source, arch: str | None = None, *, kernel: str | None = None,
+            **settings: Any) -> Kernel:
+    """Compile Triton-C and return its kernel; `kernel` names one of several.
+
+    Takes what `compile_module` takes, and raises what it raises; ValueError if the source has
+    several kernels and none is named, or none of that name.
+    """
+    return only(_compiled(source, arch, **settings), kernel)
+
+
+def compile_module(source: Source, arch: str | None = None, *,
+                   defines: Mapping[str, object] | Sequence[str] = (),
+                   tunables: Mapping[str, int] | None = None, tuning: Source | None = None,
+                   language: str | None = None, **options: Any) -> Module:
+    """Compile a file of Triton-C (.tc) or Triton-IR (.tir), or a text; return all kernels.
+
+    A `str` that has a line break or a brace is text, any other a path.  `arch` is a name that
+    --list-targets lists; without it, this machine's GPU, or sm_80 where there is none.  `defines`
+    are macros by name, or words as -D takes them; `tunables` has values for tunables and for
+    meta-parameters; `tuning` is a tuning file, "none" for none, by default the one beside the
+    source.  Others are fields of `tritonc.options.Options`, such as fast_math=True or
+    include_dirs=("include",).
+
+    Raises CompileError, whose text is what the command line would show; OSError; TypeError for
+    an option that does not exist.
+    """
+    return _compiled(source, arch, defines=defines, tunables=tunables, tuning=tuning,
+                     language=language, **options)
+
+
+def _compiled(source: Source, arch: str | None, *,
+              defines: Mapping[str, object] | Sequence[str] = (),
+              tunables: Mapping[str, int] | None = None, tuning: Source | None = None,
+              language: str | None = None, **options: Any) -> Module:
+    """What both do; warnings point at whoever called them."""
+    known = {f.name for f in fields(Options)} - {"arch", "tune", "defines", "tuning"}
+    for name in options:
+        if name not in known:
+            near = closest(name, known)
+            raise TypeError(f"there is no option '{name}'"
+                            + (f"; did you mean '{near}'?" if near else ""))
+    if isinstance(defines, Mapping):
+        defines = [f"{name}={_spelled(value)}" for name, value in defines.items()]
+    elif isinstance(defines, str):
+        raise TypeError(f"defines are a mapping or a sequence of words, found {defines!r}")
+    path = None if _is_text(source) else os.fspath(source)
+    try:
+        settings = Options(arch=_target(arch), defines=tuple(defines), tune=dict(tunables or {}),
+                           tuning=None if tuning is None else os.fspath(tuning), **options)
+        settings = with_tuning_file(settings, path or STANDARD)
+        find(settings.arch, settings.ptx)
+        diagnostics = driver.new_diagnostics(settings)
+        if path is None:
+            file: SourceFile | None = SourceFile(_TEXT, str(source))
+        else:
+            file = load_source(path, diagnostics)
+        diagnostics.raise_if_errors()
+        assert file is not None
+        if language is None:
+            language = "tir" if path is not None and path.endswith(".tir") else "tc"
+        result = driver.compile(file, settings, ("ptx",), language=language,
+                                diagnostics=diagnostics)
+    except CompileError as error:
+        raise rendered(error) from None
+    if result.diagnostics:
+        warnings.warn(f"\n{render(result.diagnostics).rstrip()}", CompileWarning, stacklevel=3)
+    assert result.manifest is not None
+    return Module(result.outputs["ptx"], result.manifest)
+
+
+def load(path: Source, *, kernel: str | None = None) -> Kernel:
+    """The kernel of a .ptx file that tritonc wrote; `kernel` names one of several.
+
+    Raises OSError; ValueError for another file, or a kernel that is not there.
+    """
+    with open(path, encoding="utf-8") as file:
+        ptx = file.read()
+    return only(Module(ptx, manifest.read(ptx)), kernel)
+
+
+def only(module: Module, kernel: str | None) -> Kernel:
+    """The kernel of that name, or the only one."""
+    names = ", ".join(module.kernels)
+    if kernel is None:
+        if len(module.kernels) != 1:
+            raise ValueError(f"the source has several kernels, {names}: name one (kernel=...), or "
+                             "use compile_module")
+        return next(iter(module))
+    if kernel not in module.kernels:
+        raise ValueError(f"the source has no kernel '{kernel}'; it has {names}")
+    return module[kernel]
+
+
+def _is_text(source: Source) -> bool:
+    return isinstance(source, str) and ("\n" in source or "{" in source)
+
+
+def _spelled(value: object) -> str:
+    """A macro's value as C has it."""
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _target(arch: str | None) -> str:
+    """The target to compile for.  Raises CompileError if the GPU is asked for and missing."""
+    if arch is not None and arch != NATIVE:
+        return arch
+    try:
+        return cuda_driver.device_target(cuda_driver.open_driver(), 0)
+    except CompileError:
+        if arch == NATIVE:
+            raise
+        return DEFAULT_ARCH

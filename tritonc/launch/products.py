@@ -30,7 +30,7 @@ def kinds_to_compile(kinds: Sequence[str], embed: str | None) -> list[str]:
     """What the driver has to give for these kinds of output.
 
     >>> kinds_to_compile(["header", "tir"], embed="cubin")
-    ['tir', 'ptx', 'manifest']
+    ['tir', 'manifest', 'ptx']
     """
     wanted, pending = [], [*kinds, *([embed] if embed else [])]
     while pending:

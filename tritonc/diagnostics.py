@@ -170,6 +170,13 @@ SEMA: dict[str, Row] = {
     "float-to-int": Row("warning",
         "A float is cut off to an integer by an assignment, an initialisation, an argument or a "
         "store. A cast says that this is meant."),
+    "constant-conversion": Row("warning",
+        "A constant does not fit the integer type that an assignment, an initialisation, an "
+        "argument or a store converts it to, neither as a signed nor as an unsigned number: its "
+        "upper bits are lost. A cast says that this is meant."),
+    "assigned-condition": Row("warning",
+        "The condition of an if or a loop assigns: == was meant, most likely. A second pair of "
+        "parentheses around it says that it is not."),
     "discarded-const": Row("warning",
         "A pointer to const becomes a pointer through which the program may write."),
     "unmasked": Row("warning",

@@ -121,6 +121,8 @@ def _foreign(place: Place) -> tuple[Note, ...]:
     if before in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
         return (Note("there are no threads in a program: get_global_range(0) is the tile of this "
                      "instance's indices, get_program_id(0) the instance's number"),)
+    if after == ".":
+        return (Note("a range is written 'a ... b'"),)
     return (Note("trans(x) is the transpose"),) if after == "T" else ()
 
 
@@ -198,7 +200,8 @@ def _at_expression(place: Place) -> Problem | None:
 
 def _string(token: Token) -> Problem:
     return Problem("a string can only be an argument of printf, assert or static_assert",
-                   token.span, "unsupported-construct")
+                   token.span, "unsupported-construct",
+                   (Note("the text of assert is its second argument: assert(c, \"text\")"),))
 
 
 def _nested_function(place: Place) -> Problem | None:
@@ -296,8 +299,10 @@ def unexpected(place: Place, missing: str | None = None) -> Problem:
 
 
 def _joined_note(place: Place) -> tuple[Note, ...]:
-    """Where '=' cannot assign, since a statement that '@' or '*' begins was taken for the rest of
-    the one before."""
+    """What may be meant: Python's `a if c else b`; or, where '=' cannot assign, a statement that
+    '@' or '*' begins and that was taken for the rest of the one before."""
+    if place.token.text == "if" and place.after_expression and not place.token.line_start:
+        return (Note("a choice is written 'condition ? a : b'"),)
     at = place.index if place.token.text == "=" else 0
     while at > 0 and place.tokens[at].text not in (";", "{", "}"):
         token, before = place.tokens[at], place.tokens[at - 1]

@@ -17,6 +17,11 @@ kernel void k(float* p, int* q, const float* c, int n, float f) {
 # Bodies of a kernel; ~ marks where the message stands, and is not part of the source.
 BODIES = [
     ("~nn = 1;", "undeclared-name", "there is nothing named 'nn'; did you mean 'n'?"),
+    ("char a = ~300;", "constant-conversion", "'a' is char, which does not hold 300"),
+    ("*q = ~5000000000;", "constant-conversion", "is int, which does not hold 5000000000"),
+    ("if (~n = 3) f = 1;", "assigned-condition", "'==' compares"),
+    ("while (~n = f > 1) f = 1;", "assigned-condition", "'==' compares"),
+    ("x = x *~*2;", "not-a-pointer", "found int"),
     ("q = q + ~unknown_thing;", "undeclared-name", "there is nothing named 'unknown_thing'"),
     ("x = ~expp(x);", "undeclared-name", "no function 'expp'; did you mean 'exp'?"),
     ("x = ~exp + 1;", "undeclared-name", "'exp' is a builtin function; it can only be called"),
@@ -287,6 +292,28 @@ def test_several_mistakes_in_one_run() -> None:
     found = [(d.name, d.span.line if d.span else 0) for d in diagnose(source)]
     assert found == [("undeclared-name", 6), ("shape-mismatch", 7), ("undeclared-name", 8),
                      ("type-mismatch", 11)]
+
+
+@pytest.mark.parametrize("text, note", [
+    ("x = x ** 2;", "there is no operator for powers; write x * x"),
+    ("x = x ^ 2;", "it is the exclusive or; a power is a product, as in x * x"),
+    ("bool b = rm < n;", "or declare a tile, as in b[64]"),
+    ("float v[n];", "it is declared here"),
+    ("n = n if f > 0 else 0;", "a choice is written 'condition ? a : b'"),
+    ("int t[3] = 0 .. 3;", "a range is written 'a ... b'"),
+    ("assert(n && \"text\");", "the text of assert is its second argument"),
+])
+def test_notes_tell_what_is_meant(text: str, note: str) -> None:
+    (found,) = diagnose(HEAD + text + " }")
+    assert any(note in n.message for n in found.notes), found
+
+
+@pytest.mark.parametrize("text", [
+    "unsigned char a = 255; char b = 255; unsigned c = -1; char d = (char)300; n = a + b + c + d;",
+    "if ((n = 3)) f = 1;", "for (n = 1; n == 1; n = 0);", "bool b = 2; n = b;",
+])
+def test_what_c_lets_pass(text: str) -> None:
+    assert diagnose(HEAD + text + " }") == []
 
 
 def test_notes_tell_where_things_were_declared() -> None:

@@ -13,7 +13,7 @@ from tritonc.sema import convert
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import NUMBERS, VOID, CType, Number, ctype, pointer_to
 from tritonc.sema.term import POISON, Term
-from tritonc.source import Span
+from tritonc.source import Note, Span
 
 
 def constant(context: Context, node: syntax.Expression, what: str) -> Term:
@@ -33,9 +33,10 @@ def constant(context: Context, node: syntax.Expression, what: str) -> Term:
     return term
 
 
-def not_constant(context: Context, span: Span, what: str, found: str = "") -> Term:
+def not_constant(context: Context, span: Span, what: str, found: str = "", *notes: Note) -> Term:
     because = f": {found}" if found else ""
-    return context.error("not-a-constant", span, f"{what} must be a constant expression{because}")
+    return context.error("not-a-constant", span, f"{what} must be a constant expression{because}",
+                         *notes)
 
 
 def integer(context: Context, node: syntax.Expression, what: str) -> int | None:

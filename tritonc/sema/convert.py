@@ -336,9 +336,11 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
         return POISON
     single = not to.shape and term.type.size == 1
     if not to.shape and not single:
+        tile = f", as in {what[1:-1]}{spell(term.shape)}" if what.startswith("'") else ""
         return context.error("tile-to-scalar", span, f"{what} is the scalar {to.element}, but the "
                              f"value is the tile {term.type}", *notes,
-                             Note("reduce the tile, as in x[+] or max(x), or declare a tile"))
+                             Note("reduce the tile, as in x[+] or max(x), or declare a "
+                                  f"tile{tile}"))
     if not single and not broadcastable(term.shape, to.shape):
         return context.error("shape-mismatch", span, f"{what} is {to}, but the value is "
                              f"{term.type}, whose shape does not broadcast to {spell(to.shape)}",
@@ -372,6 +374,13 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
     if source.is_float and to.is_int and not _exact_integer(term):
         context.warning("float-to-int", span, f"{what} is {to}: the {source} is cut off to an "
                         f"integer here; a cast ({to}) would say that this is meant", *notes)
+    if isinstance(term.constant, int) and to.is_int and to is not BOOL and source.is_int:
+        bits, held = to.ir.bits, term.constant
+        if not source.signed and held < 0:  # as a signed number
+            held += 1 << source.ir.bits
+        if not -(1 << (bits - 1)) <= held < 1 << bits:
+            context.warning("constant-conversion", span, f"{what} is {to}, which does not hold "
+                            f"{held}; a cast ({to}) would say that this is meant", *notes)
     return number(context, term, to)
 
 

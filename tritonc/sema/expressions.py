@@ -20,6 +20,7 @@ from tritonc.sema.ctypes import (
     STRING_TYPE,
     UINT,
     ULONG,
+    PointerTo,
     ctype,
     integer_ends,
 )
@@ -86,7 +87,8 @@ def name(context: Context, node: syntax.Name) -> Term:
             return entity.constant
         if context.constant_for is not None:
             return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.name}' is a {entity.kind}")
+                                          f"'{node.name}' is a {entity.kind}",
+                                          Note("it is declared here", entity.span))
         return context.read(entity, node.span)
     if isinstance(entity, Tunable):
         return context.unit.tunable_value(context, entity, node.span)
@@ -195,6 +197,11 @@ def deref(context: Context, node: syntax.Deref) -> Term:
                                       "'*' loads from memory")
     widen = context.widened is node
     pointer = context.operand(node.pointer)
+    before = node.span.file.text[max(node.span.start - 1, 0) : node.span.start]
+    if before == "*" and not isinstance(pointer.type.element, PointerTo) and not pointer.poisoned:
+        return context.error("not-a-pointer", node.span, "'*' wants a pointer or a tile of "
+                             f"pointers, found {pointer.type}",
+                             Note("there is no operator for powers; write x * x"))
     return memory.load(context, pointer, None, node.span, node.pointer.span, widen)
 
 

@@ -50,8 +50,9 @@ def binary(context: Context, operator: str, left: Term, right: Term, span: Span,
     if operator == "/" and element.is_float:
         return context.op("fdiv", a.type, a, b)
     if element.is_float:
+        notes = (Note("it is the exclusive or; a power is a product, as in x * x"),)
         return context.error("type-mismatch", operator_span, f"'{operator}' takes integers, found "
-                             f"{left.type} and {right.type}")
+                             f"{left.type} and {right.type}", *(notes if operator == "^" else ()))
     if operator in BITWISE:
         return context.op(BITWISE[operator], a.type, a, b)
     return _divide(context, operator, a, b, operator_span)

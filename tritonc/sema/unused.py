@@ -1,4 +1,6 @@
-"""What a program states and does not use: values, variables, parameters.  Read off the syntax tree.
+"""What a program states and does not use: values, variables, parameters; conditions that assign.
+
+Read off the syntax tree.
 
 A variable is used where its value is read.  Assigning it is no use, nor is `x += 1` or `x++` as a
 statement, which read it only to assign it again.
@@ -71,6 +73,8 @@ class _Function:
         self.locals.append(local)
 
     def visit(self, node: syntax.Node) -> None:
+        if isinstance(node, syntax.If | syntax.For | syntax.While | syntax.DoWhile):
+            self.condition(node.condition)
         if isinstance(node, syntax.Name):
             local = self.find(node.name)
             if local is not None:
@@ -112,6 +116,14 @@ class _Function:
                 self.visit(node.value)
         else:
             self.visit(node)
+
+    def condition(self, node: syntax.Expression | None) -> None:
+        if isinstance(node, syntax.Assign) and node.operator is None:
+            before = "".join(node.span.file.text[: node.span.start].split())
+            if before.endswith("(("):
+                return
+            self.diagnostics.warning("assigned-condition", node.span, "this condition assigns; "
+                                     "'==' compares")
 
     def value(self, node: syntax.Expression) -> None:
         """Warn of a statement without effect; what a macro made may be meant for other uses."""

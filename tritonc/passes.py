@@ -39,6 +39,7 @@ from tritonc.backend.split_dots import split_dots
 from tritonc.backend.split_reductions import split_reductions
 from tritonc.backend.stage_dots import stage_dots
 from tritonc.backend.step_addresses import step_addresses
+from tritonc.backend.store_tensors import store_tensors
 from tritonc.backend.vectorize import vectorize
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
@@ -144,6 +145,9 @@ BACKEND: list[Pass] = [
          "backend", 0),
     Pass("stage_dots", stage_dots,
          "Dots read shared memory.", "backend", 0),
+    Pass("store_tensors", store_tensors,
+         "Its buffers have their place before the ring takes the rest; stores still have their "
+         "conversions.", "backend"),
     Pass("pipeline", pipeline,
          "While the stores to shared memory stand beside their loads.", "backend"),
     Pass("prefetch", prefetch,
@@ -203,6 +207,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "split_dots", "the inner axis divides into slices"),
     ("split_dots", "choose_warps", "slices are warps"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
+    ("stage_dots", "store_tensors", "it is for kernels with wgmma"),
+    ("store_tensors", "pipeline", "the ring takes the shared memory that is left"),
     ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),
     ("pipeline", "prefetch", "prefetch takes what is left"),
     ("prefetch", "step_addresses", "pointers that run ahead are made of the same sums"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sketch import Program, Sketch
 
-from tritonc.ir.formats import round_to_tf32
+from tritonc.ir.formats import round_to_tf32, to_memory
 from tritonc.ir.types import F32, F64, I32, Scalar
 
 ALONE = {"no_alias": True, "multiple_of": 16}
@@ -24,11 +24,11 @@ def data(*extents: int, seed: int = 0) -> Any:
 
 def matmul(e: Scalar, m: int, n: int, depth: int, tile: tuple[int, int, int],
            a_transposed: bool = False, b_transposed: bool = False, masked: bool = True,
-           known: int = 1, stored: Scalar | None = None) -> Program:
+           known: int = 1, stored: Scalar | None = None, result: Scalar | None = None) -> Program:
     """c = a @ b; the operand named so is stored transposed.
 
     `known`: sizes are declared multiples of it.  `stored`: the operands' type in memory, if it is
-    another: then they are no integers either.
+    another: then they are no integers either.  `result`: the type of c, if it is another.
     """
     tm, tn, tk = tile
     k = Sketch("matmul")
@@ -38,7 +38,7 @@ def matmul(e: Scalar, m: int, n: int, depth: int, tile: tuple[int, int, int],
         a, b = a * (1 + 2.0**-11 + 2.0**-14), b * (1 - 2.0**-12)
     pa = k.pointer("a", stored or e, a.T if a_transposed else a, **ALONE)
     pb = k.pointer("b", stored or e, b.T if b_transposed else b, **ALONE)
-    pc = k.pointer("c", to, np.zeros((m, n)), **ALONE)
+    pc = k.pointer("c", result or to, np.zeros((m, n)), **ALONE)
     vm, vn, vk = (k.integer(name, v, multiple_of=known)
                   for name, v in (("m", m), ("n", n), ("depth", depth)))
     rm, rn, rk = k.indices(0, tm), k.indices(1, tn), k.arange(tk)
@@ -69,12 +69,16 @@ def matmul(e: Scalar, m: int, n: int, depth: int, tile: tuple[int, int, int],
         loop.next = [k.dot(x, y, total), k.addptr(p, k.spread(step_a, (tm, tk))),
                      k.addptr(q, k.spread(step_b, (tk, tn))), k.sub(left, k.number(tk))]
     mask = k.build.value("and", k.less(rm, vm, (tm, tn), 0), k.less(rn, vn, (tm, tn)))
-    k.store(k.rows(pc, rm, vn, rn), loop.values[0], mask if masked else None)
+    total = loop.values[0]
+    if result is not None:
+        total = k.fpcast(total, type=k.full(0, result, tm, tn).type)
+    k.store(k.rows(pc, rm, vn, rn), total, mask if masked else None)
     k.grid = (-(-m // tm), -(-n // tn))
     program = k.done()
     if stored is not None:
         a, b = round_to_tf32(a.astype(np.float32)), round_to_tf32(b.astype(np.float32))
-    program.expected["c"] = a.astype(np.float64) @ b
+    product = a.astype(np.float64) @ b
+    program.expected["c"] = product if result is None else to_memory(result, product)
     return program
 
 

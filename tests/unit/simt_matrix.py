@@ -371,6 +371,32 @@ class MatrixMachine(Machine):
         assert waiting.bytes >= 0
         waiting.settle()
 
+    def store_box(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        """What lies outside of the tensor is not written."""
+        assert active.sum() == 1
+        source, tensor, *starts = (int(x[active][0]) for x in v[:4])
+        fields = self.maps[tensor].fields
+        size = _ELEMENT_BYTES[fields["elemtype"]]
+        box = [fields[f"box.dim.{d}"] for d in (0, 1)]
+        extent = [fields[f"global.dim.{d}"] for d in (0, 1)]
+        base, pitch = fields["global.address"], fields["global.stride.0"]
+        swizzle = {0: 0, 1: 32, 2: 64, 3: 128}[fields["swizzle.mode"]]
+        start = [s - (s >> 31 << 32) for s in starts]
+        assert base % 16 == 0 and pitch % 16 == 0 and start[0] * size % 16 == 0
+        assert box[0] * size == swizzle and source % (8 * swizzle) == 0
+        for row in range(box[1]):
+            y = start[1] + row
+            at = swizzled(source - SHARED + row * swizzle + np.arange(swizzle), swizzle)
+            line = self.shared[at].view(f"u{size}")
+            if 0 <= y < extent[1]:
+                lane = np.arange(self.threads)
+                x = start[0] + lane
+                inside = (lane < box[0]) & (x >= 0) & (x < extent[0])
+                values = np.zeros(self.threads, line.dtype)
+                values[: box[0]] = line
+                self.write((base + y * pitch + x * size).astype(np.uint64), values, size,
+                           "global", inside)
+
     def nothing(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         return None
 
@@ -397,6 +423,9 @@ _INTRINSICS: dict[str, Any] = {
     "mbarrier.arrive.expect.tx": MatrixMachine.expect,
     "mbarrier.try.wait.parity": MatrixMachine.try_wait,
     "cp.async.bulk.tensor.g2s.tile.2d": MatrixMachine.copy_box,
+    "cp.async.bulk.tensor.s2g.tile.2d": MatrixMachine.store_box,
+    "cp.async.bulk.commit.group": MatrixMachine.nothing,
+    "cp.async.bulk.wait.group": MatrixMachine.nothing,
     "fence": MatrixMachine.nothing,
     "read.ptx.sreg.smid": MatrixMachine.place,
     "read.ptx.sreg.nsmid": MatrixMachine.place,

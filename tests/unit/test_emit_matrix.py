@@ -88,6 +88,22 @@ def test_a_ring_of_tensor_copies(turned: tuple[bool, bool]) -> None:
     assert has(seen, BOX) and has(seen, "wgmma", "bf16")
 
 
+@pytest.mark.parametrize("depth", [0, 72, 200])
+def test_a_ring_that_goes_on_from_one_instance_to_the_next(depth: int) -> None:
+    """Six instances of three blocks, with fewer iterations than run ahead and more."""
+    program = matmul(BF16, 72, 136, depth, (64, 64, 32), result=F16 if depth == 200 else None)
+    done = lowered(program, target="sm_90a")
+    openings = [block for block in done.kernel.blocks if "opening" in block.name]
+    assert len(openings) == 2
+    seen = run(program, "sm_90a")
+    assert has(seen, BOX) == bool(depth) and has(seen, "s2g")
+
+
+@pytest.mark.parametrize("meta", ["continued", "tensor_store", "persistent"])
+def test_without_what_the_parts_of_a_persistent_product_rely_on(meta: str) -> None:
+    run(matmul(BF16, 72, 136, 72, (64, 64, 64)), "sm_90a", **{meta: 0})
+
+
 @pytest.mark.parametrize("e", [TF32, I8, F8E4M3])
 def test_tensor_copies_of_other_types(e: Scalar) -> None:
     assert has(run(matmul(e, 64, 64, 192, (64, 64, 128 // e.bytes), *K_FIRST), "sm_90a"), BOX)

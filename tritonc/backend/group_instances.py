@@ -23,7 +23,7 @@ from __future__ import annotations
 from tritonc.backend import persist
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.types import I32
 
 GROUP = 8  # rows of a band
@@ -39,24 +39,34 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     persistent = persist.wanted(kernel, context)
     if group < 2 and not persistent:
         return False
-    number: Value | None
-    if persistent:
-        home, number = persist.add_loop(kernel)
-    else:
-        home, number = kernel.entry, None
+    if not persistent:
+        _renumber(kernel, kernel.blocks, kernel.entry, group, None)
+        return True
+    looping = persist.body(kernel)
+    plain = [block for block in kernel.blocks[1:] if block not in looping]
+    home, number = persist.add_loop(kernel, looping)
+    _renumber(kernel, looping, home, group, number)
+    if plain and group > 1:
+        _renumber(kernel, plain, plain[0], group, None)
+    return True
+
+
+def _renumber(kernel: Kernel, blocks: list[Block], home: Block, group: int, number: Value | None
+              ) -> None:
+    """Other program ids for `blocks`, which come after `home`: of instance `number` in bands."""
     before = Block("")
     numbers = _banded(Builder(before), group, number)
     replaced: dict[Value, Value] = {}
-    dropped: set[Op] = set()
-    for op in ids:
-        if op.attributes["axis"] in (0, 1):
-            replaced[op.result] = numbers[op.attributes["axis"]]
-            dropped.add(op)
-    for block in kernel.blocks:
-        block.ops = [op for op in block.ops if op not in dropped]
+    for block in blocks:
+        kept = []
+        for op in block.ops:
+            if op.name == "get_program_id" and op.attributes["axis"] in (0, 1):
+                replaced[op.result] = numbers[op.attributes["axis"]]
+            else:
+                kept.append(op)
+        block.ops = kept
     kernel.replace(replaced)
     home.ops[:0] = before.ops
-    return True
 
 
 def _banded(b: Builder, group: int, number: Value | None) -> tuple[Value, Value]:

@@ -53,7 +53,8 @@ class Pending:
     ahead: int | None = None
     stages: int = 1
     ring: Loop | None = None
-    flight: str = ""  # "copy" or "wgmma" while it is not known to have ended
+    continues: bool = False  # in the loops around that one
+    flight: str = ""  # "copy", "wgmma" or "store" while it is not known to have ended
     age: int = 0  # groups of its kind closed since, this one's included
     is_global: bool = False
     root: Value | None = None
@@ -108,8 +109,9 @@ def _flying(state: State) -> State:
 
 
 # Which operation closes a group of each kind of asynchronous access, and which waits for groups.
-CLOSES = {"async_commit": "copy", "wgmma": "wgmma"}
-WAITS = {"async_wait": "copy", "wgmma_wait": "wgmma"}
+CLOSES = {"async_commit": "copy", "wgmma": "wgmma", "tensor_store": "store"}
+WAITS = {"async_wait": "copy", "wgmma_wait": "wgmma", "store_wait": "store"}
+FLIES = {"async_copy": "copy", "wgmma": "wgmma", "tensor_store": "store"}
 OLDEST = 9  # groups older than this are not told apart
 
 
@@ -134,7 +136,7 @@ def _turn(state: State, loop: Loop) -> State:
             found.append(replace(p, pointer=None))  # the addresses may be others by then
         elif p.ring is loop and p.ahead is not None:
             found.append(replace(p, ahead=(p.ahead - 1) % p.stages))
-        elif p.ring is not None and p.ring.header in loop:
+        elif p.ring is not None and p.ring.header in loop and not p.continues:
             found.append(replace(p, ahead=None))  # an outer loop: the ring starts again
         else:
             found.append(p)
@@ -175,10 +177,11 @@ class _Uses:
             assert isinstance(buffer, Buffer)
             start = access.allocation.attributes["offset"]
             ring = self.ring.get(access.allocation)
-            flight = {"async_copy": "copy", "wgmma": "wgmma"}.get(op.name, "")
+            flight = FLIES.get(op.name, "")
             found.append(Pending(access.write, start, start + buffer.bytes,
-                                 access.ahead if ring else None, buffer.stages, ring, flight,
-                                 age=1 if flight == "wgmma" else 0))
+                                 access.ahead if ring else None, buffer.stages, ring,
+                                 bool(access.allocation.attributes.get("continues")), flight,
+                                 age=1 if CLOSES.get(op.name) == flight else 0))
         effects = ALL_OPS[op.name].effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:

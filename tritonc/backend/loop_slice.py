@@ -34,12 +34,13 @@ class Slice:
 
 
 def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
-               always: set[Block]) -> Slice | None:
+               always: set[Block], comes: bool = False) -> Slice | None:
     """The closed slice of `values` in the loop, or None if there is none to copy.
 
     Only operations of `always` (blocks that every iteration runs) take part, and only those that
     may run for an iteration that does not come: pure ones that cannot trap and promise nothing, and
-    loads, which the caller guards.  A slice that needs anything else does not exist.
+    loads, which the caller guards.  A slice that needs anything else does not exist.  `comes`: the
+    slice will run for iterations that come only, and has no loads.
     """
     home = {result: block for block in loop.blocks for op in block.ops for result in op.results}
     wanted: set[Op] = set()
@@ -60,7 +61,8 @@ def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
             phis[op] = None
             stack.append(incoming(op, latch))
             continue
-        if block not in always or not _may_run_early(op, table[op.name]):
+        info = table[op.name]
+        if block not in always or not (info.pure if comes else _may_run_early(op, info)):
             return None
         wanted.add(op)
         stack.extend(op.inputs())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonc.ir import rules
-from tritonc.ir.ops import OPS, OUTPUT, READ, SHARED_READ, SHARED_WRITE, SYNC, OpInfo
+from tritonc.ir.ops import OPS, OUTPUT, READ, SHARED_READ, SHARED_WRITE, SYNC, WRITE, OpInfo
 from tritonc.ir.rules import Attributes, TypeMismatch, Types
 from tritonc.ir.types import (
     F32,
@@ -151,7 +151,9 @@ _ROWS: list[OpInfo] = [
            ("bits",)),
     OpInfo("alloc_shared", (), rules.stated_type,
            "A buffer in shared memory, at byte `offset` once it is allocated; `pinned`: for the "
-           "whole run.", None, optional=("offset", "pinned"), effects=frozenset({SHARED_WRITE})),
+           "whole run; `continues`: its stages go on turning from one run of their loop to the "
+           "next.", None, optional=("offset", "pinned", "continues"),
+           effects=frozenset({SHARED_WRITE})),
     OpInfo("buffer_stage", ("buffer", "stage"), _stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "
            "is written or read (see insert_barriers).", None, optional=("ahead",)),
@@ -220,6 +222,13 @@ _ROWS: list[OpInfo] = [
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
            "buffer in `panels` pieces along axis 0 of the map; counts at the ring's barrier.", None,
            ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
+    OpInfo("tensor_store", ("buffer", "slot", "start0", "start1"), rules.nothing,
+           "Starts to store the buffer to the box (start0, start1: its first element) of map "
+           "`index`, in `panels` pieces along axis 0 of the map.", None,
+           ("index", "panels", "box"), effects=frozenset({WRITE, SHARED_READ})),
+    OpInfo("store_wait", (), rules.nothing,
+           "Waits until all but the last `pending` tensor_stores have read their buffers.", None,
+           ("pending",), effects=frozenset({SHARED_WRITE, OUTPUT})),
     OpInfo("ring_wait", ("ring", "phase"), rules.nothing,
            "Waits for the phase of that parity of the stage's barrier to complete.",
            effects=frozenset({SHARED_READ, SYNC})),

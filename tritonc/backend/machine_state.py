@@ -41,7 +41,7 @@ class Space:
         self.buffer = np.zeros(self.size, np.int64)  # serial number of the buffer that wrote it
         self.undefined = np.zeros(self.size, np.bool_)  # the value written was
         self.in_flight = np.zeros(self.size, np.bool_)  # a copy to here has not been waited for
-        self.products = np.zeros(self.size, np.int16)  # how many products in flight read it
+        self.products = np.zeros(self.size, np.int16)  # products and stores in flight read it
         self.proxy = np.zeros(self.size, np.uint8)  # SEEN, FENCED, UNFENCED
         self.hazards = Hazards(self.size)
 
@@ -146,7 +146,7 @@ class Machine:
                   f"what this {op.name} uses: a copy into it is in flight")
         if write:
             self.race(frame, op, view.of(view.space.products).any(axis=1), extents,
-                      f"what this {op.name} overwrites: a product in flight reads it")
+                      f"what this {op.name} overwrites: a product or a store in flight reads it")
 
     def overwrites(self, frame: Frame, op: Op, view: View, threads: Threads,
                    extents: Extents) -> None:

@@ -14,6 +14,9 @@ multiprocessors hold find their instance taken and end.  Instances keep their nu
 that asks for its number gets it; a kernel with atomics, whose instances may wait for each other, is
 left alone.
 
+Where the kernel begins with a choice of a body that does not depend on the instance (`specialize`),
+only the body that is taken first gets the loop: what is made once per block is made once there.
+
 Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma, whose
 blocks fill a multiprocessor each.  Meta-parameter `persistent`: 0 leaves one block for each
 instance.
@@ -24,10 +27,13 @@ from __future__ import annotations
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import I32
+
+_NUMBERS = ("get_program_id", "get_num_programs")
 
 
 def wanted(kernel: Kernel, context: Context) -> bool:
@@ -45,12 +51,34 @@ def wanted(kernel: Kernel, context: Context) -> bool:
     return found
 
 
-def add_loop(kernel: Kernel) -> tuple[Block, Value]:
-    """Put the kernel into a loop over instances.  Returns the block that begins an instance, and
-    the instance's number."""
+def body(kernel: Kernel) -> list[Block]:
+    """The blocks that compute an instance: those behind the first choice of the kernel's entry, if
+    that is the same for all instances and the bodies stay apart; otherwise all."""
+    entry = kernel.entry
+    end = entry.terminator
+    if end.name != "cond_br" or any(not ALL_OPS[op.name].pure or op.name in _NUMBERS
+                                    for op in entry.ops[:-1]):
+        return kernel.blocks
+    cfg = Cfg(kernel)
+    first, second = end.blocks
+    found = [block for block in kernel.blocks if cfg.dominates(first, block)]
+    others = [block for block in kernel.blocks if cfg.dominates(second, block)]
+    if first is second or len(found) + len(others) + 1 != len(kernel.blocks):
+        return kernel.blocks
+    return found
+
+
+def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
+    """Put blocks of the kernel into a loop over instances.  The first of them begins an instance.
+
+    Returns the block that begins one now, and the instance's number.
+    """
     launch, head, start = Block("launch"), Block("head"), Block("instance")
     following, done = Block("next"), Block("done")
     b = Builder(launch)
+    for op in [op for op in part[0].ops if op.name == "assume_multiple" and not op.operands[0].op]:
+        part[0].ops.remove(op)
+        b.insert(op)
     m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
     total = b.value("mul", rows, columns)
@@ -69,10 +97,16 @@ def add_loop(kernel: Kernel) -> tuple[Block, Value]:
     b.emit("br", blocks=[head])
     number.operands.append(after)
     number.blocks.append(following)
-    for block in kernel.blocks:
+    for block in part:
         if block.terminator.name == "ret":
             block.ops[-1] = Op("br", [], blocks=[following], span=block.terminator.span)
     Builder(done).emit("ret")
-    Builder(start).emit("br", blocks=[kernel.entry])
-    kernel.blocks = [launch, head, start, *kernel.blocks, following, done]
+    Builder(start).emit("br", blocks=[part[0]])
+    entry = kernel.entry.terminator
+    if entry.name == "cond_br" and part[0] is not kernel.entry:
+        entry.blocks = [launch if block is part[0] else block for block in entry.blocks]
+    at = kernel.blocks.index(part[0])
+    rest = [block for block in kernel.blocks if block not in part]
+    kernel.blocks = [*rest[:at], launch, head, start, *part, following, done, *rest[at:]]
+    kernel.attributes["persistent"] = True
     return start, number.result

@@ -7,7 +7,7 @@ then: until the wait, all its elements count as undefined.
 tensor goes to shared memory row by row, and bits 4 to 6 of a byte's address are XORed with bits 7
 to 9 (fewer for narrower swizzles).  A layout that says otherwise gives wrong results here too.  The
 bytes count at a stage of a ring; a wait for the stage's phase makes them visible to the thread that
-waits.
+waits.  Stores of boxes read their buffers at any time until they have been waited for.
 
 Both go to shared memory by another way than the threads' own accesses (PTX ISA, "proxies"): what a
 thread wrote must be fenced by it and then be followed by a barrier.  What a thread *read* needs the
@@ -16,6 +16,7 @@ barrier only.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -154,6 +155,7 @@ class Engine:
 
     slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
     rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
+    stores: deque[list[View]] = field(default_factory=deque)  # in flight: what each reads
 
 
 def _engine(machine: Machine) -> Engine:
@@ -173,6 +175,8 @@ def _release_slot(machine: Machine, frame: Frame, op: Op) -> None:
     engine = _engine(machine)
     if any(stage.copies for ring in engine.rings.values() for stage in ring.values()):
         frame.fail(op, "run-race", "a copy that reads a map of this slot is in flight")
+    if engine.stores:
+        frame.fail(op, "run-race", "a store that reads a map of this slot is in flight")
     del engine.slots[int(frame.read(op.operands[0]))]
 
 
@@ -250,6 +254,46 @@ def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
             Copy(op, view, addresses, active, held, undefined, np.broadcast_to(FIRST, held.size)))
 
 
+def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
+    """Stores at once what the buffer holds, and then counts as one that reads it."""
+    buffer, slot = (frame.read(v) for v in op.operands[:2])
+    for value in op.operands[2:]:
+        frame.require(op, value, None, "the start of this store")
+    start0, start1 = (int(frame.read(v)) for v in op.operands[2:])
+    tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
+    _check_map(frame, op, tensor)
+    box0, box1 = tensor.box
+    views: list[View] = []
+    for panel in range(op.attributes["panels"]):
+        x = start0 + panel * box0 + np.arange(box0)
+        y = (start1 + np.arange(box1))[:, np.newaxis]
+        active = ((x >= 0) & (x < tensor.extents[0])) & ((y >= 0) & (y < tensor.extents[1]))
+        addresses = tensor.base + x * np.int64(tensor.element.bytes) + y * np.int64(tensor.stride)
+        first = buffer.start + (int(buffer.offsets.min()) + panel * box0 * box1
+                                ) * tensor.element.bytes
+        view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
+        _fenced(machine, frame, op, view, active.shape)
+        held, *unknown = machine.get(frame, op, view, np.zeros(active.size, np.int16),
+                                     active.shape)
+        if unknown[0] is not None and (unknown[0] & active).any():
+            frame.fail(op, "run-undefined", "elements of this store are undefined",
+                       unknown[0] & active)
+        frame.scatter(op, buffer.element, addresses, held, active)
+        view.space.products.reshape(-1, view.element.bytes)[view.places] += 1
+        views.append(view)
+    _engine(machine).stores.append(views)
+
+
+def _store_wait(machine: Machine, frame: Frame, op: Op) -> None:
+    """The first thread waits: the others must meet it before they write there."""
+    stores = _engine(machine).stores
+    while len(stores) > op.attributes["pending"]:
+        for view in stores.popleft():
+            view.space.products.reshape(-1, view.element.bytes)[view.places] -= 1
+            view.space.hazards.read(view.places, view.element.bytes,
+                                    np.zeros(view.places.size, np.int16))
+
+
 def _rows(first: int, tensor: TensorMap) -> Any:
     """Where each element of a box goes, in elements: rows one after the other, swizzled."""
     size = tensor.element.bytes
@@ -279,5 +323,5 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "ring_init": _ring_init, "ring_expect": _ring_expect, "tensor_copy": _tensor_copy,
-    "ring_wait": _ring_wait,
+    "ring_wait": _ring_wait, "tensor_store": _tensor_store, "store_wait": _store_wait,
 }

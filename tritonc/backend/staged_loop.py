@@ -20,7 +20,7 @@ class StagedLoop:
     """An innermost loop with one exit, at its header, whose stores feed its own dots.
 
     `always`: the blocks that every complete iteration runs; `stores` are in them; `fences`: the
-    proxy_fences that serve these stores and no other.
+    proxy_fences that serve these stores and no other; `pinned`: buffers of the whole run.
     """
 
     loop: Loop
@@ -32,6 +32,7 @@ class StagedLoop:
     always: set[Block]
     stores: list[Op]
     fences: list[Op]
+    pinned: list[Op]
 
     @property
     def replaced(self) -> set[Op]:
@@ -49,6 +50,7 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
     cfg = Cfg(kernel)
     outer = {loop.parent for loop in cfg.loops}
     users = _buffer_users(kernel)
+    pinned = [op for op in kernel.ops() if op.attributes.get("pinned")]
     found = []
     for loop in cfg.loops:
         latch, preheader, test = loop.latch, loop.preheader, loop.header.terminator
@@ -68,7 +70,7 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
                       if op.name == "proxy_fence" and all(
                           other in stores for other in block.ops if other.name == "shared_store")]
             found.append(StagedLoop(loop, preheader, latch, stay, leave, test.operands[0], always,
-                                    stores, fences))
+                                    stores, fences, pinned))
     return found
 
 
@@ -92,7 +94,7 @@ def stages_that_fit(staged: StagedLoop, limit: int) -> int:
     """How many stages of the loop's operands fit into `limit` bytes, beside the other buffers that
     are in use while the loop runs."""
     own: dict[Op, int] = {}
-    others: dict[Op, int] = {}
+    others = {op: _buffer(op.result).bytes for op in staged.pinned}
     for store in staged.stores:
         own[allocation(store.operands[0])[0]] = _buffer(store.operands[0]).stage_bytes
     for block in staged.loop.blocks:

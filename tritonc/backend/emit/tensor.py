@@ -1,4 +1,5 @@
-"""Tensor copies (TMA): maps that the kernel makes, rings of barriers that count bytes, the copies.
+"""Tensor copies (TMA): maps that the kernel makes, rings of barriers that count bytes, the copies
+and stores of boxes.
 
 A tensor map is 128 bytes that say what a tensor is and how boxes of it go to shared memory.  The
 first warp makes it in shared memory, field by field, and publishes it to global memory, where the
@@ -8,8 +9,8 @@ may overlap, so a block claims a slot: each multiprocessor has a row of SLOTS of
 and swap takes a free one, and the block gives it back when it ends.  Every claim of a program has
 an array of its own, so that no block waits for a slot while it holds one that others wait for.
 
-The first thread makes all copies.  A ring of stages has one barrier in shared memory for each: the
-copies' bytes complete its phase, for which the readers wait.
+The first thread makes all copies and stores.  A ring of stages has one barrier in shared memory for
+each: the copies' bytes complete its phase, for which the readers wait.
 """
 
 from __future__ import annotations
@@ -253,6 +254,38 @@ def _copy_panels(f: FunctionEmitter, op: Op) -> None:
                f"i32 {f.scalar(start1)}", "i16 0", "i64 0", "i1 false", "i1 false", "i32 0")
 
 
+def tensor_store(f: FunctionEmitter, op: Op) -> None:
+    """A box for each panel, all of one group."""
+    f.target.require("tensor_copy", op.span)
+    f.under(_first_thread(f), "send", lambda: _store_panels(f, op))
+
+
+def _store_panels(f: FunctionEmitter, op: Op) -> None:
+    buffer, slot, start0, start1 = op.operands
+    box, size = op.attributes["box"], buffer_type(buffer.type).element.bytes
+    generic = f.op(f"addrspacecast {_GLOBAL} {_map_address(f, slot, op.attributes['index'])} "
+                   "to ptr")
+    for panel in range(op.attributes["panels"]):
+        source = shared_address(f, f.buffers[buffer], panel * box[0] * box[1] * size)
+        first = f.scalar(start0)
+        if panel:
+            first = f.op(f"add i32 {first}, {panel * box[0]}")
+        f.call("llvm.nvvm.cp.async.bulk.tensor.s2g.tile.2d", "void", _shared_pointer(f, source),
+               f"ptr {generic}", f"i32 {first}", f"i32 {f.scalar(start1)}", "i64 0", "i1 false")
+    f.call("llvm.nvvm.cp.async.bulk.commit.group", "void")
+
+
+def store_wait(f: FunctionEmitter, op: Op) -> None:
+    """Groups are those of the thread that started them, the first."""
+    f.target.require("tensor_copy", op.span)
+
+    def wait() -> None:
+        f.call("llvm.nvvm.cp.async.bulk.wait.group.read", "void",
+               f"i32 {op.attributes['pending']}")
+
+    f.under(_first_thread(f), "sent", wait)
+
+
 def ring_wait(f: FunctionEmitter, op: Op) -> None:
     """Every thread asks until the phase is complete."""
     f.target.require("mbarrier_transactions", op.span)
@@ -276,4 +309,5 @@ EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
     "ring_init": ring_init, "ring_expect": ring_expect, "tensor_copy": tensor_copy,
     "ring_wait": ring_wait, "proxy_fence": proxy_fence,
+    "tensor_store": tensor_store, "store_wait": store_wait,
 }

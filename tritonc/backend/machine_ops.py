@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonc.ir import rules
-from tritonc.ir.ops import OPS, OUTPUT, READ, SHARED_READ, SHARED_WRITE, SYNC, WRITE, OpInfo
+from tritonc.ir.ops import OPS, OUTPUT, READ, SHARED_READ, SHARED_WRITE, SYNC, OpInfo
 from tritonc.ir.rules import Attributes, TypeMismatch, Types
 from tritonc.ir.types import (
     F32,
@@ -200,18 +200,21 @@ _ROWS: list[OpInfo] = [
     OpInfo("proxy_fence", (), rules.nothing,
            "This thread's writes of shared memory are seen by wgmma and tensor copies that come "
            "after the next barrier.", effects=frozenset({SHARED_WRITE})),
-    OpInfo("claim_slot", (), rules.stated_type,
+    OpInfo("claim_slot", ("cell",), rules.stated_type,
            "Global memory for `maps` tensor maps that no other running block has; known to the "
-           "first warp only.", None, ("maps",), effects=frozenset({OUTPUT})),
+           "first thread, which writes it to the cell.", None, ("maps",),
+           effects=frozenset({OUTPUT, SHARED_WRITE})),
     OpInfo("release_slot", ("slot",), rules.nothing, "Gives it back.",
            effects=frozenset({OUTPUT})),
-    OpInfo("tensor_map", ("slot", "scratch", "base", "extent0", "extent1", "stride1"),
-           rules.nothing,
-           "Makes map `index` of the slot: `element`s at base, extent0 of them side by side, "
-           "extent1 rows stride1 bytes apart; copied in boxes of `box`, swizzled in `swizzle` "
-           "bytes.",
+    OpInfo("tensor_map", ("scratch", "base", "extent0", "extent1", "stride1"), rules.nothing,
+           "Makes map `index`: `element`s at base, extent0 of them side by side, extent1 rows "
+           "stride1 bytes apart; copied in boxes of `box`, swizzled in `swizzle` bytes.",
            None, ("index", "element", "box", "swizzle"),
            effects=frozenset({OUTPUT, SHARED_WRITE})),
+    OpInfo("publish_maps", ("slot", "scratch", "cell"), rules.nothing,
+           "Brings the maps `indices` from the scratch to the slot, which the cell names; the "
+           "first thread may use them.", None, ("indices",),
+           effects=frozenset({OUTPUT, SHARED_READ})),
     OpInfo("ring_init", ("ring",), rules.nothing,
            "Makes the ring's barriers, one for each stage, which wait for copied bytes.",
            effects=frozenset({SHARED_WRITE})),
@@ -224,8 +227,9 @@ _ROWS: list[OpInfo] = [
            ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
     OpInfo("tensor_store", ("buffer", "slot", "start0", "start1"), rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "
-           "`index`, in `panels` pieces along axis 0 of the map.", None,
-           ("index", "panels", "box"), effects=frozenset({WRITE, SHARED_READ})),
+           "`index`, in `panels` pieces along axis 0 of the map.  Nothing else that the instance "
+           "does meets with what it writes.", None,
+           ("index", "panels", "box"), effects=frozenset({OUTPUT, SHARED_READ})),
     OpInfo("store_wait", (), rules.nothing,
            "Waits until all but the last `pending` tensor_stores have read their buffers.", None,
            ("pending",), effects=frozenset({SHARED_WRITE, OUTPUT})),

@@ -10,8 +10,8 @@ from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
 
 VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape")  # of their first operand
-# Operands that only the first warp uses at this place, in its own order: barriers, a map in making.
-OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 1}
+# Operands that one warp alone uses at this place, in its own order: barriers, maps in making.
+OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 0, "publish_maps": 1}
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ class Engine:
     """What the copy engine knows: maps of slots that are claimed, and rings by their serials."""
 
     slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
+    made: dict[int, TensorMap] = field(default_factory=dict)  # not published yet
     rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
     stores: deque[list[View]] = field(default_factory=deque)  # in flight: what each reads
 
@@ -166,8 +167,12 @@ def _engine(machine: Machine) -> Engine:
 
 
 def _claim_slot(machine: Machine, frame: Frame, op: Op) -> Any:
+    """The cell is written, so that whoever reads it needs a barrier."""
     machine.serial += 1
     _engine(machine).slots[machine.serial] = {}
+    view: View = frame.read(op.operands[0])
+    machine.overwrites(frame, op, view, FIRST, view.offsets.shape)
+    machine.put(view, np.full(view.offsets.shape, machine.serial), None, FIRST, SEEN)
     return np.int64(machine.serial)
 
 
@@ -181,13 +186,20 @@ def _release_slot(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def _tensor_map(machine: Machine, frame: Frame, op: Op) -> None:
-    slot, _, base, extent0, extent1, stride = op.operands
-    for value in op.operands[2:]:
+    _, base, extent0, extent1, stride = op.operands
+    for value in op.operands[1:]:
         frame.require(op, value, None, "a field of this map")
     found = TensorMap(int(frame.read(base)), (int(frame.read(extent0)), int(frame.read(extent1))),
                       int(frame.read(stride)), SCALARS[op.attributes["element"]],
                       tuple(op.attributes["box"]), op.attributes["swizzle"])
-    _engine(machine).slots[int(frame.read(slot))][op.attributes["index"]] = found
+    _engine(machine).made[op.attributes["index"]] = found
+
+
+def _publish_maps(machine: Machine, frame: Frame, op: Op) -> None:
+    engine, cell = _engine(machine), frame.read(op.operands[2])
+    machine.get(frame, op, cell, _everybody(cell), cell.offsets.shape)
+    for index in op.attributes["indices"]:
+        engine.slots[int(frame.read(op.operands[0]))][index] = engine.made.pop(index)
 
 
 def _check_map(frame: Frame, op: Op, tensor: TensorMap) -> None:
@@ -322,6 +334,7 @@ def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
 SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
+    "publish_maps": _publish_maps,
     "ring_init": _ring_init, "ring_expect": _ring_expect, "tensor_copy": _tensor_copy,
     "ring_wait": _ring_wait, "tensor_store": _tensor_store, "store_wait": _store_wait,
 }

@@ -91,12 +91,10 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART \
             or not _alone(kernel, cfg, block, op):
         return False
-    claimed, scratch = claim(kernel, place)
-    early = Block("")
+    claimed = claim(kernel, place)
     columns = swizzle // e.bytes
     box = (columns, extents[outer])
-    index, outside = make_map(Builder(early), claimed, scratch, strip, e, box, swizzle)
-    place.ops[-1:-1] = early.ops
+    index, outside = make_map(claimed, None, strip, e, box, swizzle)
     layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
     allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), table=ALL_OPS,
                            span=op.span, pinned=True)
@@ -123,11 +121,11 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         corner = divmod(first, t.shape[1])
         here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
                 for v, axis in zip(starts, strip.axes, strict=True)]
-        b.insert(make_op("tensor_store", [buffer, claimed.result, *here], table=ALL_OPS,
+        b.insert(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
                          span=op.span, index=index, panels=extents[inner] // columns, box=box))
     at = block.ops.index(op)
     block.ops[at : at + 1] = made.ops
-    _wait_at_end(kernel, claimed)
+    _wait_at_end(kernel, claimed.slot.result)
     context.remark("store_tensors", "stored by the copy engine, beside what comes next", op.span)
     return True
 
@@ -238,11 +236,11 @@ def _ended(kernel: Kernel, store: Op) -> set[Op]:
     return found | {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
 
 
-def _wait_at_end(kernel: Kernel, claimed: Op) -> None:
+def _wait_at_end(kernel: Kernel, slot: Value) -> None:
     """Shared memory and maps stay until all has been read."""
     for block in kernel.blocks:
         for at, op in enumerate(block.ops):
-            if op.name == "release_slot" and op.operands[0] is claimed.result and (
+            if op.name == "release_slot" and op.operands[0] is slot and (
                     at == 0 or block.ops[at - 1].name != "store_wait"):
                 block.ops.insert(at, make_op("store_wait", [], table=ALL_OPS, pending=0))
                 break

@@ -31,6 +31,7 @@ from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile
 ALIGNMENT = 16  # bytes, of bases, strides and box starts
 MOST_BOX = 256  # elements along one axis of a box
 ENDLESS = (1 << 31) - 1  # the extent of an axis without a mask
+MAP = 128  # bytes of a tensor map
 OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all elements
 
 
@@ -170,39 +171,50 @@ def claim_place(kernel: Kernel, user: Block) -> Block | None:
     return place
 
 
-def claim(kernel: Kernel, place: Block) -> tuple[Op, Value]:
-    """The claim of a slot at the end of `place`, made if there is none, and a map's scratch."""
+@dataclass
+class Claim:
+    """A slot for maps, and what publishes those that are made where it is claimed."""
+
+    place: Block
+    slot: Op
+    publish: Op
+    scratch: Value
+
+
+def claim(kernel: Kernel, place: Block) -> Claim:
+    """The claim of a slot at the end of `place`, made if there is none."""
     for op in place.ops:
-        if op.name == "claim_slot":
-            return op, _scratch(kernel)
-    slot = make_op("claim_slot", [], Pointer(I8), table=ALL_OPS, maps=0)
+        if op.name == "publish_maps":
+            slot = op.operands[0].op
+            assert slot is not None
+            return Claim(place, slot, op, op.operands[1])
+    buffers = [make_op("alloc_shared", [], Buffer(e, (extent,), 1, row_major((extent,))),
+                       table=ALL_OPS, pinned=True) for e, extent in ((I8, MAP), (I64, 1))]
+    kernel.entry.ops[:0] = buffers
+    scratch, cell = (buffer.result for buffer in buffers)
+    scratch.name, cell.name = "scratch", "cell"
+    slot = make_op("claim_slot", [cell], Pointer(I8), table=ALL_OPS, maps=0)
     slot.result.name = "slot"
-    place.ops.insert(-1, slot)
+    publish = make_op("publish_maps", [slot.result, scratch, cell], table=ALL_OPS, indices=())
+    place.ops[-1:-1] = [slot, publish]
     cfg = Cfg(kernel)
     for block in cfg.order:
         if block.terminator.name == "ret" and cfg.dominates(place, block):
             block.ops.insert(-1, make_op("release_slot", [slot.result], table=ALL_OPS))
-    return slot, _scratch(kernel)
+    return Claim(place, slot, publish, scratch)
 
 
-def _scratch(kernel: Kernel) -> Value:
-    """Where maps are made: one at a time."""
-    for op in kernel.entry.ops:
-        if op.name == "alloc_shared" and op.result.name == "scratch":
-            return op.result
-    scratch = make_op("alloc_shared", [], Buffer(I8, (128,), 1, row_major((128,))), table=ALL_OPS,
-                      pinned=True)
-    scratch.result.name = "scratch"
-    kernel.entry.ops.insert(0, scratch)
-    return scratch.result
-
-
-def make_map(b: Builder, slot: Op, scratch: Value, strip: Strip, element: Scalar,
+def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Scalar,
              box: tuple[int, int], swizzle: int) -> tuple[int, dict[int, Value]]:
-    """The tensor map of an access, and where its axes have a mask what to add to their starts."""
-    form, index = strip.form, slot.attributes["maps"]
+    """The tensor map of an access, and where its axes have a mask what to add to their starts.
+
+    `builder`: where it is made, if that is not where the slot is claimed.
+    """
+    form, index = strip.form, claimed.slot.attributes["maps"]
     assert form.base is not None
-    slot.attributes["maps"] += 1
+    claimed.slot.attributes["maps"] += 1
+    claimed.scratch.type = Buffer(I8, (MAP,), index + 1, row_major((MAP,)))
+    b = builder or Builder(claimed.place, claimed.place.ops.index(claimed.slot))
     extents, outside = [], {}
     for axis, extent in enumerate(strip.extents):
         if extent is None:
@@ -214,7 +226,12 @@ def make_map(b: Builder, slot: Op, scratch: Value, strip: Strip, element: Scalar
         extents.append(b.value("smax", found, one))
         outside[axis] = b.value("select", inside, b.constant(0, I32), b.constant(OUTSIDE, I32))
     stride = emit(b, strip.stride.scaled(element.bytes), I64)
-    b.insert(make_op("tensor_map", [slot.result, scratch, form.base, *extents, stride],
+    b.insert(make_op("tensor_map", [claimed.scratch, form.base, *extents, stride],
                      span=strip.op.span, table=ALL_OPS, index=index, element=str(element), box=box,
                      swizzle=swizzle))
+    if builder is None:
+        claimed.publish.attributes["indices"] += (index,)
+    else:
+        b.insert(make_op("publish_maps", claimed.publish.operands, table=ALL_OPS,
+                         indices=(index,)))
     return index, outside

@@ -37,29 +37,28 @@ class TensorRewrite(Rewrite):
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
         staged = self.staged
-        claimed, scratch = claim(self.kernel, self.place)
-        self.slot = claimed.result
+        claimed = claim(self.kernel, self.place)
+        self.slot = claimed.slot.result
         self.ring_buffer = make_op("alloc_shared", [], Buffer(I64, (1,), self.stages,
                                                               row_major((1,))), table=ALL_OPS,
                                    pinned=True)
         self.ring_buffer.result.name = "ring"
         self.kernel.entry.ops.insert(0, self.ring_buffer)
-        before, early = Block(""), Block("")
-        b, at_place = Builder(before, span=self.span), Builder(early)
+        before = Block("")
+        b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
         self.maps: list[int] = []
         self.outside: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int], Value] = {}
         for i, access in enumerate(self.accesses):
             once = all(available(v, self.place, cfg) for v in access.strip.map_values())
-            number, outside = make_map(at_place if once else b, claimed, scratch, access.strip,
+            number, outside = make_map(claimed, None if once else b, access.strip,
                                        access.element, access.box, access.swizzle)
             self.maps.append(number)
             self.outside.update(((i, axis), value) for axis, value in outside.items())
             for axis, start in enumerate(access.strip.starts):
                 if start.terms:
                     self.starts[i, axis] = emit(b, start, I32)
-        self.place.ops[-1:-1] = early.ops
         staged.preheader.ops[-1:-1] = before.ops
         self.start_ring([make_op("proxy_fence", [], table=ALL_OPS),
                          make_op("ring_init", [self.ring_buffer.result], table=ALL_OPS)])

@@ -17,6 +17,7 @@ from tritonc.backend.emit import (
     shapes,
     shared,
     tensor,
+    tensor_maps,
     wgmma,
 )
 from tritonc.backend.emit.function import FunctionEmitter
@@ -25,6 +26,6 @@ from tritonc.ir.core import Op
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     name: emitter
     for part in (arithmetic, casts, math, memory, shapes, reductions, shared, matrix_loads, dots,
-                 wgmma, tensor, control, debug)
+                 wgmma, tensor_maps, tensor, control, debug)
     for name, emitter in part.EMITTERS.items()
 }

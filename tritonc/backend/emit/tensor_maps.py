@@ -1,0 +1,224 @@
+"""Tensor maps, which the kernel makes itself, and the slots of global memory that they lie in.
+
+A tensor map is 128 bytes that say what a tensor is and how boxes of it go to shared memory.  A warp
+makes it in shared memory, field by field, and publishes it to global memory, where the copy engine
+reads it: through a proxy of its own, hence the fences (PTX ISA, "tensormap.replace",
+"tensormap.cp_fenceproxy").  Maps are made by several warps, beside each other, while the first one
+claims the slot: this takes longer than anything else before the first copy.
+
+The memory is a *slot* of an array of the module.  Launches of a kernel may overlap, so a block
+claims a slot: each multiprocessor has a row of SLOTS of them, one compare and swap takes a free
+one, and the block gives it back when it ends.  Every claim of a program has an array of its own, so
+that no block waits for a slot while it holds one that others wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
+from tritonc.backend.emit.module import CONVERGENT
+from tritonc.backend.emit.warps import FULL_WARP
+from tritonc.backend.emit.wgmma import shared_address
+from tritonc.ir.core import Op, Value
+from tritonc.ir.layout import WARP_SIZE, log2
+from tritonc.ir.types import SCALARS, TF32, Scalar
+
+MAP_BYTES = 128
+ROWS, SLOTS = 256, 8  # multiprocessors, and blocks of one that run at once without waiting
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+GLOBAL, _SHARED = f"ptr addrspace({GLOBAL_SPACE})", f"ptr addrspace({SHARED_SPACE})"
+
+
+def first_thread(f: FunctionEmitter, warp: int = 0) -> str:
+    """An i1 that holds in the first thread of a warp."""
+    return f.prelude(f"icmp eq i32 {f.thread}, {warp * WARP_SIZE}")
+
+
+def _in_warp(f: FunctionEmitter, warp: int) -> str:
+    """An i1 that holds in the threads of a warp; "" if there is no other."""
+    if f.warps == 1:
+        return ""
+    own = f.prelude(f"lshr i32 {f.thread}, {log2(WARP_SIZE)}")
+    return f.prelude(f"icmp eq i32 {own}, {warp}")
+
+
+def _maker(f: FunctionEmitter, index: int) -> int:
+    """The warp that makes and publishes a map; the first one is the last to be asked."""
+    return (index + 1) % f.warps
+
+
+def shared_pointer(f: FunctionEmitter, address: str, space: int = SHARED_SPACE) -> str:
+    pointer = f.op(f"inttoptr i32 {address} to ptr addrspace({space})")
+    return f"ptr addrspace({space}) {pointer}"
+
+
+def _sync_warp(f: FunctionEmitter) -> None:
+    f.convergent("llvm.nvvm.bar.warp.sync", "void", FULL_WARP)
+
+
+# ---- slots ---------------------------------------------------------------------------------------
+
+
+def _claims(f: FunctionEmitter, op: Op) -> tuple[str, str]:
+    """The arrays of a claim_slot: of the maps, and of the claims."""
+    claims = [other for other in f.kernel.ops() if other.name == "claim_slot"]
+    suffix = f"{f.kernel.name}_{claims.index(op)}"
+    size = ROWS * SLOTS * op.attributes["maps"] * MAP_BYTES
+    space = f"internal addrspace({GLOBAL_SPACE}) global"
+    return (f.module.define_global(f"tensor_maps_{suffix}",
+                                   f"{space} [{size} x i8] zeroinitializer, align {MAP_BYTES}"),
+            f.module.define_global(f"tensor_slots_{suffix}",
+                                   f"{space} [{ROWS * SLOTS} x i32] zeroinitializer, align 4"))
+
+
+def claim_slot(f: FunctionEmitter, op: Op) -> None:
+    """The slot's address: null but in the first thread, which writes it to the cell."""
+    f.target.require("tensor_map", op.span)
+    maps, claims = _claims(f, op)
+    before, then, after = f.label, f.new_label("claim"), f.new_label("claim.end")
+    f.line(f"br i1 {first_thread(f)}, label %{then}, label %{after}")
+    f.start_block(then)
+    offset = f.op(f"mul i32 {_take(f, claims)}, {op.attributes['maps'] * MAP_BYTES}")
+    slot = f.op(f"getelementptr i8, {GLOBAL} {maps}, i32 {offset}")
+    cell = shared_pointer(f, shared_address(f, f.buffers[op.operands[0]]))
+    f.line(f"store {GLOBAL} {slot}, {cell}, align 8")
+    end = f.label
+    f.line(f"br label %{after}")
+    f.start_block(after)
+    f.values[op.result] = [f.op(f"phi {GLOBAL} [ {slot}, %{end} ], [ null, %{before} ]")]
+
+
+def _take(f: FunctionEmitter, claims: str) -> str:
+    """The number of a free slot, which this thread takes."""
+    first, again, done = f.label, f.new_label("slot.try"), f.new_label("slot.taken")
+    place = f.call("llvm.nvvm.read.ptx.sreg.smid", "i32")
+    row = f.op(f"and i32 {place}, {ROWS - 1}")
+    start = f.op(f"shl i32 {row}, {log2(SLOTS)}")
+    f.line(f"br label %{again}")
+    f.start_block(again)
+    turn, following = f"%turn.{again}", f"%turn.{done}"
+    f.line(f"{turn} = phi i32 [ 0, %{first} ], [ {following}, %{again} ]")
+    number = f.op(f"add i32 {start}, {turn}")
+    claim = f.op(f"getelementptr i32, {GLOBAL} {claims}, i32 {number}")
+    pair = f.op(f'cmpxchg {GLOBAL} {claim}, i32 0, i32 1 syncscope("device") acquire monotonic')
+    taken = f.op(f"extractvalue {{ i32, i1 }} {pair}, 1")
+    step = f.op(f"add i32 {turn}, 1")
+    f.line(f"{following} = and i32 {step}, {SLOTS - 1}")
+    f.line(f"br i1 {taken}, label %{done}, label %{again}")
+    f.start_block(done)
+    return number
+
+
+def release_slot(f: FunctionEmitter, op: Op) -> None:
+    """The first thread has waited for all its copies, so nothing reads the maps any more."""
+    slot = op.operands[0]
+    assert slot.op is not None and slot.op.name == "claim_slot"
+    maps, claims = _claims(f, slot.op)
+    size = slot.op.attributes["maps"] * MAP_BYTES
+
+    def give_back() -> None:
+        address = f.op(f"ptrtoint {GLOBAL} {f.scalar(slot)} to i64")
+        base = f.op(f"ptrtoint {GLOBAL} {maps} to i64")
+        number = f.op(f"udiv i64 {f.op(f'sub i64 {address}, {base}')}, {size}")
+        claim = f.op(f"getelementptr i32, {GLOBAL} {claims}, i64 {number}")
+        f.op(f'atomicrmw xchg {GLOBAL} {claim}, i32 0 syncscope("device") monotonic')
+
+    f.under(first_thread(f), "release", give_back)
+
+
+# ---- maps ----------------------------------------------------------------------------------------
+
+
+def _element_code(e: Scalar) -> int:
+    """The code of an element type: of integers, as copies change no bits; tf32 rounds."""
+    return 11 if e == TF32 else {1: 0, 2: 1, 4: 2, 8: 4}[e.bytes]
+
+
+def map_address(f: FunctionEmitter, slot: Value, index: int) -> str:
+    """The address of a map of a slot."""
+    base = f.scalar(slot)
+    if not index:
+        return base
+    return f.op(f"getelementptr i8, {GLOBAL} {base}, i32 {index * MAP_BYTES}")
+
+
+def _scratch(f: FunctionEmitter, scratch: Value, index: int) -> str:
+    """Where a map is made."""
+    return shared_address(f, f.buffers[scratch], index * MAP_BYTES)
+
+
+def tensor_map(f: FunctionEmitter, op: Op) -> None:
+    """Made by a warp of its own, where there are enough."""
+    f.target.require("tensor_map", op.span)
+    warp = _maker(f, op.attributes["index"])
+    f.under(_in_warp(f, warp), "map", lambda: _make_map(f, op, warp))
+
+
+def _make_map(f: FunctionEmitter, op: Op, warp: int) -> None:
+    address = _scratch(f, op.operands[0], op.attributes["index"])
+    lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
+    place = f.op(f"add i32 {address}, {f.prelude(f'shl i32 {lane}, 2')}")
+    _sync_warp(f)  # what was made there before has been published
+    f.line(f"store i32 0, {shared_pointer(f, place)}, align 4")
+    _sync_warp(f)
+    f.under(first_thread(f, warp), "fields",
+            lambda: _fields(f, op, shared_pointer(f, _scratch(f, op.operands[0],
+                                                              op.attributes["index"]))))
+    _sync_warp(f)
+
+
+def publish_maps(f: FunctionEmitter, op: Op) -> None:
+    """Each by the warp that has made it; then the first thread may use them."""
+    f.target.require("tensor_map", op.span)
+    scratch, cell = op.operands[1:]
+    for index in op.attributes["indices"]:
+        f.under(_in_warp(f, _maker(f, index)), "publish",
+                lambda index=index: _publish(f, scratch, cell, index))  # type: ignore[misc]
+    f.convergent("llvm.nvvm.barrier.cta.sync.aligned.all", "void", "i32 0")
+
+    def acquire() -> None:
+        for index in op.attributes["indices"]:
+            to = map_address(f, op.operands[0], index)
+            pointer = f.op(f"addrspacecast {GLOBAL} {to} to ptr")
+            f.call("llvm.nvvm.fence.proxy.tensormap_generic.acquire.gpu", "void",
+                   f"ptr {pointer}", f"i32 {MAP_BYTES}")
+
+    f.under(first_thread(f), "acquire", acquire)
+
+
+def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> None:
+    place = shared_pointer(f, shared_address(f, f.buffers[cell]))
+    to = f.op(f"load {GLOBAL}, {place}, align 8")
+    if index:
+        to = f.op(f"getelementptr i8, {GLOBAL} {to}, i32 {index * MAP_BYTES}")
+    f.asm("void", "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync."
+                  f"aligned [$0], [$1], {MAP_BYTES};", "l,r,~{memory}",
+          f"{GLOBAL} {to}, i32 {_scratch(f, scratch, index)}", CONVERGENT)
+
+
+def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
+    base, extent0, extent1, stride1 = (f.scalar(v) for v in op.operands[1:])
+    box, e = op.attributes["box"], SCALARS[op.attributes["element"]]
+
+    def replace(field: str, *arguments: str) -> None:
+        f.call(f"llvm.nvvm.tensormap.replace.{field}.p3", "void", pointer, *arguments)
+
+    replace("global.address", f"i64 {f.op(f'ptrtoint {GLOBAL} {base} to i64')}")
+    replace("rank", "i32 1")  # less one
+    for axis, extent in enumerate((extent0, extent1)):
+        replace("box.dim", f"i32 {axis}", f"i32 {box[axis]}")
+        replace("global.dim", f"i32 {axis}", f"i32 {extent}")
+        replace("element.stride", f"i32 {axis}", "i32 1")
+    replace("global.stride", "i32 0", f"i64 {stride1}")  # of axis 1, in bytes
+    replace("elemtype", f"i32 {_element_code(e)}")
+    replace("interleave.layout", "i32 0")
+    replace("swizzle.mode", f"i32 {_SWIZZLES[op.attributes['swizzle']]}")
+    replace("fill.mode", "i32 0")
+
+
+EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
+    "publish_maps": publish_maps,
+}

@@ -108,7 +108,7 @@ def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int = 8,
         for _ in range(3):
             run()
         torch.cuda.synchronize()
-        once = _milliseconds(run)
+        once = milliseconds(run)
         count = max(1, min(200, math.ceil(least_ms / max(once, 1e-3))))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -118,12 +118,12 @@ def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int = 8,
         graph.replay()
     for _ in range(rounds):
         for name, (graph, count) in graphs.items():
-            times[name].append(_milliseconds(graph.replay) / count)
+            times[name].append(milliseconds(graph.replay) / count)
             time.sleep(GAP_SECONDS)
     return times
 
 
-def _milliseconds(run: Callable[[], Any]) -> float:
+def milliseconds(run: Callable[[], Any]) -> float:
     """The device's time of one call."""
     start = torch.cuda.Event(enable_timing=True)
     end = torch.cuda.Event(enable_timing=True)

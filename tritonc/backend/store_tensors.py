@@ -227,11 +227,14 @@ def _ended(kernel: Kernel, store: Op) -> set[Op]:
         found.add(op)
         stack += [v.op for v in op.inputs()]
     readers = uses(kernel)
+    seen: set[Value] = set()
 
     def staged(value: Value) -> bool:
-        return bool(readers.get(value)) and all(
-            op.name == "shared_store" or (op.name == "fpcast" and staged(op.result))
-            for op in readers[value])
+        if value in seen:
+            return True
+        seen.add(value)
+        return all(op.name == "shared_store" or (ALL_OPS[op.name].pure and all(
+            map(staged, op.results))) for op in readers.get(value, ()))
 
     return found | {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
 

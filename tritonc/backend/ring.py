@@ -203,10 +203,11 @@ class Rewrite:
         """Wait for this iteration's operands, start the copies of a later one."""
         staged = self.staged
         _, write = self.ring
-        ops = [*self.wait(), *self.copies(lead, write.result, self.distance)]
+        copies = self.copies(lead, write.result, self.distance)
         after = self.next_values(lead)
-        first = len(staged.body.phis())
-        staged.body.ops[first:first] = ops
+        at, first = self.copies_place(), len(staged.body.phis())
+        staged.body.ops[at:at] = copies
+        staged.body.ops[first:first] = self.wait()
         staged.latch.ops[-1:-1] = self.stores(lead, write.result, self.distance)
         if not self.lasting:
             assert self.runs is not None
@@ -220,6 +221,10 @@ class Rewrite:
             staged.latch.ops[-1:-1] = turned
             phi.operands.append(turned[-1].result)
             phi.blocks.append(staged.latch)
+
+    def copies_place(self) -> int:
+        """Where in the body later copies start."""
+        return len(self.staged.body.phis())
 
     def turn(self, stage: Value) -> list[Op]:
         """The stage after this one, around the ring."""

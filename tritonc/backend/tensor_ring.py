@@ -13,7 +13,7 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
-from tritonc.ir.types import I32, I64, Buffer, Scalar
+from tritonc.ir.types import I32, I64, Buffer, Scalar, Tile
 
 
 @dataclass
@@ -121,6 +121,13 @@ class TensorRewrite(Rewrite):
     def wait(self) -> list[Op]:
         view = widen(self.ring_buffer.result, self.stages, self.ring[0].result, 0)
         return [view, make_op("ring_wait", [view.result, self.phase.result], table=ALL_OPS)]
+
+    def copies_place(self) -> int:
+        """Behind the start of a product: tensor cores need not wait for the first warp."""
+        for at, op in enumerate(self.staged.body.ops):
+            if op.name == "wgmma" and not isinstance(op.operands[0].type, Tile):
+                return at + 1
+        return super().copies_place()
 
     def body(self, lead: dict[Value, Value]) -> None:
         super().body(lead)

@@ -21,17 +21,19 @@ static_assert forbids), candidates are lowered one by one, up to a limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import inf, log2, prod, sqrt
 from typing import NamedTuple
 
 from tritonc.backend.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
+from tritonc.backend.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.ops import OPS, READ, WRITE
-from tritonc.ir.types import element, shape
+from tritonc.ir.types import F8E4M3, F8E5M2, element, shape
 from tritonc.source import CompileError
 
 Binding = dict[str, int]
@@ -50,6 +52,7 @@ class Feature:
     extents: tuple[int, ...]
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
+    element: str = ""  # of a dot's operands
 
 
 Profile = tuple[Feature, ...]
@@ -131,8 +134,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
         for op in block.ops:
             if op.name == "dot":
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
-                bits = element(op.operands[0].type).bytes
-                yield Feature("dot", (*a[:-1], b[-1], a[-1]), bits)
+                e = element(op.operands[0].type)
+                yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e))
             elif op.name in ("reduce", "argreduce", "scan"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
@@ -174,14 +177,15 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
                 for name in sorted(multiple):
                     extent = extent * binding[name] // middle[name]
                 extents.append(extent)
-            found.append(Feature(feature.kind, tuple(extents), feature.bytes, feature.axes))
+            found.append(replace(feature, extents=tuple(extents)))
         return tuple(found)
 
     return predict
 
 
-def _form(feature: Feature) -> tuple[str, int, int, tuple[int, ...]]:
-    return feature.kind, len(feature.extents), feature.bytes, feature.axes
+def _form(feature: Feature) -> Feature:
+    """All but the extents."""
+    return replace(feature, extents=(0,) * len(feature.extents))
 
 
 # --- cost -----------------------------------------------------------------------------------------
@@ -189,6 +193,8 @@ def _form(feature: Feature) -> tuple[str, int, int, tuple[int, ...]]:
 _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulators and more each
 _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
+_TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
+_TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
 
 
@@ -199,8 +205,49 @@ def cost(profile: Profile, target: Target) -> float:
         return inf
     dots = [f for f in profile if f.kind == "dot"]
     if dots:
-        return max(_dot_cost(dot, target) for dot in dots)
+        return max(_product_cost(dot, target) for dot in dots)
     return _stream_cost(profile)
+
+
+def _product_cost(dot: Feature, target: Target) -> float:
+    """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best."""
+    rows = [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
+            and str(row.operand) == dot.element]
+    if not rows:
+        return _dot_cost(dot, target)
+    m, n, k = dot.extents
+    for row in rows:
+        if m >= row.rows and n >= row.columns and k >= row.depth:
+            return _tensor_cost(dot, row, target)
+    return _TENSOR_GAIN * _dot_cost(dot, target)
+
+
+def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target) -> float:
+    """Time per multiply-add of a dot on tensor cores: 1 is the peak.
+
+    What a large tile saves is bytes of its operands, from the second-level cache and from shared
+    memory; what limits it is the registers of its accumulators, and stages of operands enough to
+    hide the latency of memory.
+    """
+    m, n, k = dot.extents
+    wide = row.kind == WGMMA
+    threads = 128 * min(4, max(m // 64, m * n // (128 * MATRIX_ACCUMULATORS))) if wide else max(
+        128, m * n // MATRIX_ACCUMULATORS)
+    held = m * n / threads * (2 if row.operand in (F8E4M3, F8E5M2) and wide else 1)
+    stage = (m + n) * k * dot.bytes
+    results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
+    blocks = 1 if wide else 2
+    room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
+    stages = min(room, target.shared_per_block - 1024 - results) // stage
+    needed = (4 if wide else 3) if "async_copy" in target.features else 2
+    if held > MATRIX_ACCUMULATORS or stages < 2 or threads > target.threads_per_block:
+        return 1e6 + held + stage  # spills, or does not run: any other candidate is better
+    # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
+    thin = 2.0 if wide and k * dot.bytes < 128 else 1.0
+    resident = 1.3 if not wide and threads > 128 else 1.0
+    step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
+    traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
+    return (1 + step + traffic) * thin * resident * (1 + 0.3 * max(0, needed - stages))
 
 
 def _dot_cost(dot: Feature, target: Target) -> float:

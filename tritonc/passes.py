@@ -22,6 +22,7 @@ from tritonc.backend.allocate_shared import allocate_shared
 from tritonc.backend.assign_layouts import assign_layouts
 from tritonc.backend.cache_loads import cache_loads
 from tritonc.backend.choose_warps import choose_warps
+from tritonc.backend.delay_loads import delay_loads
 from tritonc.backend.fold_masked_loads import fold_masked_loads
 from tritonc.backend.group_instances import group_instances
 from tritonc.backend.insert_barriers import insert_barriers
@@ -175,6 +176,8 @@ BACKEND: list[Pass] = [
          "All buffers are there.", "backend", 0),
     Pass("limit_registers", limit_registers,
          "Shared memory says how many blocks can be resident.", "backend"),
+    Pass("delay_loads", delay_loads,
+         "Nothing moves loads and stores any more.", "backend"),
     Pass("insert_barriers", insert_barriers,
          "Last: all accesses of memory stand in their order, and buffers have their places.",
          "backend", 0),
@@ -218,6 +221,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
+    ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
     ("allocate_shared", "insert_barriers", "buffers that share bytes conflict"),
 ]
 

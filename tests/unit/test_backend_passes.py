@@ -21,9 +21,12 @@ from tritonc.opt.expand_range import expand_range
 
 def lowered(program: Program, check: bool = False, target: str = "sm_80",
             without: tuple[str, ...] = (), level: int = 2, **meta: int) -> Program:
-    """The program after the backend; `check` runs it after each pass."""
+    """The program after the backend; `check` runs it after each pass.
+
+    The copy engine serves small products too, unless `meta` says otherwise.
+    """
     ready = program.copy()
-    settings = context(target, **meta)
+    settings = context(target, **{"tensor_copy": 1, "tensor_store": 1, **meta})
     expand_range(ready.kernel, settings)
     canonicalize_loops(ready.kernel, settings)
     before = ready.run(check=False)

@@ -16,6 +16,7 @@ from simt_matrix import MatrixMachine, read_matrix
 from sketch import Program, context
 from test_backend_passes import lowered
 
+from tritonc import passes
 from tritonc.backend import llvm, matrix
 from tritonc.backend.emit.wgmma import shared_operand
 from tritonc.backend.machine_ops import ALL_OPS
@@ -102,6 +103,17 @@ def test_a_ring_that_goes_on_from_one_instance_to_the_next(depth: int) -> None:
 @pytest.mark.parametrize("meta", ["continued", "tensor_store", "persistent"])
 def test_without_what_the_parts_of_a_persistent_product_rely_on(meta: str) -> None:
     run(matmul(BF16, 72, 136, 72, (64, 64, 64)), "sm_90a", **{meta: 0})
+
+
+@pytest.mark.parametrize("columns, engine", [(128, False), (256, True)])
+def test_the_copy_engine_serves_large_products(columns: int, engine: bool) -> None:
+    program = matmul(BF16, 128, columns, 64, (128, columns, 64), known=64, result=BF16)
+    settings = context("sm_90a")
+    ready = program.copy()
+    passes.run(ready.kernel, settings, [*passes.OPT, *passes.BACKEND])
+    names = {op.name for op in ready.kernel.ops()}
+    assert {"tensor_copy", "tensor_store"} & names == (
+        {"tensor_copy", "tensor_store"} if engine else set())
 
 
 @pytest.mark.parametrize("e", [TF32, I8, F8E4M3])

@@ -66,6 +66,22 @@ def test_choices(name: str, choices: list[dict[str, int]]) -> None:
     assert lowering.count <= len(lowering.space) + 2
 
 
+@pytest.mark.parametrize("target, name, ctype, tile", [
+    ("sm_90a", "matmul", "bfloat16", (128, 256, 64)),
+    ("sm_90a", "matmul_nt", "half", (128, 256, 64)),
+    ("sm_90a", "matmul_nt", "int8", (128, 256, 128)),
+    ("sm_90a", "matmul_nt", "float8_e4m3", (128, 128, 128)),  # with as many accumulators again
+    ("sm_90a", "matmul", "int8", (128, 128, 64)),  # wgmma reads no such operands
+    ("sm_80", "matmul", "half", (128, 128, 32)),
+])
+def test_choices_for_tensor_cores(target: str, name: str, ctype: str,
+                                  tile: tuple[int, int, int]) -> None:
+    text = (SAMPLES / f"{name}.tc").read_text(encoding="utf-8").replace("float", ctype)
+    result = "int" if ctype == "int8" else "float"
+    chosen = Lowering(text.replace(f"{ctype} C[", f"{result} C[")).choose(target)
+    assert tuple(chosen.values()) == tile
+
+
 @pytest.mark.parametrize("target", ["sm_61", "sm_75", "sm_90a", "sm_120a"])
 def test_choices_fit_the_target(target: str) -> None:
     chosen = sample("matmul").choose(target)
@@ -107,6 +123,6 @@ def test_where_nothing_is_legal_the_first_is_taken() -> None:
 @pytest.mark.parametrize("values", ["{16, 32, 0}", "{0, 16}", "{-16, 16, 32}"])
 def test_values_that_make_no_tile_are_not_chosen(values: str) -> None:
     text = (SAMPLES / "matmul.tc").read_text(encoding="utf-8")
-    lowering = Lowering(text.replace("TN = {16, 32, 64, 128}", f"TN = {values}"))
+    lowering = Lowering(text.replace("TN = {16, 32, 64, 128, 256}", f"TN = {values}"))
     assert len(lowering.space["TN"]) <= 3
     assert lowering.choose()["TN"] > 0

@@ -32,7 +32,7 @@ from tritonc.backend.shared_memory import accesses
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer
 
@@ -68,7 +68,7 @@ State = frozenset[Pending]
 def insert_barriers(kernel: Kernel, context: Context) -> bool:
     """Insert the barriers that the accesses of the kernel need, and no other."""
     cfg = Cfg(kernel)
-    uses = _Uses(kernel, cfg)
+    found = _Uses(kernel, cfg)
     loops = {loop.header: loop for loop in cfg.loops}
     incoming: dict[Block, State] = {block: frozenset() for block in cfg.order}
     needs: dict[Op, bool] = {}
@@ -81,7 +81,7 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
                 state, needs[op] = _flying(state), False
                 continue
             state = _progress(op, state)
-            new = uses.of(op)
+            new = found.together(op)
             needs[op] = any(_conflict(kernel, old, use) for old in state for use in new)
             state = _flying(state) if needs[op] else state
             if op.name != "tensor_copy":  # whoever reads it waits at the ring
@@ -101,6 +101,11 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
             ops.append(op)
         block.ops = ops
     return any(needs.values())
+
+
+def _late(op: Op | None) -> bool:
+    """Whether it is a load that is made where it is stored (`delay_loads`)."""
+    return op is not None and op.name == "load" and bool(op.attributes.get("late"))
 
 
 def _flying(state: State) -> State:
@@ -152,6 +157,7 @@ class _Uses:
         used = Counter(op.operands[0] for op in kernel.ops()
                        if ALL_OPS[op.name].effects & {READ, WRITE} and op.operands)
         self.repeated = {pointer for pointer, count in used.items() if count > 1}
+        self.stores = uses(kernel)  # of the results of delayed loads
         self.ring: dict[Op, Loop] = {}  # of a buffer: the innermost loop that uses its stages
         for block in cfg.order:
             inside = [loop for loop in cfg.loops if block in loop]
@@ -168,6 +174,15 @@ class _Uses:
     def infos(self) -> axis_info.Infos:
         """Axis information, for the few kernels that ask."""
         return axis_info.analyze(self.kernel)
+
+    def together(self, op: Op) -> list[Pending]:
+        """The accesses of an operation; those of a delayed load's store come with the load."""
+        if op.name == "shared_store" and _late(op.operands[1].op):
+            return []
+        if not _late(op):
+            return self.of(op)
+        return [*self.of(op), *(access for store in self.stores[op.result]
+                                for access in self.of(store))]
 
     def of(self, op: Op) -> list[Pending]:
         """The accesses of one operation."""

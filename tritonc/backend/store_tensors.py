@@ -12,11 +12,11 @@ through shared memory anyway.  From there the engine brings it to global memory 
 whole rows and the mask at no cost: the next instance's products need not wait for it.  The parts
 are small, so that their buffers fit beside the ring of operands.
 
-Done where the store is an access of a tensor (`tensor_access`) that begins inside of it, and the
-mask is exactly its box.  The engine's writes have an order only where threads wait for them: so
-nothing else that an instance does may touch the same memory before or after, but for loads that
-have ended because the stored value, or shared memory, depends on them; and the kernel has no
-atomics, which other instances could take for a sign that the result is there.
+Done for large products, where the store is an access of a tensor (`tensor_access`) that begins
+inside of it, and the mask is exactly its box.  The engine's writes have an order only where threads
+wait for them: so nothing else that an instance does may touch the same memory before or after, but
+for loads that have ended because the stored value, or shared memory, depends on them; and the
+kernel has no atomics, which other instances could take for a sign that the result is there.
 
 Needs layouts; must come before pipeline, which gives the rest of shared memory to its ring.
 """
@@ -32,6 +32,7 @@ from tritonc.backend.conversion import Shared, plan_conversion
 from tritonc.backend.linear import emit
 from tritonc.backend.lower_conversions import part_type
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.matrix import LARGE
 from tritonc.backend.signs import positive
 from tritonc.backend.target import Target
 from tritonc.backend.tensor_access import (
@@ -59,7 +60,6 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
     """Let the copy engine make the stores of kernels whose products run on wgmma."""
     target: Target = context.target
     if not ({"tensor_map", "tensor_copy"} <= target.features
-            and context.meta.get("tensor_store", 1)
             and any(op.name == "wgmma" for op in kernel.ops())):
         return False
     infos = axis_info.analyze(kernel)
@@ -74,7 +74,8 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
 def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context) -> bool:
     value = _source(kernel, op)
     t = value.type if value is not None else None
-    if value is None or not isinstance(t, Tile) or t.layout is None:
+    if value is None or not isinstance(t, Tile) or t.layout is None \
+            or not context.meta.get("tensor_store", t.size > LARGE):
         return False
     e = scalar(t)
     strip = recognize(op, e.bytes, Affinity(), None, infos)

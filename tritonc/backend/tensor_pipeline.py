@@ -23,6 +23,7 @@ from tritonc.backend.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.continued_ring import ContinuedRewrite, outer_loop
 from tritonc.backend.loop_slice import find_slice
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.matrix import LARGE
 from tritonc.backend.ring import most_stages
 from tritonc.backend.staged_loop import StagedLoop, source_load
 from tritonc.backend.target import Target
@@ -40,7 +41,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     """Pipeline one loop with tensor copies, if all its operands allow it."""
     target: Target = context.target
     if not ({"tensor_map", "tensor_copy"} <= target.features and staged.asynchronous
-            and context.meta.get("tensor_copy", 1)):
+            and context.meta.get("tensor_copy", _pays(staged))):
         return False
     iteration = Iteration(staged.loop)
     affinity = Affinity(iteration)
@@ -75,6 +76,13 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     context.remark("pipeline", f"loop pipelined: tensor copies {stages - 2} iterations ahead",
                    loads[0].span)
     return True
+
+
+def _pays(staged: StagedLoop) -> bool:
+    """A small product alone does not: making maps takes longer than the threads' own copies."""
+    products = [op.result.type for block in staged.loop.blocks for op in block.ops
+                if op.name == "wgmma"]
+    return len(products) != 1 or (isinstance(products[0], Tile) and products[0].size > LARGE)
 
 
 def _recognize(store: Op, affinity: Affinity, iteration: Iteration,

@@ -26,9 +26,11 @@ from itertools import islice, product
 from math import inf, log2, prod, sqrt
 from typing import NamedTuple
 
+from tritonc.backend import axis_info
 from tritonc.backend.choose_warps import ACCUMULATORS, LEGAL
 from tritonc.backend.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.select_dots import inner_first
 from tritonc.backend.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Module
@@ -53,6 +55,7 @@ class Feature:
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
     element: str = ""  # of a dot's operands
+    inner: bool = True  # whether the operands are loaded with the axis of a dot's K contiguous
 
 
 Profile = tuple[Feature, ...]
@@ -135,7 +138,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
             if op.name == "dot":
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
                 e = element(op.operands[0].type)
-                yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e))
+                yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
+                              e.bytes == 2 or inner_first(op, axis_info.analyze(kernel)))
             elif op.name in ("reduce", "argreduce", "scan"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
@@ -212,13 +216,15 @@ def cost(profile: Profile, target: Target) -> float:
 def _product_cost(dot: Feature, target: Target) -> float:
     """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best."""
     rows = [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
-            and str(row.operand) == dot.element]
+            and str(row.operand) == dot.element and (
+                dot.inner or row.kind != WGMMA or row.transposes)]
     if not rows:
         return _dot_cost(dot, target)
     m, n, k = dot.extents
     for row in rows:
         if m >= row.rows and n >= row.columns and k >= row.depth:
-            return _tensor_cost(dot, row, target)
+            slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
+            return slower * _tensor_cost(dot, row, target)
     return _TENSOR_GAIN * _dot_cost(dot, target)
 
 
@@ -243,11 +249,12 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target) -> float:
     if held > MATRIX_ACCUMULATORS or stages < 2 or threads > target.threads_per_block:
         return 1e6 + held + stage  # spills, or does not run: any other candidate is better
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
-    thin = 2.0 if wide and k * dot.bytes < 128 else 1.0
+    # With mma.sync longer rows only need more registers on their way there.
+    odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
     traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
-    return (1 + step + traffic) * thin * resident * (1 + 0.3 * max(0, needed - stages))
+    return (1 + step + traffic) * max(odd, 1.0) * resident * (1 + 0.3 * max(0, needed - stages))
 
 
 def _dot_cost(dot: Feature, target: Target) -> float:

@@ -31,14 +31,22 @@ def _pointer(op: Op) -> Pointer:
 
 
 def emit_load(f: FunctionEmitter, op: Op) -> None:
-    pointer = _pointer(op)
-    wanted, found = f.wanted(op.result), f.blank(op.result.type)
+    f.values[op.result] = found = f.blank(op.result.type)
+    if op.attributes.get("late"):
+        f.fetch[op.result] = partial(_load, f, op, found)
+    else:
+        _load(f, op, found, f.wanted(op.result))
+
+
+def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
+    """The accesses that bring any of the registers `now` that is not in `found` yet."""
+    pointer, wanted = _pointer(op), f.wanted(op.result)
     addresses = f.values[op.operands[0]]
     guards = f.values[op.guard] if op.guard is not None else None
     volatile = bool(op.attributes.get("volatile"))
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
         picked = [i for i, r in enumerate(chunk) if wanted >> r & 1]
-        if not picked and not volatile:
+        if not volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
         guard = guards[chunk[0]] if guards is not None else ""
         access = Access(addresses[chunk[0]], address_space(pointer), pointer.element, len(chunk),
@@ -46,7 +54,6 @@ def emit_load(f: FunctionEmitter, op: Op) -> None:
                         volatile, op.span)
         for i, name in load(f, access, picked or [0], op.attributes.get("other")).items():
             found[chunk[i]] = name
-    f.values[op.result] = found
 
 
 def emit_store(f: FunctionEmitter, op: Op) -> None:

@@ -21,6 +21,8 @@ from tritonc.ir.core import Op
 from tritonc.ir.layout import SharedLayout
 from tritonc.ir.types import Buffer
 
+AT_ONCE = 32  # registers of a tile that is loaded where it is stored
+
 
 def buffer_type(t: object) -> Buffer:
     assert isinstance(t, Buffer)
@@ -84,13 +86,21 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     e, layout = buffer_type(buffer.type).element, f.layout(value)
     moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, True)
     addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
-    owner, names = f.owner(layout), f.values[value]
+    owner, names, fetch = f.owner(layout), f.values[value], f.fetch.get(value)
+    helper = ""
     if op.attributes.get("round"):
         helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)
-        names = [name and f.op(f"call float @{helper}(float {name})") for name in names]
-    for one in moves.accesses:
-        access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector, owner)
-        store(f, access, [names[r] for r in one.registers])
+    each = max(1, AT_ONCE // moves.vector) if fetch is not None else len(moves.accesses)
+    for i in range(0, len(moves.accesses), max(1, each)):
+        part = moves.accesses[i : i + each]
+        if fetch is not None:
+            fetch(sum(1 << r for one in part for r in one.registers))
+        for one in part:
+            picked = [names[r] for r in one.registers]
+            if helper:
+                picked = [f.op(f"call float @{helper}(float {name})") for name in picked]
+            access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector, owner)
+            store(f, access, picked)
 
 
 def shared_load(f: FunctionEmitter, op: Op) -> None:

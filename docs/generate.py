@@ -17,7 +17,7 @@ from tritonc.commandline import described, spelled
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.meta_parameters import META_PARAMETERS, legal_text
-from tritonc.options import Option, rows
+from tritonc.options import COMMANDS, Option, rows
 from tritonc.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
 from tritonc.passes import BACKEND, OPT, ORDER, labels
 from tritonc.preprocess.output import Preprocessed
@@ -26,7 +26,7 @@ from tritonc.sema.builtins import BUILTINS
 from tritonc.source import Diagnostics
 
 HERE = Path(__file__).parent
-SUBCOMMANDS = ("run", "tune", "bench")
+SUBCOMMANDS = [name for name in COMMANDS if name != "compile"]
 _NOTE = "<!-- Written by docs/generate.py from {source}; change that, then run `make bless`. -->\n"
 
 
@@ -40,15 +40,20 @@ def _by_group(command: str) -> dict[str, list[Option]]:
 def cli_page() -> str:
     """Every option, by group."""
     lines = ["# Command line\n", _NOTE.format(source="tritonc/options.py"),
-             "    tritonc [options] FILE [-o OUT]\n"
-             + "".join(f"    tritonc {command} [options] FILE\n" for command in SUBCOMMANDS),
+             "".join(f"    {row.usage}\n" for row in COMMANDS.values()),
              "Exit codes: 0 success; 1 an error in the input, or a file that cannot be read or "
              "written; 2 a wrong\ncommand line; 3 no GPU to tune on; 70 a bug of tritonc; 130 "
              "interrupted. `@FILE` reads options from a\nfile; those of the environment variable "
-             "`TRITONC_FLAGS` come before those of the command line.\n"]
-    for command, title in (("compile", "tritonc FILE"),
-                           *((name, f"tritonc {name} FILE") for name in SUBCOMMANDS)):
-        lines.append(f"## {title}\n")
+             "`TRITONC_FLAGS` come before those of the command line.\n",
+             "bash, zsh and fish complete commands, options and their values after one line in "
+             "their start-up file:\n",
+             "    eval \"$(_TRITONC_COMPLETE=bash_source tritonc)\"        # ~/.bashrc; "
+             "zsh_source in ~/.zshrc\n"
+             "    _TRITONC_COMPLETE=fish_source tritonc | source         # "
+             "~/.config/fish/config.fish\n"]
+    for command, row in COMMANDS.items():
+        name = "" if command == "compile" else f" {command}"
+        lines += [f"## tritonc{name}\n", f"{row.description}\n"]
         for group, members in _by_group(command).items():
             lines.append(f"### {group}\n")
             lines += [f"- `{spelled(row)}`: {described(row)}" for row in members]
@@ -64,21 +69,16 @@ def manual_page() -> str:
     lines = ['.\\" Written by docs/generate.py from tritonc/options.py.',
              f'.TH TRITONC 1 "" "tritonc {__version__}"', ".SH NAME",
              "tritonc \\- compile Triton\\-C, the tile language, to PTX", ".SH SYNOPSIS",
-             ".B tritonc", "[options] FILE [\\-o OUT]",
-             *(line for name in SUBCOMMANDS
-               for line in (".br", f".B tritonc {name}", "[options] FILE")),
+             "\n.br\n".join(escape(row.usage) for row in COMMANDS.values()),
              ".SH DESCRIPTION",
-             "Compiles a Triton\\-C source (.tc) or Triton\\-IR (.tir) to PTX or another kind of "
-             "output.  FILE may be \\-, standard input.  The subcommand run executes the problem "
-             "that the file states about itself, in the interpreter or on a GPU, and compares the "
-             "result with its reference; tune finds the best values of its tunables by measuring; "
-             "bench times its kernels."]
+             escape(" ".join(COMMANDS["compile"].description.split()))]
     for group, members in _by_group("compile").items():
         lines.append(f".SS {group}")
         for row in members:
             lines += [".TP", f".B {escape(spelled(row))}", escape(described(row))]
     for command in SUBCOMMANDS:
-        lines.append(f".SH OPTIONS OF {command.upper()}")
+        lines += [f".SH TRITONC {command.upper()}",
+                  escape(" ".join(COMMANDS[command].description.split()))]
         for row in rows(command):
             if "compile" not in row.commands:
                 lines += [".TP", f".B {escape(spelled(row))}", escape(described(row))]

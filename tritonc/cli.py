@@ -2,8 +2,7 @@
 
     tritonc [options] FILE [-o OUT]        compiles; no subcommand is needed
     tritonc run [options] FILE             runs the problems of the file and compares
-    tritonc tune [options] FILE            finds the best tunables by measuring
-    tritonc bench [options] FILE           times the kernels of the file
+    tritonc COMMAND ...                    and others, which `options.COMMANDS` lists
 
 Exit codes: 0 success, 1 an error in the input or a file that cannot be read or written, 2 a wrong
 command line, 3 no GPU to tune on, 70 a bug of tritonc, 130 interrupted.  Diagnostics go to standard
@@ -17,8 +16,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import click
@@ -31,36 +30,8 @@ from tritonc.commandline import (
     help_text,
     program_arguments,
 )
-from tritonc.console import (
-    INPUT_ERROR,
-    INTERRUPTED,
-    SUCCESS,
-    USAGE_ERROR,
-    Messages,
-    assignments,
-    check_settings,
-    language_of,
-    only_file,
-    options_from,
-    read_source,
-)
-from tritonc.options import NATIVE, Option, rows
-from tritonc.tune.tuning_file import with_tuning_file
-
-_DESCRIPTION = """\
-Compile FILE, a Triton-C source (.tc) or Triton-IR (.tir), to PTX or another kind of output. FILE
-may be -, standard input. `tritonc run FILE` runs the problem that FILE states about itself."""
-_RUN_DESCRIPTION = """\
-Run the problems that FILE states in its //! lines, in the interpreter or on a GPU, and compare the
-results with their references. Prints one line for each problem."""
-TUNE_DESCRIPTION = """\
-Compile FILE with every combination of its tunables and of the passes' meta-parameters, measure each
-on the GPUs of this machine, and write the best to STEM.tune.json, which tritonc reads when it
-compiles FILE. What is measured is kept: a run that was stopped goes on where it was. Exit code 3:
-there is no GPU, and only the cost model's order was printed."""
-BENCH_DESCRIPTION = """\
-Time the kernels of FILE on a GPU at the sizes of their bench: lines, after checking their results.
-Rates come from the flops: and bytes: lines."""
+from tritonc.console import INTERRUPTED, SUCCESS, USAGE_ERROR
+from tritonc.options import COMMANDS, Option, rows
 
 
 def main() -> None:
@@ -68,6 +39,10 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         # Like any filter: `tritonc -o - x.tc | head` ends without a message.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if instruction := os.environ.get("_TRITONC_COMPLETE"):
+        from tritonc.completion import complete
+
+        sys.exit(complete(instruction))
     sys.exit(run_command_line(program_arguments()))
 
 
@@ -75,8 +50,8 @@ def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code.  Writes to sys.stdout and sys.stderr."""
     try:
         words = [*environment_flags(), *expand_responses(arguments)]
-        read = Arguments.read(words, [name for name in _COMMANDS if name != "compile"])
-        command = _COMMANDS[read.command]
+        read = Arguments.read(words, [name for name in COMMANDS if name != "compile"])
+        command = _click_command(read.command)
         result = command.main([*read.words], prog_name="tritonc", standalone_mode=False)
         return result if isinstance(result, int) else SUCCESS
     except click.UsageError as error:
@@ -91,8 +66,16 @@ def run_command_line(arguments: Sequence[str]) -> int:
 # --- from rows to click ---------------------------------------------------------------------------
 
 
-def _click_command(name: str, callback: Callable[..., int]) -> click.Command:
+def _click_command(name: str) -> click.Command:
     """The click command whose options are the table's rows for `name`."""
+    def callback(files: tuple[str, ...], **given: Any) -> int:
+        answered = _information(name, given)
+        if answered is not None:
+            return answered
+        module, _, function = COMMANDS[name].function.partition(":")
+        code: int = getattr(import_module(module), function)(files, **given)
+        return code
+
     by_name: dict[str, list[Option]] = {}
     for row in rows(name):
         by_name.setdefault(row.name, []).append(row)
@@ -119,12 +102,14 @@ def _click_option(same: list[Option]) -> click.Option:
 # --- information ----------------------------------------------------------------------------------
 
 
-def _information(given: Mapping[str, Any]) -> int | None:
+def _information(command: str, given: Mapping[str, Any]) -> int | None:
     """Answer --version, --help and the like; None if nothing of the kind is asked."""
     if given["help"]:
-        usage = "\n       ".join(["tritonc [options] FILE [-o OUT]", *(
-            f"tritonc {name} [options] FILE" for name in _COMMANDS if name != "compile")])
-        click.echo(help_text("compile", usage, _DESCRIPTION), nl=False)
+        shown = COMMANDS.values() if command == "compile" else [COMMANDS[command]]
+        usage = "\n       ".join(row.usage for row in shown)
+        click.echo(help_text(command, usage, COMMANDS[command].description), nl=False)
+    elif command != "compile":
+        return None
     elif given["version"]:
         click.echo(version())
     elif given["cmake_dir"]:
@@ -173,79 +158,6 @@ def _explain(name: str) -> int:
     click.echo(f"{plain} ({row.kind})\n")
     click.echo(click.wrap_text(row.explanation, 80))
     return SUCCESS
-
-
-# --- commands -------------------------------------------------------------------------------------
-
-
-def _compile_command(files: tuple[str, ...], **given: Any) -> int:
-    answered = _information(given)
-    if answered is not None:
-        return answered
-    from tritonc.compile_command import compile_command
-
-    return compile_command(files, **given)
-
-
-def _run_command(files: tuple[str, ...], **given: Any) -> int:
-    if given["help"]:
-        click.echo(help_text("run", "tritonc run [options] FILE", _RUN_DESCRIPTION), nl=False)
-        return SUCCESS
-    messages = Messages(given)
-    path = only_file(files)
-    sizes = assignments(given["sizes"], "--set")
-    options = options_from(given)
-    device = given["device"] or "interpreter"
-    if device == "cuda" and given["arch"] is None:
-        options = replace(options, arch=NATIVE)
-    if device == "cuda":
-        options = with_tuning_file(options, path)
-    if device == "interpreter" and given["opt_level"] is None:
-        options = replace(options, opt_level=0)  # a pass may make sense of what has none
-    check_settings(options)
-
-    def action() -> int:
-        from tritonc import driver
-        from tritonc.launch.run_problems import run_problems
-
-        diagnostics = driver.new_diagnostics(options)
-        source = read_source(path, diagnostics)
-        failed = 0
-        for outcome in run_problems(source, options, language_of(path, given), diagnostics,
-                                    device=device, sizes=sizes,
-                                    kernel=given["kernel"], seed=given["seed"] or 0):
-            messages.show(outcome.diagnostics)
-            click.echo(outcome.line())
-            failed += not outcome.ok
-        return INPUT_ERROR if failed else SUCCESS
-
-    return messages.guard(action)
-
-
-def _tune_command(files: tuple[str, ...], **given: Any) -> int:
-    if given["help"]:
-        click.echo(help_text("tune", "tritonc tune [options] FILE", TUNE_DESCRIPTION), nl=False)
-        return SUCCESS
-    from tritonc.tune_command import tune_command
-
-    return tune_command(files, **given)
-
-
-def _bench_command(files: tuple[str, ...], **given: Any) -> int:
-    if given["help"]:
-        click.echo(help_text("bench", "tritonc bench [options] FILE", BENCH_DESCRIPTION), nl=False)
-        return SUCCESS
-    from tritonc.tune_command import bench_command
-
-    return bench_command(files, **given)
-
-
-_COMMANDS: dict[str, click.Command] = {
-    "compile": _click_command("compile", _compile_command),
-    "run": _click_command("run", _run_command),
-    "tune": _click_command("tune", _tune_command),
-    "bench": _click_command("bench", _bench_command),
-}
 
 
 if __name__ == "__main__":

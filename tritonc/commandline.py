@@ -165,6 +165,12 @@ class _Spellings:
         return f"unknown option '{flag}'{hint}"
 
 
+def value_row(command: str, flag: str) -> Option | None:
+    """The option that `flag` spells, if the next word is its value."""
+    table = _Spellings(command)
+    return table.exact[flag][0] if table.takes_next(flag) else None
+
+
 def help_text(command: str, usage: str, description: str) -> str:
     """The text of --help: the command's rows by group, in the table's order."""
     lines = [f"Usage: {usage}", "", description.strip()]

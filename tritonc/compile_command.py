@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -18,12 +17,13 @@ from tritonc.console import (
     check_settings,
     failure,
     language_of,
+    native,
     only_file,
     options_from,
     read_source,
 )
 from tritonc.launch.products import Settings, kinds_to_compile, make
-from tritonc.options import NATIVE, Options
+from tritonc.options import Options
 from tritonc.outputs import KINDS, STANDARD
 from tritonc.spelling import closest
 from tritonc.tune.tuning_file import with_tuning_file
@@ -113,10 +113,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, given: Map
              messages: Messages) -> int:
     _check_passes(options)
     diagnostics = driver.new_diagnostics(options)
-    if options.arch == NATIVE:
-        from tritonc.launch.cuda import Device
-
-        options = replace(options, arch=Device().target)
+    options = native(options)
     source = read_source(path, diagnostics)
     wanted = kinds_to_compile([*targets], given["embed"])
     if given["depend"] == "M":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -44,6 +44,15 @@ def options_from(given: Mapping[str, Any]) -> Options:
     if "fp_contract" in values:
         values["fp_contract"] = values["fp_contract"] == "on"
     return Options(**values)
+
+
+def native(options: Options) -> Options:
+    """The options with this machine's GPU as their target, if they ask for it."""
+    if options.arch != NATIVE:
+        return options
+    from tritonc.launch import cuda_driver
+
+    return replace(options, arch=cuda_driver.device_target(cuda_driver.open_driver(), 0))
 
 
 def check_settings(options: Options) -> None:

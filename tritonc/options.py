@@ -118,9 +118,48 @@ class Option(NamedTuple):
     commands: tuple[str, ...] = ("compile",)
 
 
-_BOTH = ("compile", "run")
+class Command(NamedTuple):
+    """A subcommand; "compile" is the one that needs no name.  `function` is "module:name", which
+    takes the files and every option's value by its name, and returns the exit code."""
+
+    usage: str
+    description: str
+    function: str
+
+
+COMMANDS: dict[str, Command] = {
+    "compile": Command("tritonc [options] FILE [-o OUT]", """\
+Compile FILE, a Triton-C source (.tc) or Triton-IR (.tir), to PTX or another kind of output. FILE
+may be -, standard input. `tritonc run FILE` runs the problem that FILE states about itself.""",
+                       "tritonc.compile_command:compile_command"),
+    "run": Command("tritonc run [options] FILE", """\
+Run the problems that FILE states in its //! lines, in the interpreter or on a GPU, and compare the
+results with their references. Prints one line for each problem.""",
+                   "tritonc.run_command:run_command"),
+    "test": Command("tritonc test [options] FILE...", """\
+Run the problems of many files, as `tritonc run` does those of one. A file that is wrong does not
+stop the others. The last line says how many of how many problems are right.""",
+                    "tritonc.run_command:test_command"),
+    "tune": Command("tritonc tune [options] FILE", """\
+Compile FILE with every combination of its tunables and of the passes' meta-parameters, measure each
+on the GPUs of this machine, and write the best to STEM.tune.json, which tritonc reads when it
+compiles FILE. What is measured is kept: a run that was stopped goes on where it was. Exit code 3:
+there is no GPU, and only the cost model's order was printed.""",
+                    "tritonc.tune_command:tune_command"),
+    "bench": Command("tritonc bench [options] FILE", """\
+Time the kernels of FILE on a GPU at the sizes of their bench: lines, after checking their results.
+Rates come from the flops: and bytes: lines.""",
+                     "tritonc.tune_command:bench_command"),
+    "info": Command("tritonc info [options] [FILE]", """\
+Say how the kernels of FILE are launched, a .ptx that tritonc wrote, or a source, which is compiled
+for it; and, where NVIDIA's ptxas is installed, what they need of a multiprocessor. Without FILE,
+say what there is on this machine: versions, GPUs, targets.""",
+                    "tritonc.info_command:info_command"),
+}
+_RUNNING = ("run", "test")
+_BOTH = ("compile", *_RUNNING)
 _MEASURING = ("tune", "bench")
-_ALL = (*_BOTH, *_MEASURING)
+_ALL = (*_BOTH, *_MEASURING, "info")
 OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
     "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
     "Looking inside", "Dependencies for make and ninja", "Running", "Other",
@@ -142,7 +181,8 @@ TABLE: tuple[Option, ...] = (
     Option("prefix", ("--prefix",), "What the header's names begin with.", OUTPUT, "NAME",
            default="the source's stem, and nothing before kernels"),
     Option("ptxas", ("--ptxas",), "NVIDIA's assembler, for machine code.", OUTPUT, "PATH",
-           default="on PATH, in CUDA_HOME, /usr/local/cuda, or a Python package"),
+           default="on PATH, in CUDA_HOME, /usr/local/cuda, or a Python package",
+           commands=("compile", "info")),
     Option("if_changed", ("--if-changed",), "Leave an output alone that would not change.",
            OUTPUT),
     Option("syntax_only", ("-fsyntax-only", "--syntax-only"), "Check the source, write nothing.",
@@ -157,10 +197,11 @@ TABLE: tuple[Option, ...] = (
            PREPROCESSOR, "FILE", many=True, commands=_ALL),
     Option("language", ("-x", "--language"), "What the source is, where its suffix does not say.",
            OTHER, "LANGUAGE", choices=("tc", "tir"), default="by suffix; tc for others",
-           commands=_BOTH),
+           commands=(*_BOTH, "info")),
     Option("arch", ("--arch", "-arch"), "The GPU to compile for: a name that --list-targets "
            "lists, or native, this machine's.", TARGET, "NAME",
-           default=f"{DEFAULT_ARCH}; native for run --device=cuda, tune and bench", commands=_ALL),
+           default=f"{DEFAULT_ARCH}; native for run and test --device=cuda, tune and bench",
+           commands=_ALL),
     Option("ptx", ("-mptx", "--ptx"), "The PTX version to write, such as 8.3.", TARGET, "VERSION",
            default="the lowest that has the target's features"),
     Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET),
@@ -236,16 +277,16 @@ TABLE: tuple[Option, ...] = (
     Option("sizes", ("--set",), "A size of the problem: the tuning file's nearest entry counts.",
            OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True),
     Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",
-           many=True, commands=("run",)),
+           many=True, commands=_RUNNING),
     Option("sizes", ("--set",), "A size to measure, all its names separated by commas. Several "
            "measure several sizes.", RUNNING, "NAME=VALUE,...",
            default="those of the problem's bench: lines", many=True, commands=_MEASURING),
     Option("device", ("--device",), "Where to run.", RUNNING, "DEVICE",
-           choices=("interpreter", "cuda"), default="interpreter", commands=("run",)),
+           choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Only the problems of this kernel.", RUNNING, "NAME",
-           commands=("run", *_MEASURING)),
+           commands=(*_RUNNING, *_MEASURING)),
     Option("seed", ("--seed",), "Of the random numbers in the data.", RUNNING, "NUMBER",
-           default="0", commands=("run", *_MEASURING)),
+           default="0", commands=(*_RUNNING, *_MEASURING)),
     Option("devices", ("--devices",), "Numbers of the GPUs to measure on.", RUNNING, "N[,N]",
            default="all that are like the first; bench takes the first", commands=_MEASURING),
     Option("jobs", ("-j", "--jobs"), "How many processes compile.", RUNNING, "COUNT",

@@ -7,11 +7,13 @@ nvidia-cuda-nvcc-cu12.  Compiling to PTX does not need them.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from tritonc.source import CompileError, Note, fail
 
@@ -56,6 +58,46 @@ def assemble(ptx: str, target: str, *, ptxas: str | None = None, line_info: bool
     return _run(command, {"module.ptx": ptx.encode()})
 
 
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel needs: registers of a thread; bytes of its stack, of spills to it and from it,
+    and of shared memory that the launch does not ask for."""
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    shared: int
+
+
+def resources(ptx: str, target: str, ptxas: str | None = None) -> dict[str, Resources]:
+    """By kernel.  Raises CompileError if ptxas is missing or rejects the PTX."""
+    command = [find(ptxas), "-v", f"-arch={target}", "module.ptx", "-o", "out"]
+    return read_resources(_execute(command, {"module.ptx": ptx.encode()})[1])
+
+
+def read_resources(text: str) -> dict[str, Resources]:
+    """What `ptxas -v` says.
+
+    >>> read_resources('''ptxas info    : Compiling entry function 'f' for 'sm_80'
+    ... ptxas info    : Function properties for f
+    ...     8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
+    ... ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 376 bytes cmem[0]''')
+    {'f': Resources(registers=40, stack=8, spill_stores=4, spill_loads=12, shared=1024)}
+    """
+    found = {}
+    for part in text.split("Compiling entry function '")[1:]:
+        def number(pattern: str, part: str = part) -> int:
+            match = re.search(pattern, part)
+            return int(match[1]) if match else 0
+
+        found[part.partition("'")[0]] = Resources(
+            number(r"Used (\d+) registers"), number(r"(\d+) bytes stack frame"),
+            number(r"(\d+) bytes spill stores"), number(r"(\d+) bytes spill loads"),
+            number(r"(\d+) bytes smem"))
+    return found
+
+
 def fatbin(ptx: str, cubin: bytes, target: str, *, ptxas: str | None = None) -> bytes:
     """A fatbin: the machine code for its own GPU, and the PTX for later ones."""
     name = target.removeprefix("sm_")
@@ -66,8 +108,13 @@ def fatbin(ptx: str, cubin: bytes, target: str, *, ptxas: str | None = None) -> 
 
 
 def _run(command: list[str], inputs: Mapping[str, bytes]) -> bytes:
-    """What a tool writes to the file `out`; it runs in a directory of its own, so that no name of
-    this machine's gets into it."""
+    """What a tool writes to the file `out`."""
+    return _execute(command, inputs)[0]
+
+
+def _execute(command: list[str], inputs: Mapping[str, bytes]) -> tuple[bytes, str]:
+    """What a tool writes to the file `out`, and what it says; it runs in a directory of its own, so
+    that no name of this machine's gets into it."""
     tool = os.path.basename(command[0])
     with tempfile.TemporaryDirectory(prefix="tritonc-") as directory:
         for name, content in inputs.items():
@@ -81,7 +128,7 @@ def _run(command: list[str], inputs: Mapping[str, bytes]) -> bytes:
         if done.returncode != 0:
             raise _rejected(tool, done)
         with open(os.path.join(directory, "out"), "rb") as file:
-            return file.read()
+            return file.read(), done.stderr + done.stdout
 
 
 def _rejected(tool: str, done: subprocess.CompletedProcess[str]) -> CompileError:

@@ -10,7 +10,7 @@ import pytest
 
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.meta_parameters import META_PARAMETERS
-from tritonc.options import TABLE, Options, canonical, rows
+from tritonc.options import COMMANDS, TABLE, Options, canonical, rows
 from tritonc.passes import BACKEND
 
 PACKAGE = Path(__file__).parents[2] / "tritonc"
@@ -67,7 +67,7 @@ def test_diagnostics_are_explained(name: str) -> None:
 
 
 def test_options_are_spelt_once_for_each_command() -> None:
-    for command in ("compile", "run", "tune", "bench"):
+    for command in COMMANDS:
         spellings = [flag for row in rows(command) for flag in (*row.flags, *row.off)]
         assert len(spellings) == len(set(spellings))
         assert all(row.help.endswith(".") for row in rows(command))

@@ -26,7 +26,9 @@ LAYERS: list[list[str]] = [
     ["tritonc.tune", "tritonc.torch"],
     ["tritonc.commandline"],
     ["tritonc.console"],
-    ["tritonc.compile_command", "tritonc.tune_command"],
+    ["tritonc.compile_command", "tritonc.run_command", "tritonc.tune_command",
+     "tritonc.info_command"],
+    ["tritonc.completion"],
     ["tritonc.cli"],
 ]
 

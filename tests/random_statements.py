@@ -44,6 +44,7 @@ class Generator(Expressions):
     def __init__(self, seed: int) -> None:
         super().__init__(random.Random(f"program {seed}"))
         self.instances = self.rng.choice((1, 1, 2, 3))
+        self.s = self.rng.randint(-5, 9)  # the argument
         self.slots = dict.fromkeys(OUTPUTS, 0)
         self.scratch = 0
         self.definitions: list[str] = []
@@ -76,7 +77,7 @@ class Generator(Expressions):
             (5, self.declare), (4, self.assign), (2, self.output), (0 if deep else 2, self.branch),
             (0 if deep else 2, self.loop), (0 if deep else 2.5, self.predicated),
             (1, self.masked_load), (1, self.memory), (1, self.count), (0.7, self.leave),
-            (0.4, self.product_loop)]
+            (0.4, self.product_loop), (0.8, self.assume)]
         weights, makers = zip(*choices, strict=True)
         return self.rng.choices(makers, weights)[0](scope)
 
@@ -323,6 +324,21 @@ class Generator(Expressions):
             return [f"if ({condition}) {self.rng.choice(('break', 'continue'))};"]
         return [f"if ({condition} && pid == 1) return;"]
 
+    def assume(self, scope: Scope) -> list[str]:
+        """A promise that holds, and something that passes may make of it."""
+        if scope.callee is not None:  # neither s nor pid is visible there
+            return []
+        s, d, low = self.s, self.rng.randint(0, 3), self.rng.choice((1, 2, 4, 8))
+        known = [f"s >= {s - d}", f"{s + d + 1} > s", f"s == {s}", f"s - {d} <= {s}", "pid >= 0",
+                 f"pid < {self.instances}", f"pid < {self.instances} && s >= {s - d}",
+                 *([f"s % {low} == 0", f"(s & {low - 1}) == 0", f"(long)s % {low} == 0 && s <= {s}"]
+                   if s % low == 0 else [])]
+        known += ["r >= 0", f"r < {self.instances * self.t}"]
+        condition = self.rng.choice(known)
+        value = f"(s / {low} + s % {low} + (s > {s - d - 1} ? pid / 2 : 5))"
+        shape = scope.mask.shape if scope.mask else ()
+        return [f"assume({condition});", self.store(scope, value, "int", shape)]
+
     # --- device functions and the file ---
 
     def define_function(self) -> None:
@@ -349,7 +365,7 @@ class Generator(Expressions):
         data = [(name, expression) for name, (_, expression) in INPUTS.items()]
         data += [*outputs.items(), ("wi", f"zeros({room * self.instances})"),
                  ("wf", f"zeros({room * self.instances})"), ("counters", f"zeros({COUNTERS})"),
-                 ("s", str(self.rng.randint(-5, 9))), ("z", self.rng.choice(("0.5", "-3", "1e10")))]
+                 ("s", str(self.s)), ("z", self.rng.choice(("0.5", "-3", "1e10")))]
         declarations = [declaration for declaration, _ in INPUTS.values()]
         declarations += [f"{t}* {name}" for name, t in OUTPUTS.items()]
         declarations += ["int* wi", "float* wf", "int* counters", "int s", "float z"]

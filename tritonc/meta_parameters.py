@@ -40,8 +40,9 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   frozenset({"wgmma"})),
     MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0,), range(2),
                   frozenset({"wgmma"})),
-    MetaParameter("tensor_store", "store_tensors", "Whether tensor stores may be used.", (0, 1),
-                  range(2), frozenset({"wgmma"})),
+    MetaParameter("tensor_store", "store_tensors", "Whether tensor stores may be used: 1 from "
+                  "buffers of their own, 2 from free stages of the operands.", (0, 1, 2),
+                  range(3), frozenset({"wgmma"})),
     MetaParameter("continued", "pipeline", "Whether rings go on between instances.", (0, 1),
                   range(2), frozenset({"wgmma"})),
     MetaParameter("persistent", "group_instances", "Whether blocks go from instance to instance.",

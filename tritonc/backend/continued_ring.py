@@ -34,12 +34,12 @@ from tritonc.backend.loop_slice import (
 )
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.shared_memory import accesses
-from tritonc.backend.staged_loop import StagedLoop, source_load
+from tritonc.backend.staged_loop import StagedLoop, source_load, widen
 from tritonc.backend.tensor_ring import TensorRewrite
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import I32, Tile
+from tritonc.ir.types import I32, Buffer, Tile
 
 # What other passes give a buffer.
 _EXCHANGES = ("reduce", "scan", "argreduce", "gather", "atomic_rmw", "atomic_cas", "dot")
@@ -91,11 +91,17 @@ def _exchanges(op: Op, readers: dict[Value, list[Op]]) -> bool:
         not access.allocation.attributes.get("pinned") for access in accesses(op))
 
 
+def _stage_bytes(buffer: Value) -> int:
+    assert isinstance(buffer.type, Buffer)
+    return buffer.type.stage_bytes
+
+
 class ContinuedRewrite(TensorRewrite):
     """A pipeline with tensor copies, of a loop in `outer`."""
 
     outer: Loop
     opening = False  # whether first copies are being made
+    borrows = False  # whether the result leaves through stages of the ring
 
     def start_ring(self, ops: list[Op]) -> None:
         """Once, where the maps are made."""
@@ -145,6 +151,54 @@ class ContinuedRewrite(TensorRewrite):
             for op in ops:
                 op.replace_inputs(values)
             opening.ops[-1:-1] = [*first, *ops]
+        if self.borrows:
+            self.borrow(opening.terminator.blocks[0], follows)
+
+    def borrow(self, block: Block, follows: Value) -> None:
+        """Let the result leave through the stages that are free until the next products run.
+
+        All parts are stored at once, and no memory is set apart for them.  The first thread waits
+        until the engine has read them before it starts a copy to such a stage.
+        """
+        sends = [op for op in block.ops if op.name == "tensor_store"]
+        writes = [op for op in block.ops if op.name == "shared_store"]
+        ring = max((store.operands[0] for store in self.staged.stores), key=_stage_bytes)
+        free = self.stages - self.distance
+        if not sends or len(sends) != len(writes) or any(
+                a.operands[0] is not b.operands[0] for a, b in zip(sends, writes, strict=True)):
+            return
+        size = _stage_bytes(sends[0].operands[0])
+        each = _stage_bytes(ring) // size
+        if len(sends) > free * each:
+            return
+        own = {op.operands[0].op for op in sends}
+        made = Block("")
+        b = Builder(made, span=sends[0].span)
+        for number, (write, send) in enumerate(zip(writes, sends, strict=True)):
+            turn, place = divmod(number, each)
+            if not place:
+                ahead = b.value("add", follows, self.number(self.distance + turn))
+                past = b.value("icmp", ahead, self.number(self.stages), predicate="sge")
+                wrapped = b.value("sub", ahead, self.number(self.stages))
+                stage = widen(ring, self.stages, b.value("select", past, wrapped, ahead),
+                              self.distance + turn)
+                b.insert(stage)
+            part = make_op("buffer_part", [stage.result], write.operands[0].type, table=ALL_OPS,
+                           offset=place * size)
+            b.insert(part)
+            write.operands[0] = send.operands[0] = part.result
+        fences = [block.ops[block.ops.index(op) + 1] for op in writes]
+        assert all(op.name == "proxy_fence" for op in fences)
+        moved = {*sends, *fences, *(op for op in block.ops if op.name == "store_wait")}
+        last = block.ops.index(sends[-1])
+        b.insert(make_op("store_wait", [], table=ALL_OPS, pending=0))  # the loop may not have run
+        block.ops = [*block.ops[: len(block.phis())], *made.ops,
+                     *(op for op in block.ops[len(block.phis()) : last] if op not in moved),
+                     fences[-1], *sends, *block.ops[last + 1 :]]
+        self.kernel.entry.ops = [op for op in self.kernel.entry.ops if op not in own]
+        body = self.staged.body
+        at = next(i for i, op in enumerate(body.ops) if op.name == "ring_expect")
+        body.ops.insert(at, make_op("store_wait", [], table=ALL_OPS, pending=0))
 
     def opening_copies(self, stage: Value) -> list[Op]:
         """The first copies of a turn, from a stage on."""

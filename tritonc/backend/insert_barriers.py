@@ -52,10 +52,12 @@ class Pending:
     end: int = 0
     ahead: int | None = None
     stages: int = 1
+    part: tuple[int, int] | None = None  # of the stage, where not all of it
     ring: Loop | None = None
     continues: bool = False  # in the loops around that one
     flight: str = ""  # "copy", "wgmma" or "store" while it is not known to have ended
     age: int = 0  # groups of its kind closed since, this one's included
+    alone: bool = False  # by the first thread, in its own order
     is_global: bool = False
     root: Value | None = None
     pointer: Value | None = None
@@ -117,6 +119,7 @@ def _flying(state: State) -> State:
 CLOSES = {"async_commit": "copy", "wgmma": "wgmma", "tensor_store": "store"}
 WAITS = {"async_wait": "copy", "wgmma_wait": "wgmma", "store_wait": "store"}
 FLIES = {"async_copy": "copy", "wgmma": "wgmma", "tensor_store": "store"}
+ALONE = ("tensor_copy", "tensor_store")  # what the first thread does
 OLDEST = 9  # groups older than this are not told apart
 
 
@@ -194,9 +197,10 @@ class _Uses:
             ring = self.ring.get(access.allocation)
             flight = FLIES.get(op.name, "")
             found.append(Pending(access.write, start, start + buffer.bytes,
-                                 access.ahead if ring else None, buffer.stages, ring,
+                                 access.ahead if ring else None, buffer.stages, access.part, ring,
                                  bool(access.allocation.attributes.get("continues")), flight,
-                                 age=1 if CLOSES.get(op.name) == flight else 0))
+                                 age=1 if CLOSES.get(op.name) == flight else 0,
+                                 alone=op.name in ALONE))
         effects = ALL_OPS[op.name].effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
@@ -239,7 +243,12 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
         if old.root is None or new.root is None or old.root is new.root:
             return True
         return not (no_alias(kernel, old.root) or no_alias(kernel, new.root))
-    if old.end <= new.start or new.end <= old.start:
+    if old.end <= new.start or new.end <= old.start or (
+            old.alone and new.alone and not old.flight):
+        return False
+    if old.part is not None and new.part is not None and old.ring is new.ring and (
+            old.ahead == new.ahead) and (old.start, old.end) == (new.start, new.end) and (
+            old.part[1] <= new.part[0] or new.part[1] <= old.part[0]):
         return False
     if old.ring is new.ring and old.ahead is not None and new.ahead is not None and (
             (old.start, old.end) == (new.start, new.end)):

@@ -162,6 +162,8 @@ _ROWS: list[OpInfo] = [
            ("permutation",)),
     OpInfo("buffer_reshape", ("buffer",), _buffer_view,
            "The same memory, its elements row-major in another shape.", None),
+    OpInfo("buffer_part", ("buffer",), _buffer_view,
+           "The memory of a stage from byte `offset` on, as another buffer.", None, ("offset",)),
     OpInfo("shared_store", ("buffer", "value"), _shared_store,
            "Writes a tile to a buffer.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
            "`round`: as a dot reads tf32 numbers.", optional=("stmatrix", "round"),

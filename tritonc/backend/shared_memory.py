@@ -9,19 +9,21 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
 
-VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape")  # of their first operand
+VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape", "buffer_part")  # of their operand
 # Operands that one warp alone uses at this place, in its own order: barriers, maps in making.
 OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 0, "publish_maps": 1}
 
 
 @dataclass(frozen=True)
 class Access:
-    """One use of a buffer.  `ahead` is the stage's distance in a ring, None for all stages."""
+    """One use of a buffer.  `ahead` is the stage's distance in a ring, None for all stages; `part`
+    the bytes of the stage from the first to the end, None for all."""
 
     allocation: Op
     write: bool
     ahead: int | None
     op: Op
+    part: tuple[int, int] | None = None
 
 
 def allocation(buffer: Value) -> tuple[Op, int | None]:
@@ -47,8 +49,16 @@ def accesses(op: Op) -> list[Access]:
             continue
         if isinstance(value.type, Buffer):
             root, ahead = allocation(value)
-            if SHARED_READ in effects:
-                found.append(Access(root, False, ahead, op))
-            if SHARED_WRITE in effects:
-                found.append(Access(root, True, ahead, op))
+            for write, effect in ((False, SHARED_READ), (True, SHARED_WRITE)):
+                if effect in effects:
+                    found.append(Access(root, write, ahead, op, _part(value)))
     return found
+
+
+def _part(buffer: Value) -> tuple[int, int] | None:
+    """The bytes of a stage that a buffer_part is."""
+    op, t = buffer.op, buffer.type
+    if op is None or op.name != "buffer_part":
+        return None
+    assert isinstance(t, Buffer)
+    return op.attributes["offset"], op.attributes["offset"] + t.bytes

@@ -35,6 +35,8 @@ from tritonc.ir.core import Kernel, Op
 from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Tile
 
+STORE = 1  # by default, results leave through buffers of their own
+
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                     context: Context) -> bool:
@@ -72,6 +74,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.accesses, rewrite.place = accesses, place
     if isinstance(rewrite, ContinuedRewrite) and outer is not None:
         rewrite.outer = outer
+        rewrite.borrows = context.meta.get("tensor_store", STORE) == 2
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: tensor copies {stages - 2} iterations ahead",
                    loads[0].span)

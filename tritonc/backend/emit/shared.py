@@ -55,6 +55,11 @@ def buffer_view(f: FunctionEmitter, op: Op) -> None:
     f.buffers[op.result] = f.buffers[op.operands[0]]
 
 
+def buffer_part(f: FunctionEmitter, op: Op) -> None:
+    whole = f.buffers[op.operands[0]]
+    f.buffers[op.result] = BufferAddress(whole.offset + op.attributes["offset"], whole.dynamic)
+
+
 class SharedAddresses:
     """The addresses of a thread's accesses to one buffer; threads' parts are computed once."""
 
@@ -217,7 +222,7 @@ def async_wait(f: FunctionEmitter, op: Op) -> None:
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
-    "buffer_reshape": buffer_view,
+    "buffer_reshape": buffer_view, "buffer_part": buffer_part,
     "shared_store": shared_store, "shared_load": shared_load, "shared_gather": shared_gather,
     "async_copy": async_copy, "async_commit": async_commit, "async_wait": async_wait,
 }

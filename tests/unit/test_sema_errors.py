@@ -311,6 +311,7 @@ def test_notes_tell_what_is_meant(text: str, note: str) -> None:
 @pytest.mark.parametrize("text", [
     "unsigned char a = 255; char b = 255; unsigned c = -1; char d = (char)300; n = a + b + c + d;",
     "if ((n = 3)) f = 1;", "for (n = 1; n == 1; n = 0);", "bool b = 2; n = b;",
+    "bool b = f; n = b; b = 0.5;",
 ])
 def test_what_c_lets_pass(text: str) -> None:
     assert diagnose(HEAD + text + " }") == []

@@ -371,7 +371,7 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
             return null(context, to)
         return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
                              f"{term.type}; a number converts to a pointer only by a cast", *notes)
-    if source.is_float and to.is_int and not _exact_integer(term):
+    if source.is_float and to.is_int and to is not BOOL and not _exact_integer(term):
         context.warning("float-to-int", span, f"{what} is {to}: the {source} is cut off to an "
                         f"integer here; a cast ({to}) would say that this is meant", *notes)
     if isinstance(term.constant, int) and to.is_int and to is not BOOL and source.is_int:

@@ -20,6 +20,7 @@ class MetaParameter(NamedTuple):
     values: tuple[int, ...]
     legal: Sequence[int]
     needs: frozenset[str] = frozenset()
+    unless: tuple[str, int] | None = None  # moot where this one is bound so
 
 
 META_PARAMETERS: tuple[MetaParameter, ...] = (
@@ -46,7 +47,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("continued", "pipeline", "Whether rings go on between instances.", (0, 1),
                   range(2), frozenset({"wgmma"})),
     MetaParameter("persistent", "group_instances", "Whether blocks go from instance to instance.",
-                  (0,), range(2), frozenset({"wgmma"})),
+                  (0,), range(2), frozenset({"wgmma"}), ("wgmma", 0)),
 )
 BY_NAME: dict[str, MetaParameter] = {row.name: row for row in META_PARAMETERS}
 

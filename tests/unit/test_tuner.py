@@ -142,6 +142,7 @@ def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) ->
     space = search_space(SourceFile("m.tc", text), Options(arch=arch), "matmul")
     assert set(space.parameters) == {"TM", "TN", "TK"} | names
     assert len({tuple(sorted(c.items())) for c in space.candidates}) == len(space.candidates)
+    assert not any("persistent" in c and c.get("wgmma") == 0 for c in space.candidates)
     warps = {c["num_warps"] for c in space.candidates if (c["TM"], c["TN"]) == (128, 128)
              and "num_warps" in c}
     assert warps == {4, 8, 16}  # 128 x 128 accumulators do not fit the registers of two warps

@@ -105,7 +105,11 @@ def _ordered(lower: Lower, tunables: Mapping[str, Sequence[int]],
         for values in product(*meta.values()):
             bound = {name: value for name, value in zip(meta, values, strict=True)
                      if value is not None}
-            if profile is None or can_run(profile, {**fixed, **bound}.get("num_warps"), target):
+            known = {**fixed, **bound}
+            if any(row.name in bound and row.unless is not None
+                   and known.get(row.unless[0]) == row.unless[1] for row in META_PARAMETERS):
+                continue
+            if profile is None or can_run(profile, known.get("num_warps"), target):
                 found.append((price * (1 + DEVIATION * len(bound)), {**binding, **bound}))
     found.sort(key=lambda pair: pair[0])
     return (binding for _, binding in found)

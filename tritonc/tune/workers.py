@@ -93,7 +93,7 @@ class Workers:
                 continue
             try:
                 for attempt in range(_STARTS):
-                    if process is None:
+                    if process is None or process.poll() is not None:
                         process = self._start(setup, last=attempt == _STARTS - 1)
                 assert process is not None
                 job.future.set_result(self._ask(process, (job.function, job.argument),
@@ -148,6 +148,8 @@ class Workers:
             timer.cancel()
         done, value = pickle.loads(frame) if frame else (False, "")
         if done:
+            if late.is_set():  # at the last moment, but it is gone for the next job
+                self._end(process)
             return value
         code = self._end(process)
         if late.is_set():

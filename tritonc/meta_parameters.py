@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 
 class MetaParameter(NamedTuple):
-    """One row.  The tuner tries `values`, beside the pass's own choice, on kernels that have all of
-    `needs` (`tune/space.py` finds out); `legal` are the values that may be given."""
+    """One row.  The tuner tries `values`, and the pass's own choice where they are not all that is
+    `legal`, on kernels that have all of `needs` (`tune/space.py` finds out)."""
 
     name: str
     owner: str  # the pass
@@ -20,7 +20,7 @@ class MetaParameter(NamedTuple):
     values: tuple[int, ...]
     legal: Sequence[int]
     needs: frozenset[str] = frozenset()
-    unless: tuple[str, int] | None = None  # moot where this one is bound so
+    unless: tuple[tuple[str, int], ...] = ()  # earlier ones: moot where one is bound so
 
 
 META_PARAMETERS: tuple[MetaParameter, ...] = (
@@ -39,15 +39,16 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   frozenset({"dot on CUDA cores"})),
     MetaParameter("wgmma", "select_dots", "Whether wgmma may be used.", (0,), range(2),
                   frozenset({"wgmma"})),
-    MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0,), range(2),
-                  frozenset({"wgmma"})),
+    MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0, 1),
+                  range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
     MetaParameter("tensor_store", "store_tensors", "Whether tensor stores may be used: 1 from "
                   "buffers of their own, 2 from free stages of the operands.", (0, 1, 2),
-                  range(3), frozenset({"wgmma"})),
-    MetaParameter("continued", "pipeline", "Whether rings go on between instances.", (0, 1),
-                  range(2), frozenset({"wgmma"})),
+                  range(3), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0))),
     MetaParameter("persistent", "group_instances", "Whether blocks go from instance to instance.",
-                  (0,), range(2), frozenset({"wgmma"}), ("wgmma", 0)),
+                  (0,), range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
+    MetaParameter("continued", "pipeline", "Whether rings go on between instances.", (0,),
+                  range(2), frozenset({"wgmma"}),
+                  (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0))),
 )
 BY_NAME: dict[str, MetaParameter] = {row.name: row for row in META_PARAMETERS}
 

@@ -108,7 +108,10 @@ def test_meta_parameters_are_read_by_their_passes() -> None:
              for name in read.findall(path.read_text(encoding="utf-8"))}
     assert found == {row.name for row in META_PARAMETERS}
     assert {row.owner for row in META_PARAMETERS} <= {row.name for row in BACKEND}
+    earlier: set[str] = set()
     for row in META_PARAMETERS:
+        assert {name for name, _ in row.unless} <= earlier
+        earlier.add(row.name)
         assert set(row.values) <= set(row.legal) and row.doc.endswith(".")
 
 

@@ -125,7 +125,7 @@ def test_a_broken_tuning_file_is_told_before_measuring() -> None:
 def test_the_default_comes_first_and_what_is_given_is_fixed() -> None:
     source = SourceFile("add.tc", ADD)
     space = search_space(source, Options(), "add")
-    assert space.parameters == {"T": (64, 128, 256), "num_warps": (None, 1, 2, 4, 8, 16)}
+    assert space.parameters == {"T": (64, 128, 256), "num_warps": (1, 2, 4, 8, 16)}
     assert space.candidates[0] == {"T": 256} and len(space.candidates) == 3 + 2 + 3 + 4
     space = search_space(source, Options(tune={"T": 64, "num_warps": 2}), "add")
     assert list(space.candidates) == [{}] and space.parameters == {}
@@ -134,15 +134,21 @@ def test_the_default_comes_first_and_what_is_given_is_fixed() -> None:
 @pytest.mark.parametrize("arch, element, names", [
     ("sm_80", "float", {"group", "min_blocks", "num_warps", "slices"}),
     ("sm_80", "half", {"group", "num_stages", "num_warps"}),
-    ("sm_90a", "half", {"group", "num_stages", "num_warps", "persistent", "tensor_copy", "wgmma"}),
+    ("sm_90a", "half", {"continued", "group", "num_stages", "num_warps", "persistent",
+                        "tensor_copy", "tensor_store", "wgmma"}),
 ])
 def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) -> None:
     text = (ROOT / "samples" / "matmul.tc").read_text().replace("float", element)
     text = text.replace(f"{element} C[TM", "float C[TM")
     space = search_space(SourceFile("m.tc", text), Options(arch=arch), "matmul")
     assert set(space.parameters) == {"TM", "TN", "TK"} | names
+    assert len(space.candidates) < 100_000
     assert len({tuple(sorted(c.items())) for c in space.candidates}) == len(space.candidates)
+    tried = {(name, value) for c in space.candidates for name, value in c.items()}
+    assert tried == {(name, value) for name, values in space.parameters.items()
+                     for value in values if value is not None}
     assert not any("persistent" in c and c.get("wgmma") == 0 for c in space.candidates)
+    assert not any("continued" in c and c.get("persistent") == 0 for c in space.candidates)
     warps = {c["num_warps"] for c in space.candidates if (c["TM"], c["TN"]) == (128, 128)
              and "num_warps" in c}
     assert warps == {4, 8, 16}  # 128 x 128 accumulators do not fit the registers of two warps

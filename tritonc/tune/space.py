@@ -1,19 +1,18 @@
 """The candidates of a search: tunables x meta-parameters, the most promising first.
 
 The source says which values its tunables have, `meta_parameters` which choices the passes leave
-open; a meta-parameter that no candidate binds is left to its pass.  A combination is left out where
-no compilation is needed to see that it cannot run: its accumulators do not fit the registers of
-its threads, it has more threads than elements, or an operand of a product does not fit shared
-memory.  The rest is ordered by the cost model; a deviation from a pass's own choice counts as
-a few percent, so that a search that is cut off has tried the best tiles with all of them left
-alone, and the very best with others.
+open; a meta-parameter that a candidate does not bind is left to its pass, as all are in some.  A
+combination is left out where no compilation is needed to see that it cannot run: its accumulators
+do not fit the registers of its threads, it has more threads than elements, or an operand of a
+product does not fit shared memory.  The rest is ordered by the cost model; a deviation from a
+pass's own choice counts as a few percent, so that a search that is cut off has tried the best tiles
+with all of them left alone, and the very best with others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 
 from tritonc import driver, sema
@@ -22,7 +21,7 @@ from tritonc.backend.target import Target, find
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Module
 from tritonc.ir.types import element
-from tritonc.meta_parameters import META_PARAMETERS
+from tritonc.meta_parameters import BY_NAME, META_PARAMETERS
 from tritonc.options import Options
 from tritonc.parser import parse
 from tritonc.source import Diagnostics, SourceFile
@@ -64,7 +63,8 @@ def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
     sema.analyze(program, {**given, **default}, diagnostics, options)  # says what is wrong
     found = facts(lower(default), target)
     meta: dict[str, tuple[int | None, ...]] = {
-        row.name: (None, *row.values) for row in META_PARAMETERS
+        row.name: row.values if set(row.legal) <= set(row.values) else (None, *row.values)
+        for row in META_PARAMETERS
         if row.needs <= found and row.name not in options.tune and row.name not in names}
     candidates: list[Binding] = [default]
     for binding in _ordered(lower, tunables, meta, target, options.tune):
@@ -100,19 +100,28 @@ def _ordered(lower: Lower, tunables: Mapping[str, Sequence[int]],
              meta: Mapping[str, tuple[int | None, ...]], target: Target,
              fixed: Mapping[str, int]) -> Iterator[Binding]:
     """All candidates by the model's order; the order of the lists decides ties."""
+    choices = _meta_choices(meta, fixed)
     found: list[tuple[float, Binding]] = []
     for price, binding, profile in ranked(tunables, lower, target):
-        for values in product(*meta.values()):
-            bound = {name: value for name, value in zip(meta, values, strict=True)
-                     if value is not None}
-            known = {**fixed, **bound}
-            if any(row.name in bound and row.unless is not None
-                   and known.get(row.unless[0]) == row.unless[1] for row in META_PARAMETERS):
-                continue
-            if profile is None or can_run(profile, known.get("num_warps"), target):
+        for bound in choices:
+            if profile is None or can_run(profile, {**fixed, **bound}.get("num_warps"), target):
                 found.append((price * (1 + DEVIATION * len(bound)), {**binding, **bound}))
     found.sort(key=lambda pair: pair[0])
     return (binding for _, binding in found)
+
+
+def _meta_choices(meta: Mapping[str, tuple[int | None, ...]], fixed: Mapping[str, int]
+                  ) -> list[dict[str, int]]:
+    """What may be bound of the meta-parameters, nothing first.  One that is moot stays unbound."""
+    found: list[dict[str, int]] = [{}]
+    for name, values in meta.items():
+        found = [{**bound, name: value} if value is not None else bound for bound in found
+                 for value in (values if not _moot(name, {**fixed, **bound}) else (None,))]
+    return [{}, *(bound for bound in found if bound)]
+
+
+def _moot(name: str, bound: Mapping[str, int]) -> bool:
+    return any(pair in bound.items() for pair in BY_NAME[name].unless)
 
 
 def can_run(profile: Profile, num_warps: int | None, target: Target) -> bool:

@@ -377,6 +377,7 @@ PROGRAMS: Programs = {
     "matmul one warp": lambda: matmul(17, 15, 9, (16, 16, 4), warps=1),
     "matmul eight warps": lambda: matmul(64, 64, 64, (64, 64, 32), warps=8),
     "matmul depth 0": lambda: matmul(16, 16, 0, (16, 16, 16)),
+    "matmul turned": lambda: matmul(32, 64, 64, b_transposed=True),
     "matmul split": lambda: matmul(warps=None),
     "matmul split nt": lambda: matmul(16, 33, 64, (16, 16, 64), False, True, None, start=3),
     "matmul split tt": lambda: matmul(40, 64, 20, (16, 64, 32), True, True, None),

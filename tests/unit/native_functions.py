@@ -50,9 +50,11 @@ class NativeFunctions:
                               function=module.helper(f"{name}.{t}", t, (t,), build))
                  for (name, t), build in helpers.items()]
         lines = [line for line in (module.text() + "".join(loops) + _RSQRT).splitlines()
-                 if not line.startswith("target ") and "declare float @llvm.nvvm.rsqrt" not in line]
+                 if not line.startswith("target ") and "declare float @llvm.nvvm.rsqrt" not in line
+                 and "declare float @llvm.nvvm.ex2" not in line]
         text = "\n".join(lines).replace("addrspace(1) ", "")
         text = text.replace("@llvm.nvvm.rsqrt.approx.f(", "@rsqrt_model(")
+        text = text.replace("@llvm.nvvm.ex2.approx.ftz.f(", "@llvm.exp2.f32(")
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         machine = llvm.Target.from_default_triple().create_target_machine(

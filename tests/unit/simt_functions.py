@@ -262,6 +262,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.fabs", _unary(np.abs)), ("llvm.floor", _unary(np.floor)), ("llvm.ceil", _unary(np.ceil)),
     ("llvm.trunc", _unary(np.trunc)), ("llvm.round", _unary(_away)),
     ("llvm.sqrt", _unary(np.sqrt)),
+    ("llvm.nvvm.ex2", _unary(lambda a: np.exp2(a.astype(np.float64)))),
     ("llvm.exp2", _unary(lambda a: np.exp2(a.astype(np.float64)))),
     ("llvm.copysign", lambda m, name, types, v, active: np.copysign(*v)),
     ("llvm.fshl", _fshl),

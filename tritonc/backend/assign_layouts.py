@@ -32,6 +32,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, blocked
 from tritonc.ir.rules import pointee
+from tritonc.ir.shared_layout import BANK_BYTES
 from tritonc.ir.types import Tile, Type, scalar, shape, with_layout
 
 # Whose layout an operation takes: that of the strongest operand.
@@ -419,7 +420,7 @@ class _Assignment:
 
 
 def _staged_loads(kernel: Kernel) -> dict[Op, int]:
-    """Loads of which only a dot on CUDA cores reads the result, through shared memory.
+    """Loads that a dot on CUDA cores alone reads, and that are turned if K is contiguous.
 
     With each, the axis that will be contiguous there: the one that the dot does not reduce.
     """
@@ -438,7 +439,8 @@ def _staged_loads(kernel: Kernel) -> dict[Op, int]:
             value = turn.result
         if len(readers.get(value, ())) == 1:
             (dot,) = readers[value]
-            if dot.name == "dot" and "instruction" not in dot.attributes:
+            if dot.name == "dot" and "instruction" not in dot.attributes and (
+                    len(shape(value.type)) == 2 or scalar(value.type).bytes < BANK_BYTES):
                 axis = axes[-2 if value is dot.operands[0] else -1]
                 if axis >= 0:
                     found[op] = axis

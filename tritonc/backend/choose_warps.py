@@ -3,8 +3,8 @@
 A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows the work: wgmma
 wants a warpgroup for each 64 rows, mma.sync 32 to 128 registers of accumulators in a thread, a dot
 on CUDA cores wants 64 accumulators in a thread, streaming code eight elements of its largest tile
-(two accesses of 16 bytes in flight for floats, one for halves).  Few threads per instance leave the
-number of instances on a processor to the hardware.
+(two accesses of 16 bytes in flight for floats, one for halves), or more where that tile is reduced.
+Few threads per instance leave the number of instances on a processor to the hardware.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from tritonc.ir.types import Tile, shape
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
-ELEMENTS = 8  # per thread, of the largest tile otherwise
+ELEMENTS = 8  # per thread, of the largest tile otherwise,
+ROW_ELEMENTS = 32  # or if it is reduced: what is in registers takes no exchange between warps
 LEGAL = (1, 2, 4, 8, 16)
 
 
@@ -34,7 +35,10 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     if dots:
         threads = max(dots)
     else:
-        threads = max(tiles, default=1) // ELEMENTS
+        largest = max(tiles, default=1)
+        reduced = any(op.name in ("reduce", "argreduce") and 2 * prod(
+            shape(op.operands[0].type)) > largest for op in kernel.ops())
+        threads = largest // (ROW_ELEMENTS if reduced else ELEMENTS)
     warps = max(1, min(LEGAL[-1], threads // 32))
     kernel.attributes["num_warps"] = 1 << (warps.bit_length() - 1)
     return True

@@ -4,6 +4,8 @@ Before:  %p, %q = cmpp %c                     After:  %p, %q = cmpp %c
          @%p %v = load %ptr                           @%p %a = load %ptr {other = 0.0}
          %a = psi [%p, %v], [%q, %zero]
 
+The load may be cast to a float type in between, if its own has the constant.
+
 The hardware's copies fill with zeros by themselves, and a register is set before the access anyway.
 The load's undefined elements are defined by this; every other reader of it may see any value there.
 """
@@ -12,7 +14,8 @@ from __future__ import annotations
 
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import is_float
+from tritonc.ir.numbers import round_to
+from tritonc.ir.types import Scalar, element, is_float
 
 
 def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
@@ -30,6 +33,12 @@ def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
             continue
         for (predicate, value), (_, rest) in (pairs, pairs[::-1]):
             load, constant = value.op, _constant(rest)
+            if load is not None and load.name == "fpcast" and constant is not None:
+                e = element(load.operands[0].type)  # the constant may be the cast of another
+                if not (isinstance(e, Scalar) and e.is_float
+                        and repr(round_to(e, constant)) == repr(constant)):
+                    continue
+                load = load.operands[0].op
             if load is None or load.name != "load" or load.guard is None or constant is None:
                 continue
             if op.name == "select" and not (value is op.operands[1]

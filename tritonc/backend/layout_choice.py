@@ -172,6 +172,27 @@ def fma_layout(shape: tuple[int, ...], warps: int) -> Layout:
                   found.warp)
 
 
+def fma_operand(result: Layout, depth: int, left: bool) -> Layout:
+    """What a thread reads of an operand of a dot with that result, over all of its inner axis.
+
+    The rows (or columns) of its accumulators, wherever they are, and registers for the inner axis,
+    those of lower numbers for the rows.
+    """
+    *batch, rows, columns = result.shape
+    tile = rows * columns
+    extents = (*batch, rows, depth) if left else (*batch, depth, columns)
+
+    def basis(b: int) -> int:  # (batch, m, n) -> (batch, m, k) or (batch, k, n)
+        if left:
+            return b // columns * depth if b >= columns else 0
+        return b // tile * depth * columns if b >= tile else b if b < columns else 0
+
+    step = 1 if left else columns
+    held = (*filter(None, map(basis, result.register)),
+            *(step << i for i in range(log2(depth))))
+    return Layout(extents, held, tuple(map(basis, result.lane)), tuple(map(basis, result.warp)))
+
+
 def gathered(layout: Layout, axes: tuple[int, ...]) -> Layout | None:
     """The layout in which to add what the warps of `layout` hold of the reduced `axes`.
 

@@ -12,10 +12,6 @@ A tile of few elements keeps few threads busy, and where M and N are small there
 paper lost such products to cuBLAS.  With S slices S times as many threads multiply, each on its own
 part of every step of k; no launch changes, and the sums are added in one order, in one block.
 
-A slice takes every WORD-th number of k, and of those a run if there are more slices: a thread that
-turns an operand on its way to shared memory loads WORD numbers of k, and only further ones are
-swizzled inside the words that the product reads, which must be so in one way for all warps.
-
 Done for loops that only add products to a tile, on CUDA cores, where a product would have fewer
 than FEW warps.  Meta-parameter `slices`; 1 splits nothing.  Slices keep LEAST numbers of each step,
 and their sums must fit shared memory.  Needs extents that are powers of two; sets `num_warps`.  The
@@ -36,8 +32,7 @@ from tritonc.ir.types import Tile, element, is_float, scalar, shape
 
 FEW = 4  # warps; a product that has as many is not split
 WARPS = 8  # of a block whose product is split
-WORD = 4  # numbers of k that one access loads
-LEAST = 4  # numbers of a step of k that each slice multiplies
+LEAST = 4  # numbers of a step of k that each slice multiplies: one access reads them
 SUMS = 1 << 16  # bytes of shared memory for the sums of all slices
 
 
@@ -119,14 +114,9 @@ def _split(kernel: Kernel, one: _Sum, slices: int) -> None:
     body = Builder(home, home.ops.index(dot), dot.span)
     a, b = dot.operands[:2]
     e = element(a.type)
-    low = min(slices, WORD)
-    high, part = slices // low, depth // slices
-    left = body.value("reshape", a, type=Tile(e, (rows, high, part, low)))
-    left = body.value("trans", left, permutation=(1, 3, 0, 2))
-    left = body.value("reshape", left, type=Tile(e, (slices, rows, part)))
-    right = body.value("reshape", b, type=Tile(e, (high, part, low, columns)))
-    right = body.value("trans", right, permutation=(0, 2, 1, 3))
-    right = body.value("reshape", right, type=Tile(e, (slices, part, columns)))
+    left = body.value("reshape", a, type=Tile(e, (rows, slices, depth // slices)))
+    left = body.value("trans", left, permutation=(1, 0, 2))
+    right = body.value("reshape", b, type=Tile(e, (slices, depth // slices, columns)))
     left.name, right.name = a.name, b.name
     start = incoming(phi, loop.preheader)
     sums = Op("phi", [zero], {}, (wide,), blocks=[loop.preheader])

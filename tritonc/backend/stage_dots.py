@@ -10,9 +10,16 @@ On CUDA cores, through shared memory:
 
 Every thread reads rows of one operand and columns of the other that other threads loaded.  In
 shared memory the axis that is not reduced is contiguous, so that a thread reads a nano-tile's four
-rows (or columns) of one k at once.  An operand that comes with K contiguous is turned on its way;
-lanes that differ in k alone would then hit one bank, so their bits are XORed into the bank
-(`staging_layout`).
+rows (or columns) of one k at once.
+
+An operand that comes with K contiguous is turned on its way.  Lanes that differ in k alone would
+then hit one bank, so their bits are XORed into the bank (`staging_layout`).
+
+Products with batches, which are small (`split_dots` makes them), read such an operand as it comes,
+four k of a row at once: the copy is as wide as the load.  Its buffer is that of a conversion
+between the layout of the load and what the product reads (`layout_choice.fma_operand`).  Large
+products lose by it: numbers of one k then lie in one bank of the register file.  Elements of less
+than a word would fill too many registers.
 
 For mma.sync the operands are read back into fragments (`shared_load`), by ldmatrix where it fits;
 for wgmma they stay in shared memory, with a fence between the stores and its reads, which go
@@ -28,7 +35,9 @@ from __future__ import annotations
 from tritonc.backend import matrix
 from tritonc.backend.access import bank_conflicts
 from tritonc.backend.conversion import Shared, plan_conversion
+from tritonc.backend.layout_choice import fma_operand
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.swizzle import conversion_buffer
 from tritonc.ir import f2
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -97,9 +106,17 @@ def _store_early(kernel: Kernel) -> None:
 def _on_cores(op: Op, buffers: list[Op]) -> list[Op]:
     a, b, c = op.operands
     ops: list[Op] = []
-    staged = [_store(v, staging_layout(_layout(v), axis, scalar(v.type).bytes), buffers, ops,
-                     ("trans", "reshape"))
-              for v, axis in ((a, -2), (b, -1))]
+    result, depth = _layout(op.result), shape(a.type)[-1]
+    staged = []
+    for operand, axis in ((a, -2), (b, -1)):
+        source, e = _layout(operand), scalar(operand.type)
+        inner = axis_bases(source.shape, len(source.shape) - 3 - axis)
+        if len(source.shape) > 2 and e.bytes >= BANK_BYTES and inner \
+                and inner[0] in source.register:
+            layout = conversion_buffer(source, fma_operand(result, depth, operand is a), e.bits)
+        else:
+            layout = staging_layout(source, axis, e.bytes)
+        staged.append(_store(operand, layout, buffers, ops, ("trans", "reshape")))
     return [*ops, make_op("fma_dot", [*staged, c], span=op.span, table=ALL_OPS)]
 
 

@@ -116,6 +116,8 @@ def _pass(layout: Layout, vector: list[int], element_bits: int, within: list[int
         if basis not in layout.register:
             break
         own.append(basis)
-    lanes = layout.lane[: phase_lanes(element_bits << len(own))]
-    varying = own + [basis for basis in lanes if basis and basis not in own]
+    # Lanes that read the same share their pass with further ones.
+    lanes = [basis for basis in layout.lane if basis]
+    lanes = lanes[: phase_lanes(element_bits << len(own))]
+    varying = own + [basis for basis in lanes if basis not in own]
     return [basis for basis in varying if basis not in within]

@@ -22,11 +22,13 @@ from tritonc.source import Span
 
 
 def vectorize(kernel: Kernel, context: Context) -> bool:
-    """Set `vector` and `vector_axis` on loads, stores and asynchronous copies of tiles."""
+    """Set `vector` and `vector_axis` on accesses of tiles, and on comparisons: those of masks give
+    one result for each access."""
     accesses = [op for op in kernel.ops() if op.name in ("load", "store")
                 and isinstance(op.operands[0].type, Tile)]
     copies = [op for op in kernel.ops() if op.name == "async_copy"]
-    if not accesses and not copies:
+    comparisons = [op for op in kernel.ops() if op.name == "icmp"]
+    if not (accesses or copies or comparisons):
         return False
     infos = axis_info.analyze(kernel)
     narrow: dict[Span, list[str]] = {}
@@ -54,6 +56,13 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         if op.span is not None and pointer.type.size > WARP_SIZE:
             why = _reason(op, info, guard, axis, width, reach, widest) if width < widest else ""
             narrow.setdefault(op.span, []).append(why)
+    for op in comparisons:
+        runs, t = infos.get(op.result), op.result.type
+        if runs is not None and isinstance(t, Tile):
+            axis = max(range(len(t.shape)), key=lambda d: runs.constancy[d])
+            if runs.constancy[axis] > 1:
+                op.attributes.update(vector=min(runs.constancy[axis], t.shape[axis]),
+                                     vector_axis=axis)
     for span, reasons in narrow.items():
         if "" not in reasons:  # one body may have what another lacks
             context.remark("vectorize", reasons[-1], span, missed=True)

@@ -14,7 +14,7 @@ from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type, memory_type
-from tritonc.backend.emit.registers import members, registers
+from tritonc.backend.emit.registers import members, registers, run_bits
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import coordinates, log2
 from tritonc.ir.types import (
@@ -250,7 +250,13 @@ def _fma_bf16(body: Body) -> None:
 
 def icmp(f: FunctionEmitter, op: Op) -> None:
     t, predicate, emit = f.type(op.operands[0]), op.attributes["predicate"], f.op
-    each_register(f, op, lambda a, b: emit(f"icmp {predicate} {t} {a}, {b}"))
+    mask, inside = f.wanted(op.result), run_bits(op, f.warps)
+    first = sum({1 << (r & ~inside) for r in members(mask)})
+    found = map_registers(f, first, op.result, op.inputs(),
+                          lambda a, b: emit(f"icmp {predicate} {t} {a}, {b}"))
+    for r in members(mask):
+        found[r] = found[r & ~inside]
+    f.values[op.result] = found
 
 
 def fcmp(f: FunctionEmitter, op: Op) -> None:

@@ -22,6 +22,7 @@ from tritonc.backend.emit.registers import (
     owned,
     reduction_groups,
     registers,
+    run_bits,
     sources,
 )
 from tritonc.backend.machine_ops import ALL_OPS
@@ -114,6 +115,12 @@ def _async_copy(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(value, 1 if is_buffer(value.type) else first) for value in op.inputs()]
 
 
+def _compare(op: Op, mask: int, machine: Machine) -> Wanted:
+    inside = run_bits(op, machine.warps)
+    first = _mask(r & ~inside for r in members(mask))
+    return [(value, first) for value in op.inputs()]
+
+
 def _once(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(value, 1 if is_buffer(value.type)
              else _mask(owned(layout_of(value.type, machine.warps)))) for value in op.inputs()]
@@ -175,7 +182,7 @@ def _apply(columns: list[int], register: int) -> int:
 
 
 _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
-    "load": _load, "store": _store, "async_copy": _async_copy,
+    "icmp": _compare, "load": _load, "store": _store, "async_copy": _async_copy,
     "atomic_rmw": _once, "atomic_cas": _once, "shared_store": _once,
     "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
     "convert_layout": _renaming, "shared_gather": _gather,

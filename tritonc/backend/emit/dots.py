@@ -2,8 +2,8 @@
 
 fma_dot.  A thread holds some rows m and columns n of the accumulator.  For each k in turn it needs
 its rows' elements of column k of A and its columns' elements of row k of B.  Seen as a tile, the
-part of A that a thread reads over all k has a layout: the accumulator's bits of m, wherever they
-are, and registers for k.  So `shared_accesses` says how wide its accesses can be and where they
+part of A that a thread reads over all k has a layout (`layout_choice.fma_operand`).  So
+`shared_accesses` says how wide its accesses can be and where they
 lie, whichever axis is contiguous in the buffer.  The accesses for k + 1 are issued before the
 multiply-adds of k.  Those go through the accumulators in a snake, row by row, so that one operand
 stays in the register cache from each to the next.
@@ -21,26 +21,26 @@ from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.registers import accesses_of
 from tritonc.backend.emit.shared import SharedAddresses, buffer_layout, buffer_type
 from tritonc.backend.emit.warps import to_words
+from tritonc.backend.layout_choice import fma_operand
 from tritonc.backend.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.core import Op, Value
 from tritonc.ir.fragment import a_fragment, accumulator_fragment, b_fragment, instances
-from tritonc.ir.layout import Layout, log2
+from tritonc.ir.layout import Layout
 from tritonc.ir.types import F16, F64, TF32, Scalar, scalar
 
 
 class _Operand:
     """One operand of an fma_dot: its accesses by the k at which they are first needed."""
 
-    def __init__(self, f: FunctionEmitter, buffer: Value, to: Scalar, c: Layout,
-                 basis: Callable[[int], int], k_bases: tuple[int, ...]) -> None:
+    def __init__(self, f: FunctionEmitter, buffer: Value, to: Scalar, c: Layout, depth: int,
+                 left: bool) -> None:
         self.f, self.to = f, to
         self.element = buffer_type(buffer.type).element
-        rows = tuple(basis(b) for b in c.register)
-        self.row_bits = [bit for bit, b in enumerate(rows) if b]  # of the accumulator's register
-        register = (*(rows[bit] for bit in self.row_bits), *k_bases)
-        lane, warp = (tuple(basis(b) for b in bases) for bases in (c.lane, c.warp))
-        shared = buffer_layout(buffer.type)
-        layout = Layout(shared.shape, register, lane, warp)
+        *_, rows, columns = c.shape
+        # Bits of the accumulator's register that step along this operand's rows, or the batch.
+        self.row_bits = [bit for bit, b in enumerate(c.register) if b and (
+            b >= rows * columns or (b >= columns) == left)]
+        layout, shared = fma_operand(c, depth, left), buffer_layout(buffer.type)
         self.moves = accesses_of(layout, shared, self.element.bytes * 8, False)
         self.addresses = SharedAddresses(f, f.buffers[buffer], self.moves, self.element.bytes)
         self.by_k: dict[int, list[SharedAccess]] = {}
@@ -82,21 +82,9 @@ class _Operand:
 def fma_dot(f: FunctionEmitter, op: Op) -> None:
     a, b, c = op.operands
     to, layout = scalar(c.type), f.layout(c)
-    rows, depth = buffer_type(a.type).shape[-2:]
-    columns = buffer_type(b.type).shape[-1]
-    tile = rows * columns
-
-    def a_basis(basis: int) -> int:  # (batch, m, n) -> (batch, m, k)
-        return basis // columns * depth if basis >= columns else 0
-
-    def b_basis(basis: int) -> int:  # (batch, m, n) -> (batch, k, n)
-        if basis >= tile:
-            return basis // tile * depth * columns
-        return basis if basis < columns else 0
-
-    steps = [1 << i for i in range(log2(depth))]
-    left = _Operand(f, a, to, layout, a_basis, tuple(steps))
-    right = _Operand(f, b, to, layout, b_basis, tuple(k * columns for k in steps))
+    depth = buffer_type(a.type).shape[-1]
+    left = _Operand(f, a, to, layout, depth, True)
+    right = _Operand(f, b, to, layout, depth, False)
     order = _snake(left, right, f.wanted(op.result))
     total = list(f.values[c])
     left.fetch(0)

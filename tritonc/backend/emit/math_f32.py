@@ -43,6 +43,7 @@ ERFC = (0.0002677261072676629, -0.004240952432155609, 0.03145841509103775, -0.14
         -0.9207650423049927, -1.6259751319885254, -0.0005103067378513515)
 
 INFINITY = float("inf")
+ROUNDING = 1.5 * 2**23 + 127  # a float whose last bit counts ones
 TWO_OVER_PI = float(round_to(F32, 2 / pi))
 # pi / 2 as three f32
 _HALF_PI = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
@@ -50,16 +51,20 @@ LARGE_ANGLE = 100000.0  # beyond it the three parts do not suffice
 
 
 def exp(body: Body) -> None:
-    """2^(x log2 e).  What rounding the exponent lost comes back as a factor of 1 + lost * ln 2.
+    """2^n 2^f with x log2 e = n + f, n the nearest integer.
 
-    At infinities that factor is no number; `maximum` and the selection keep them.
+    Added to ROUNDING, n stands in the low bits, with the bias of an exponent.  It is kept to what
+    an exponent can be: beyond that f grows, and 2^f and the product are 0, subnormal or infinite as
+    they should be.  2^f alone is never subnormal where that matters.
     """
     x = body.parameters[0]
-    exponent = x * LOG2_E
-    lost = body.fma(x, LOG2_E_LOW, body.fma(x, LOG2_E, -exponent))
-    factor = body.intrinsic("maxnum", lost * LN_2, body.term(-1.0, "float"))
-    power = body.intrinsic("exp2", exponent)
-    body.give(body.select(exponent < 128.0, body.fma(power, factor, power), power))
+    shifted = body.fma(x, LOG2_E, ROUNDING)
+    shifted = body.intrinsic("maxnum", shifted, body.term(ROUNDING - 126, "float"))
+    shifted = body.intrinsic("minnum", shifted, body.term(ROUNDING + 126, "float"))
+    rest = body.fma(x, LOG2_E, -(shifted - ROUNDING))
+    rest = body.fma(x, LOG2_E_LOW, rest)
+    power = body.call("llvm.nvvm.ex2.approx.ftz.f", "float", rest)
+    body.give(power * (shifted.bits() << 23).as_float())
 
 
 def exp2(body: Body) -> None:

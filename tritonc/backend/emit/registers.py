@@ -118,6 +118,15 @@ def access_chunks(op: Op, warps: int, access_bytes: int) -> tuple[tuple[int, ...
     return _chunks(layout, width, axis, op.name != "load")
 
 
+def run_bits(op: Op, warps: int) -> int:
+    """The bits of a comparison's register number that step inside its `vector` alike neighbours."""
+    layout, width = layout_of(op.result.type, warps), op.attributes.get("vector", 1)
+    if width == 1:
+        return 0
+    inside = axis_bases(layout.shape, op.attributes["vector_axis"])[: log2(width)]
+    return sum(1 << bit for bit, basis in enumerate(layout.register) if basis in inside)
+
+
 @cache
 def accesses_of(layout: Layout, shared: SharedLayout, bits: int, once: bool) -> SharedAccesses:
     """`shared_accesses`, remembered."""

@@ -1,0 +1,90 @@
+"""Products on CUDA cores use shared memory without conflicts, and wait once for each step.
+
+Counted on the last form of the samples, by the model of banks in `backend/access.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tritonc import driver
+from tritonc.backend.access import bank_conflicts
+from tritonc.backend.layout_choice import fma_operand
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.shared_memory import allocation
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.layout import Layout
+from tritonc.ir.text import parse_module
+from tritonc.ir.types import Buffer, Tile, shape
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+LAYOUTS = {"nn": "matmul", "nt": "matmul_nt", "tn": "matmul_tn", "tt": "matmul_tt"}
+
+
+def last_form(name: str, arch: str, **tune: int) -> Kernel:
+    source = SourceFile(f"{name}.tc", (SAMPLES / f"{name}.tc").read_text(encoding="utf-8"))
+    options = Options(arch=arch, tune=tune, stop_after="insert_barriers")
+    text = driver.compile(source, options, ("tir",)).outputs["tir"]
+    diagnostics = Diagnostics()
+    module = parse_module(SourceFile("last.tir", text), diagnostics, ALL_OPS)
+    diagnostics.raise_if_errors()
+    (kernel,) = module.kernels
+    return kernel
+
+
+def conflicts(layout: Layout, buffer: Buffer) -> int:
+    assert buffer.layout is not None
+    return bank_conflicts(layout, buffer.layout, 8 * buffer.element.bytes)
+
+
+def operand_traffic(kernel: Kernel) -> list[tuple[str, int]]:
+    """Each access of a buffer that a product reads, and of those by which an operand goes there:
+    the operation, and how often it repeats."""
+    found = []
+    operands: set[Op] = set()
+    for op in kernel.ops():
+        if op.name == "fma_dot":
+            result = op.result.type
+            assert isinstance(result, Tile) and result.layout is not None
+            for value, left in zip(op.operands, (True, False), strict=False):
+                assert isinstance(value.type, Buffer)
+                operands.add(allocation(value)[0])
+                depth = shape(op.operands[0].type)[-1]
+                found.append((op.name, conflicts(fma_operand(result.layout, depth, left),
+                                                 value.type)))
+    operands |= {op for op in kernel.ops() if op.attributes.get("private")}
+    for op in kernel.ops():
+        if op.name in ("shared_store", "shared_load", "async_copy") and allocation(
+                op.operands[0])[0] in operands:
+            source = (op.results or op.operands[1:])[0].type
+            buffer = op.operands[0].type
+            assert isinstance(source, Tile) and source.layout is not None
+            assert isinstance(buffer, Buffer)
+            found.append((op.name, conflicts(source.layout, buffer)))
+    return found
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("tile", [(), (32, 32, 64), (128, 128, 16)], ids=str)
+@pytest.mark.parametrize("name", LAYOUTS.values(), ids=LAYOUTS)
+def test_operands_of_products_meet_no_bank_conflicts(name: str, tile: tuple[int, ...],
+                                                     arch: str) -> None:
+    """In the body for aligned operands; the other copies single elements."""
+    kernel = last_form(name, arch, **dict(zip(("TM", "TN", "TK"), tile, strict=False)))
+    kernel.blocks = [block for block in kernel.blocks if ".fast" in block.name or block.name in (
+        "entry", "dispatch")]
+    traffic = operand_traffic(kernel)
+    assert {what for what, _ in traffic} > {"fma_dot"}
+    assert [entry for entry in traffic if entry[1] != 1] == []
+
+
+@pytest.mark.parametrize("name", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_step_of_k_has_one_barrier(name: str) -> None:
+    kernel = last_form(name, "sm_90a")
+    loops = [[op.name for block in loop.blocks for op in block.ops] for loop in Cfg(kernel).loops]
+    assert [names.count("barrier") for names in loops if "fma_dot" in names] == [1, 1]

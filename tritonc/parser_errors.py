@@ -248,6 +248,9 @@ def _unknown_type(place: Place) -> Problem | None:
     known = sorted({*TYPE_WORDS, *PREDECLARED_TYPES, *CONTEXTUAL, *QUALIFIER_NAMES, "typedef",
                     "return"})
     close = closest(token.text, known)
+    if not close and [t.text for t in place.tokens[max(index - 2, 0) : index]] == ["sizeof", "("]:
+        return Problem(f"'sizeof' takes a type, and '{token.text}' is none", token.span,
+                       "unknown-type")
     hint = f"; did you mean '{close}'?" if close else ""
     return Problem(f"unknown type name '{token.text}'{hint}", token.span, "unknown-type",
                    suggestion=close)

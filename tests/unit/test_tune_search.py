@@ -130,6 +130,15 @@ def test_a_default_that_cannot_run_is_no_anchor(path: Path) -> None:
     assert all(job.anchor is None for job in machine.jobs)
 
 
+def test_a_default_that_faults_is_no_finalist(path: Path) -> None:
+    machine = Machine({4.1: JobLost("its process ended (signal 11)")})
+    search = new(path, machine)
+    search.run()
+    assert search.choose() == [Choice(SIZE, {"T": 1, "w": 1}, 1.1, None)]
+    assert machine.jobs[-1].rounds == FINAL_ROUNDS
+    assert 4.1 not in {cost(c.binding) for c in machine.jobs[-1].codes}
+
+
 def test_nothing_can_run(path: Path) -> None:
     search = new(path, Machine(refuse={cost(c) for c in CANDIDATES}))
     search.run()

@@ -250,7 +250,9 @@ class Search:
             if record.digest not in digests and len(finalists) < FINALISTS:
                 finalists.append(record.candidate)
                 digests.add(record.digest)
-        if self.candidates[0] not in finalists and self.journal.get(size, self.candidates[0]):
+        default = self.journal.get(size, self.candidates[0])
+        if default is not None and default.milliseconds is not None and (
+                default.digest not in digests):
             finalists.append(self.candidates[0])
         compiled = [self._result(f) for f in
                     [self.compiling.submit(Compiler.compile, c) for c in finalists]]
@@ -259,5 +261,7 @@ class Search:
         found = self._result(self.measuring.submit(measure, job))
         if not isinstance(found, Measured):
             return {}
-        return {name_of(code.binding): median(samples)
-                for code, samples in zip(codes, found.samples, strict=True)}
+        times = {code.digest: median(samples)
+                 for code, samples in zip(codes, found.samples, strict=True)}
+        return {name_of(record.candidate): times[record.digest] for record in self.ranking(size)
+                if record.digest in times}

@@ -195,6 +195,44 @@ def test_dlpack_of_numpy() -> None:
     assert dlpack.unpack(array.__dlpack__(max_version=(1, 0))).read_only
 
 
+class Exporter:
+    """Memory of a GPU by DLPack, from before its versions or of them."""
+
+    def __init__(self, code: int = dlpack.FLOAT, bits: int = 32, versions: bool = True) -> None:
+        self.versions = versions
+        tensor = dlpack._DLTensor(8192, dlpack.CUDA, 0, 1, code, bits, 1, None, None, 256)
+        self.raw = dlpack._Versioned(1, 1, None, None, 0, tensor) if versions else tensor
+        self.streams: list[int] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CUDA, 0
+
+    def __dlpack__(self, *, stream: int, **more: Any) -> Any:
+        if more and not self.versions:
+            raise TypeError("unexpected keyword")
+        self.streams.append(stream)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p,
+                                                       ctypes.c_void_p]
+        name = b"dltensor_versioned" if self.versions else b"dltensor"
+        return new(ctypes.addressof(self.raw), name, None)
+
+
+@pytest.mark.parametrize("versions", [True, False])
+def test_dlpack_of_a_gpu(kernel: tritonc.Kernel, driver: FakeDriver, versions: bool) -> None:
+    kernel = fresh(kernel)
+    x, y = Exporter(versions=versions), Exporter(versions=versions)
+    kernel.launch(0, 64, x, y, *RIGHT)
+    kernel.launch(7, 64, x, y, *RIGHT)
+    assert x.streams == [1, 7]  # DLPack's name for the default stream is 1
+    assert argument(driver.launches[0], 0) == 8192 + 256
+    for wrong, text in ((Exporter(dlpack.BFLOAT, 16, versions), "found bfloat16"),
+                        (Exporter(dlpack.FLOAT8_E5M2, 8, versions), "found float8_e5m2"),
+                        (Exporter(5, 64, versions), "elements of DLPack type 5 with 64 bits")):
+        with pytest.raises(TypeError, match=text):
+            kernel.launch(0, 64, wrong, y, *RIGHT)
+
+
 def test_bounds() -> None:
     row = {"name": "n", "type": "unsigned int", "at_least": 1, "at_most": 9}
     parameter = Parameter.read(row)

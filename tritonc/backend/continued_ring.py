@@ -33,6 +33,7 @@ from tritonc.backend.loop_slice import (
     initial_values,
 )
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.persist import counts_instances
 from tritonc.backend.shared_memory import accesses
 from tritonc.backend.staged_loop import StagedLoop, source_load, widen
 from tritonc.backend.tensor_ring import TensorRewrite
@@ -73,8 +74,8 @@ def outer_loop(kernel: Kernel, staged: StagedLoop, part: Slice, starts: list[Val
     if any(_exchanges(op, readers) for block in rest for op in block.ops):
         return None
     sources = [load for store in staged.stores if (load := source_load(store)) is not None]
-    instances = kernel.attributes.get("persistent") and outer.parent is None
-    if not instances and stores_may_reach(kernel, outer.blocks, sources, pointer_roots(kernel)):
+    if not counts_instances(outer) and stores_may_reach(kernel, outer.blocks, sources,
+                                                        pointer_roots(kernel)):
         return None
     return outer
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
@@ -108,5 +108,15 @@ def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
     at = kernel.blocks.index(part[0])
     rest = [block for block in kernel.blocks if block not in part]
     kernel.blocks = [*rest[:at], launch, head, start, *part, following, done, *rest[at:]]
-    kernel.attributes["persistent"] = True
     return start, number.result
+
+
+def counts_instances(loop: Loop) -> bool:
+    """Whether the loop is the one that `add_loop` makes: its turns have no order."""
+    def steps(value: Value) -> bool:
+        op = value.op
+        return op is not None and op.name == "add" and any(
+            v.op is not None and v.op.name == "get_num_multiprocessors" for v in op.operands)
+
+    return loop.latch is not None and any(
+        steps(incoming(phi, loop.latch)) for phi in loop.header.phis())

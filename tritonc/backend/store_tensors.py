@@ -33,6 +33,7 @@ from tritonc.backend.linear import emit
 from tritonc.backend.lower_conversions import part_type
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import LARGE
+from tritonc.backend.persist import counts_instances
 from tritonc.backend.signs import positive
 from tritonc.backend.target import Target
 from tritonc.backend.tensor_access import (
@@ -174,8 +175,8 @@ def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tupl
 def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
     """Whether nothing else of an instance can meet with what the engine writes."""
     roots, target = pointer_roots(kernel), store.operands[0]
-    start = next((loop.header for loop in cfg.loops if loop.parent is None and block in loop),
-                 None) if kernel.attributes.get("persistent") else None
+    start = next((loop.header for loop in cfg.loops if block in loop and counts_instances(loop)),
+                 None)
     at = block.ops.index(store)
     after = _reached(block.successors, lambda b: b.successors, start)
     before = _reached(cfg.predecessors[block] if block is not start else [],

@@ -67,7 +67,7 @@ class Wrong(Exception):
 
 def corpus() -> list[Input]:
     """Every source of the tree, in a fixed order, and the Triton-IR of some."""
-    folders = ("samples", "tests/run", "tests/lit", "examples")
+    folders = ("samples", "tests/run", "tests/lit")
     paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.t*"))
              if path.suffix in (".tc", ".tir")]
     found = [Input(path.read_bytes(), path.suffix[1:]) for path in paths]

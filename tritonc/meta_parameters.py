@@ -44,6 +44,8 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("tensor_store", "store_tensors", "Whether tensor stores may be used: 1 from "
                   "buffers of their own, 2 from free stages of the operands.", (0, 1, 2),
                   range(3), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0))),
+    MetaParameter("take_turns", "advance_dots", "Whether warpgroups start products in turn.",
+                  (0, 1), range(2), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0))),
     MetaParameter("persistent", "group_instances", "Whether blocks go from instance to instance.",
                   (0,), range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
     MetaParameter("continued", "pipeline", "Whether rings go on between instances.", (0,),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
+from tritonc.backend.advance_dots import advance_dots
 from tritonc.backend.allocate_shared import allocate_shared
 from tritonc.backend.assign_layouts import assign_layouts
 from tritonc.backend.cache_loads import cache_loads
@@ -35,6 +36,7 @@ from tritonc.backend.pipeline import pipeline
 from tritonc.backend.prefetch import prefetch
 from tritonc.backend.select_dots import select_dots
 from tritonc.backend.select_matrix_loads import select_matrix_loads
+from tritonc.backend.skip_masks import skip_masks
 from tritonc.backend.specialize import specialize
 from tritonc.backend.split_dots import split_dots
 from tritonc.backend.split_reductions import split_reductions
@@ -153,6 +155,8 @@ BACKEND: list[Pass] = [
          "While the stores to shared memory stand beside their loads.", "backend"),
     Pass("prefetch", prefetch,
          "The loops that the pass before could not serve.", "backend"),
+    Pass("advance_dots", advance_dots,
+         "After pipeline: what the copies need runs ahead already.", "backend", 2),
     Pass("cse", cse,
          "In the backend: two readers in one layout share what was computed for each.", "backend"),
     Pass("dce", dce,
@@ -160,6 +164,8 @@ BACKEND: list[Pass] = [
     Pass("step_addresses", step_addresses,
          "After the passes that copy slices of loops, and cse, which makes equal offsets one.",
          "backend"),
+    Pass("skip_masks", skip_masks,
+         "Loops need not be one block any more; equal masks are one.", "backend", 2),
     Pass("split_reductions", split_reductions,
          "Makes layout conversions.", "backend", 0),
     Pass("lower_conversions", lower_conversions,
@@ -214,6 +220,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("store_tensors", "pipeline", "the ring takes the shared memory that is left"),
     ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),
     ("pipeline", "prefetch", "prefetch takes what is left"),
+    ("pipeline", "advance_dots", "a product's operands must be there an iteration earlier"),
+    ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
+    ("prefetch", "skip_masks", "a pipelined loop has few blocks"),
     ("prefetch", "step_addresses", "pointers that run ahead are made of the same sums"),
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),

@@ -12,6 +12,11 @@ fill whole columns of the result, so each reads its own rows of the left operand
 they form a rectangle, and the L2 cache serves each operand to several.  The map is one to one
 whatever the launch's size, and instances have no order that a program could see.
 
+Where all operands depend on the second number, as those of a batch do, instances share nothing
+across it: they keep the order of i, in which those of one column run together.  A persistent block
+takes every other column backwards: where the work grows with the first number, as under a causal
+mask, each block gets as much of it as the others.
+
 Products on wgmma are computed by persistent blocks (`persist`), in the same order.
 
 Done for kernels with a matrix product that number their instances along two axes.  `group` is a
@@ -24,7 +29,7 @@ from tritonc.backend import persist
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Value
-from tritonc.ir.types import I32
+from tritonc.ir.types import I32, shape
 
 GROUP = 8  # rows of a band
 
@@ -36,6 +41,8 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     axes = {op.attributes["axis"] for op in ids}
     if not {0, 1} <= axes or not any(op.name == "dot" for op in kernel.ops()):
         return False
+    if "group" not in context.meta and not _shared(kernel):
+        group = 0
     persistent = persist.wanted(kernel, context)
     if group < 2 and not persistent:
         return False
@@ -49,6 +56,21 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     if plain and group > 1:
         _renumber(kernel, plain, plain[0], group, None)
     return True
+
+
+def _shared(kernel: Kernel) -> bool:
+    """Whether instances of different numbers along axis 1 load a matrix in common."""
+    own = {op.result for op in kernel.ops()
+           if op.name == "get_program_id" and op.attributes["axis"] == 1}
+    grown = True
+    while grown:  # loops carry pointers
+        before = len(own)
+        for op in kernel.ops():
+            if any(v in own for v in op.inputs()):
+                own.update(op.results)
+        grown = len(own) > before
+    return any(op.name == "load" and len(shape(op.result.type)) > 1 and op.operands[0] not in own
+               for op in kernel.ops())
 
 
 def _renumber(kernel: Kernel, blocks: list[Block], home: Block, group: int, number: Value | None
@@ -70,8 +92,18 @@ def _renumber(kernel: Kernel, blocks: list[Block], home: Block, group: int, numb
 
 
 def _banded(b: Builder, group: int, number: Value | None) -> tuple[Value, Value]:
-    """The numbers along axes 0 and 1 of an instance; `number` is None for this block's own."""
+    """The numbers along axes 0 and 1 of an instance; `number` is None for this block's own.
+
+    `group`: 0 for the order of the numbers.
+    """
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    if not group and number is not None:
+        m, n = b.value("urem", number, rows), b.value("udiv", number, rows)
+        one = b.constant(1, I32)
+        odd = b.value("icmp", b.value("and", n, one), one, predicate="eq")
+        back = b.value("sub", b.value("sub", rows, one), m)
+        # The remainder changes nothing, but says that the number is not negative.
+        return b.value("urem", b.value("select", odd, back, m), rows), n
     if number is None:
         m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
         number = b.value("add", b.value("mul", n, rows), m)

@@ -26,7 +26,8 @@ import numpy.typing as npt
 from tritonc.ir.layout import Layout, SharedLayout
 from tritonc.ir.layout_ops import slice_axes
 
-NOBODY, MANY = -1, -2  # beside the numbers of threads
+# Beside the numbers of threads; RELEASED: all who read it have said that they are done.
+NOBODY, MANY, RELEASED = -1, -2, -3
 _ROUND = 16  # bytes; no element is larger
 
 Threads = npt.NDArray[np.int16]  # one per element

@@ -28,7 +28,7 @@ from functools import cached_property
 from tritonc.backend import axis_info
 from tritonc.backend.aliases import no_alias, pointer_roots
 from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.shared_memory import accesses
+from tritonc.backend.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -45,6 +45,13 @@ class Pending:
     Global memory: `root` is the parameter or table that the pointer comes from (None if unknown),
     `pointer` the addresses, if each is one thread's; `release`: tells other instances that all
     before it is done.
+
+    `proxy`: of a thread's write, how far it is on its way to tensor copies, which write by another
+    way: it must be fenced, and then all threads must meet.  One that a barrier has passed but no
+    fence before it is only in theirs (MET).
+
+    `handed`: how far a read in a ring is known to have ended, to the thread that makes its copies:
+    RELEASED by all warps, then ACQUIRED by that thread.  `copies`: an access of that thread's.
     """
 
     write: bool
@@ -62,8 +69,18 @@ class Pending:
     root: Value | None = None
     pointer: Value | None = None
     release: bool = False
+    proxy: str = ""  # "", FENCED, MET, or both
+    handed: int = 0
+    copies: bool = False
+
+    @property
+    def own_write(self) -> bool:
+        """Whether a thread writes shared memory itself."""
+        return self.write and not (self.is_global or self.flight or self.copies)
 
 
+RELEASED, ACQUIRED = 1, 2
+FENCED, MET = "fenced", "met"
 State = frozenset[Pending]
 
 
@@ -111,8 +128,9 @@ def _late(op: Op | None) -> bool:
 
 
 def _flying(state: State) -> State:
-    """What a barrier leaves: accesses that no thread has waited for."""
-    return frozenset(p for p in state if p.flight)
+    """What a barrier leaves: accesses that no thread has waited for, writes without a fence."""
+    return frozenset(replace(p, proxy=MET) if p.own_write else p
+                     for p in state if p.flight or (p.own_write and FENCED not in p.proxy))
 
 
 # Which operation closes a group of each kind of asynchronous access, and which waits for groups.
@@ -133,7 +151,30 @@ def _progress(op: Op, state: State) -> State:
         pending = op.attributes["pending"]
         return frozenset(replace(p, flight="", age=0) if p.flight == waits and p.age > pending
                          else p for p in state)
+    if op.name == "proxy_fence":
+        return frozenset(replace(p, proxy=p.proxy + FENCED)
+                         if p.own_write and FENCED not in p.proxy else p for p in state)
+    if op.name in HANDS_OVER:
+        for buffer in op.operands[HANDS_OVER[op.name]:]:
+            state = _hand_over(op.name, buffer, state)
     return state
+
+
+def _hand_over(name: str, buffer: Value, state: State) -> State:
+    """What a ring's barriers say of the accesses of one stage of a buffer."""
+    root, ahead = allocation(buffer)
+    t, start = root.result.type, root.attributes["offset"]
+    assert isinstance(t, Buffer)
+    found = []
+    for p in state:
+        same = not p.is_global and p.ahead is not None and ahead is not None and (
+            (p.start, p.end) == (start, start + t.bytes) and (p.ahead - ahead) % p.stages == 0)
+        if same and name == "ring_release" and not p.write and not p.flight:
+            p = replace(p, handed=max(p.handed, RELEASED))
+        if same and name == "ring_acquire" and p.handed:
+            p = replace(p, handed=ACQUIRED)
+        found.append(p)
+    return frozenset(found)
 
 
 def _turn(state: State, loop: Loop) -> State:
@@ -200,7 +241,7 @@ class _Uses:
                                  access.ahead if ring else None, buffer.stages, access.part, ring,
                                  bool(access.allocation.attributes.get("continues")), flight,
                                  age=1 if CLOSES.get(op.name) == flight else 0,
-                                 alone=op.name in ALONE))
+                                 alone=op.name in ALONE, copies=op.name == "tensor_copy"))
         effects = ALL_OPS[op.name].effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
@@ -249,6 +290,8 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
     if old.part is not None and new.part is not None and old.ring is new.ring and (
             old.ahead == new.ahead) and (old.start, old.end) == (new.start, new.end) and (
             old.part[1] <= new.part[0] or new.part[1] <= old.part[0]):
+        return False
+    if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.copies):
         return False
     if old.ring is new.ring and old.ahead is not None and new.ahead is not None and (
             (old.start, old.end) == (new.start, new.end)):

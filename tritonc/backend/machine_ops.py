@@ -199,6 +199,10 @@ _ROWS: list[OpInfo] = [
     OpInfo("wgmma_wait", ("*values",), _same_types,
            "The values, after all but the last `pending` started dots have ended.", None,
            ("pending",), effects=frozenset({SHARED_READ})),
+    OpInfo("take_turns", (), rules.nothing,
+           "Warpgroups pass `step` one after the other: \"open\" before a loop, \"wait\" for the "
+           "own turn, \"give\" it on, \"close\" behind the loop.", None, ("step",),
+           effects=frozenset({OUTPUT})),
     OpInfo("proxy_fence", (), rules.nothing,
            "This thread's writes of shared memory are seen by wgmma and tensor copies that come "
            "after the next barrier.", effects=frozenset({SHARED_WRITE})),
@@ -208,9 +212,11 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({OUTPUT, SHARED_WRITE})),
     OpInfo("release_slot", ("slot",), rules.nothing, "Gives it back.",
            effects=frozenset({OUTPUT})),
-    OpInfo("tensor_map", ("scratch", "base", "extent0", "extent1", "stride1"), rules.nothing,
+    OpInfo("tensor_map", ("scratch", "base", "extent0", "extent1", "stride1", "*stride2"),
+           rules.nothing,
            "Makes map `index`: `element`s at base, extent0 of them side by side, extent1 rows "
-           "stride1 bytes apart; copied in boxes of `box`, swizzled in `swizzle` bytes.",
+           "stride1 bytes apart, and again stride2 bytes further on; copied in boxes of `box`, "
+           "swizzled in `swizzle` bytes.",
            None, ("index", "element", "box", "swizzle"),
            effects=frozenset({OUTPUT, SHARED_WRITE})),
     OpInfo("publish_maps", ("slot", "scratch", "cell"), rules.nothing,
@@ -218,16 +224,19 @@ _ROWS: list[OpInfo] = [
            "first thread may use them.", None, ("indices",),
            effects=frozenset({OUTPUT, SHARED_READ})),
     OpInfo("ring_init", ("ring",), rules.nothing,
-           "Makes the ring's barriers, one for each stage, which wait for copied bytes.",
+           "Makes the ring's barriers, one for each stage, whose phases end with copied bytes, or "
+           "once all warps have released the stage (`released`).", None, optional=("released",),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("ring_expect", ("ring",), rules.nothing,
            "The stage's barrier completes its phase after `bytes` more bytes.", None, ("bytes",),
            effects=frozenset({OUTPUT}), guardable=True),
-    OpInfo("tensor_copy", ("buffer", "ring", "slot", "start0", "start1"), rules.nothing,
+    OpInfo("tensor_copy", ("buffer", "ring", "slot", "start0", "start1", "*start2"),
+           rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
            "buffer in `panels` pieces along axis 0 of the map; counts at the ring's barrier.", None,
            ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
-    OpInfo("tensor_store", ("buffer", "slot", "start0", "start1"), rules.nothing,
+    OpInfo("tensor_store", ("buffer", "slot", "start0", "start1", "*start2"),
+           rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "
            "`index`, in `panels` pieces along axis 0 of the map.  Nothing else that the instance "
            "does meets with what it writes.", None,
@@ -238,6 +247,12 @@ _ROWS: list[OpInfo] = [
     OpInfo("ring_wait", ("ring", "phase"), rules.nothing,
            "Waits for the phase of that parity of the stage's barrier to complete.",
            effects=frozenset({SHARED_READ, SYNC})),
+    OpInfo("ring_release", ("ring", "*buffers"), rules.nothing,
+           "This warp no longer reads these buffers: counts at the stage's barrier.",
+           effects=frozenset({SHARED_READ, OUTPUT})),
+    OpInfo("ring_acquire", ("ring", "phase", "*buffers"), rules.nothing,
+           "The thread that copies waits for the phase of that parity: then all warps have "
+           "released these buffers.", effects=frozenset({SHARED_READ, SYNC}), guardable=True),
 ]
 
 MACHINE_OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}

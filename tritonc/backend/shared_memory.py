@@ -12,6 +12,8 @@ from tritonc.ir.types import Buffer
 VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape", "buffer_part")  # of their operand
 # Operands that one warp alone uses at this place, in its own order: barriers, maps in making.
 OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 0, "publish_maps": 1}
+# Operations that hand buffers, which stand from this operand on, from one user to the next.
+HANDS_OVER = {"ring_release": 1, "ring_acquire": 2}
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def accesses(op: Op) -> list[Access]:
         return []
     found = []
     for i, value in enumerate(op.operands):
-        if OWN_WARP.get(op.name) == i:
+        if OWN_WARP.get(op.name) == i or i >= HANDS_OVER.get(op.name, len(op.operands)):
             continue
         if isinstance(value.type, Buffer):
             root, ahead = allocation(value)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.backend.hazards import MANY, Threads
+from tritonc.backend.hazards import MANY, NOBODY, RELEASED, Threads
 from tritonc.backend.machine_state import (
     FENCED,
     FIRST,
@@ -130,7 +130,7 @@ def _wgmma_wait(machine: Machine, frame: Frame, op: Op) -> None:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """Extents in elements, the stride of axis 1 in bytes; axis 0 is the contiguous one."""
+    """Extents in elements, the strides of axes 1 and 2 in bytes; axis 0 is the contiguous one."""
 
     base: int
     extents: tuple[int, int]
@@ -138,6 +138,16 @@ class TensorMap:
     element: Scalar
     box: tuple[int, int]
     swizzle: int
+    depth: int = 0  # the stride of axis 2
+
+    def piece(self, starts: list[int]) -> tuple[Any, Any]:
+        """The addresses of a box's elements, and which of them are inside."""
+        x = starts[0] + np.arange(self.box[0])
+        y = (starts[1] + np.arange(self.box[1]))[:, np.newaxis]
+        z = np.int64(starts[2] if len(starts) > 2 else 0)
+        active = ((x >= 0) & (x < self.extents[0])) & ((y >= 0) & (y < self.extents[1])) & (z >= 0)
+        addresses = self.base + x * np.int64(self.element.bytes) + y * np.int64(self.stride)
+        return addresses + z * np.int64(self.depth), active
 
 
 @dataclass(eq=False)
@@ -186,12 +196,13 @@ def _release_slot(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def _tensor_map(machine: Machine, frame: Frame, op: Op) -> None:
-    _, base, extent0, extent1, stride = op.operands
+    _, base, extent0, extent1, stride, *depth = op.operands
     for value in op.operands[1:]:
         frame.require(op, value, None, "a field of this map")
     found = TensorMap(int(frame.read(base)), (int(frame.read(extent0)), int(frame.read(extent1))),
                       int(frame.read(stride)), SCALARS[op.attributes["element"]],
-                      tuple(op.attributes["box"]), op.attributes["swizzle"])
+                      tuple(op.attributes["box"]), op.attributes["swizzle"],
+                      *(int(frame.read(v)) for v in depth))
     _engine(machine).made[op.attributes["index"]] = found
 
 
@@ -204,7 +215,7 @@ def _publish_maps(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _check_map(frame: Frame, op: Op, tensor: TensorMap) -> None:
     """A map that no copy uses may hold anything."""
-    if tensor.base % 16 or tensor.stride % 16:
+    if tensor.base % 16 or tensor.stride % 16 or tensor.depth % 16:
         frame.fail(op, "run-misaligned", f"misaligned map: base {tensor.base:#x} and stride "
                    f"{tensor.stride} are not both multiples of 16")
     if min(tensor.extents) < 1 or not 0 <= tensor.stride < 1 << 40 or max(tensor.box) > 256:
@@ -246,16 +257,13 @@ def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
     buffer, ring, slot = (frame.read(v) for v in op.operands[:3])
     for value in op.operands[3:]:
         frame.require(op, value, None, "the start of this copy")
-    start0, start1 = (int(frame.read(v)) for v in op.operands[3:])
+    start0, *others = (int(frame.read(v)) for v in op.operands[3:])
     tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
     _check_map(frame, op, tensor)
     box0, box1 = tensor.box
     size = tensor.element.bytes
     for panel in range(op.attributes["panels"]):
-        x = start0 + panel * box0 + np.arange(box0)
-        y = (start1 + np.arange(box1))[:, np.newaxis]
-        active = ((x >= 0) & (x < tensor.extents[0])) & ((y >= 0) & (y < tensor.extents[1]))
-        addresses = tensor.base + x * np.int64(size) + y * np.int64(tensor.stride)
+        addresses, active = tensor.piece([start0 + panel * box0, *others])
         held, undefined = frame.gather(op, buffer.element, addresses, active)
         first = buffer.start + (int(buffer.offsets.min()) + panel * box0 * box1) * size
         view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
@@ -271,16 +279,13 @@ def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
     buffer, slot = (frame.read(v) for v in op.operands[:2])
     for value in op.operands[2:]:
         frame.require(op, value, None, "the start of this store")
-    start0, start1 = (int(frame.read(v)) for v in op.operands[2:])
+    start0, *others = (int(frame.read(v)) for v in op.operands[2:])
     tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
     _check_map(frame, op, tensor)
     box0, box1 = tensor.box
     views: list[View] = []
     for panel in range(op.attributes["panels"]):
-        x = start0 + panel * box0 + np.arange(box0)
-        y = (start1 + np.arange(box1))[:, np.newaxis]
-        active = ((x >= 0) & (x < tensor.extents[0])) & ((y >= 0) & (y < tensor.extents[1]))
-        addresses = tensor.base + x * np.int64(tensor.element.bytes) + y * np.int64(tensor.stride)
+        addresses, active = tensor.piece([start0 + panel * box0, *others])
         first = buffer.start + (int(buffer.offsets.min()) + panel * box0 * box1
                                 ) * tensor.element.bytes
         view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
@@ -315,6 +320,33 @@ def _rows(first: int, tensor: TensorMap) -> Any:
     return ((plain ^ ((plain >> 7 & mask) << 4)) // size).reshape(tensor.box[::-1])
 
 
+def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
+    """Buffers that nothing in flight reads are as if no thread had read them, once acquired."""
+    view: View = frame.read(op.operands[0])
+    machine.get(frame, op, view, _everybody(view), view.offsets.shape)
+    for operand in op.operands[1:]:
+        buffer: View = frame.read(operand)
+        machine.race(frame, op, buffer.of(buffer.space.products).any(axis=1),
+                     buffer.offsets.shape, "what this ring_release gives away: a product in flight "
+                     "reads it")
+        readers = buffer.of(buffer.space.hazards.reader)
+        buffer.put(buffer.space.hazards.reader, np.where(readers == NOBODY, readers, RELEASED))
+    _stage(machine, view).phases += 1
+
+
+def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
+    if _off(frame, op):
+        return
+    view: View = frame.read(op.operands[0])
+    machine.get(frame, op, view, _everybody(view), view.offsets.shape)
+    if _stage(machine, view).phases % 2 == int(frame.read(op.operands[1])):
+        frame.fail(op, "run-too-long", f"'{op.name}' waits for ever: nobody releases this stage")
+    for operand in op.operands[2:]:
+        buffer: View = frame.read(operand)
+        readers = buffer.of(buffer.space.hazards.reader)
+        buffer.put(buffer.space.hazards.reader, np.where(readers == RELEASED, NOBODY, readers))
+
+
 def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     extents = view.offsets.shape
@@ -331,10 +363,16 @@ def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
     stage.phases, stage.expected, stage.copies = stage.phases + 1, None, []
 
 
+def _take_turns(machine: Machine, frame: Frame, op: Op) -> None:
+    """All warpgroups do everything at once here."""
+
+
 SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
+    "take_turns": _take_turns,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
     "ring_init": _ring_init, "ring_expect": _ring_expect, "tensor_copy": _tensor_copy,
-    "ring_wait": _ring_wait, "tensor_store": _tensor_store, "store_wait": _store_wait,
+    "ring_wait": _ring_wait, "ring_release": _ring_release, "ring_acquire": _ring_acquire,
+    "tensor_store": _tensor_store, "store_wait": _store_wait,
 }

@@ -123,6 +123,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         corner = divmod(first, t.shape[1])
         here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
                 for v, axis in zip(starts, strip.axes, strict=True)]
+        if strip.depth is not None:
+            here.append(emit(b, strip.depth[0], I32))
         b.insert(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
                          span=op.span, index=index, panels=extents[inner] // columns, box=box))
     at = block.ops.index(op)

@@ -12,16 +12,20 @@ multiple of either per iteration, its mask is a box of the same axes; every row 
 of 16 bytes (axis information; specialize makes a body in which it is known).  A tile that begins
 past its mask must touch nothing although an extent of 0 is no tensor: its boxes start outside an
 extent of 1.
+
+A batch of tensors, `base + number * rows * stride + ...` with the number from the program's ids, is
+one tensor with a third axis, of boxes of extent 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tritonc.backend import axis_info
 from tritonc.backend.affine import Affine, Affinity, Bound, Iteration, Mask
-from tritonc.backend.linear import Linear, emit, equal, number
+from tritonc.backend.linear import Linear, emit, equal, number, symbol
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.signs import non_negative
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -51,14 +55,17 @@ class Strip:
     stride: Linear  # of axis 1, in elements
     extents: tuple[Linear | None, Linear | None]
     steps: tuple[int, int]
+    depth: tuple[Linear, Linear] | None = None  # start on a third axis, and its stride
 
     def values(self) -> list[Value]:
         """What the map and the starts are computed from."""
-        return [*self.map_values(), *(v for start in self.starts for v in start.values())]
+        starts = [*self.starts, *(self.depth[:1] if self.depth else ())]
+        return [*self.map_values(), *(v for start in starts for v in start.values())]
 
     def map_values(self) -> list[Value]:
         """What the tensor's map is computed from."""
-        polynomials = [self.stride, *(e for e in self.extents if e is not None)]
+        polynomials = [self.stride, *(e for e in self.extents if e is not None),
+                       *(self.depth[1:] if self.depth else ())]
         return [v for p in polynomials for v in p.values()]
 
 
@@ -89,8 +96,30 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
     for steps in _steps(step, stride):
         extents = _extents(mask, inner, starts, steps, iteration)
         if extents is not None and steps[0] * size % ALIGNMENT == 0:
-            return Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps)
+            return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
+                             size)
     return None
+
+
+def _deepened(strip: Strip, size: int) -> Strip:
+    """The strip of one of many tensors, if it is that: rows that are a number of the instance times
+    parameters count along a third axis, so that the extent of the rows is the same for all."""
+    rows, limit = strip.starts[1], strip.extents[1]
+    if limit is None:
+        return strip
+    for monomial, n in rows.terms:
+        numbers = [v for v in monomial if v.op is not None]
+        others = tuple(v for v in monomial if v.op is None)
+        if len(numbers) != 1 or not others or n < 0 or not non_negative(numbers[0]):
+            continue
+        stride = Linear(((others, n),)) * strip.stride
+        if any(factor * size % ALIGNMENT for _, factor in stride.terms):
+            continue
+        term = Linear(((monomial, n),))
+        return replace(strip, starts=(strip.starts[0], rows - term),
+                       extents=(strip.extents[0], limit - term),
+                       depth=(symbol(numbers[0]), stride))
+    return strip
 
 
 def _steps(step: Linear, stride: Linear) -> list[tuple[int, int]]:
@@ -226,7 +255,10 @@ def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Sca
         extents.append(b.value("smax", found, one))
         outside[axis] = b.value("select", inside, b.constant(0, I32), b.constant(OUTSIDE, I32))
     stride = emit(b, strip.stride.scaled(element.bytes), I64)
-    b.insert(make_op("tensor_map", [claimed.scratch, form.base, *extents, stride],
+    strides = [stride]
+    if strip.depth is not None:
+        strides.append(emit(b, strip.depth[1].scaled(element.bytes), I64))
+    b.insert(make_op("tensor_map", [claimed.scratch, form.base, *extents, *strides],
                      span=strip.op.span, table=ALL_OPS, index=index, element=str(element), box=box,
                      swizzle=swizzle))
     if builder is None:

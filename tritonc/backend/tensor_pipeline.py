@@ -28,7 +28,7 @@ from tritonc.backend.ring import most_stages
 from tritonc.backend.staged_loop import StagedLoop, source_load
 from tritonc.backend.target import Target
 from tritonc.backend.tensor_access import MOST_BOX, available, claim_place, recognize
-from tritonc.backend.tensor_ring import Operand, TensorRewrite
+from tritonc.backend.tensor_ring import Operand, TensorRewrite, products
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
@@ -63,20 +63,23 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if not all(available(v, staged.preheader, cfg) for a in accesses for v in a.strip.values()):
         return False
     stages = context.meta.get("num_stages") or most_stages(staged, target)
-    if stages < 3:
+    groups = products(kernel, staged)
+    if stages < (3 if len(groups) == 1 else 2):
         return False
+    distance = max(1, stages - 2)
     outer = None
-    if context.meta.get("continued", 1) and all(
+    if len(groups) == 1 and context.meta.get("continued", 1) and all(
             available(v, place, cfg) for a in accesses for v in a.strip.map_values()):
         outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
     rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
-        kernel, staged, part, loads, stages, stages - 2)
+        kernel, staged, part, loads, stages, distance)
     rewrite.accesses, rewrite.place = accesses, place
+    rewrite.products = groups
     if isinstance(rewrite, ContinuedRewrite) and outer is not None:
         rewrite.outer = outer
         rewrite.borrows = context.meta.get("tensor_store", STORE) == 2
     rewrite.run()
-    context.remark("pipeline", f"loop pipelined: tensor copies {stages - 2} iterations ahead",
+    context.remark("pipeline", f"loop pipelined: tensor copies {distance} iterations ahead",
                    loads[0].span)
     return True
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from tritonc.backend.linear import emit
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.ring import Rewrite
-from tritonc.backend.staged_loop import widen
+from tritonc.backend.shared_memory import allocation
+from tritonc.backend.staged_loop import StagedLoop, widen
 from tritonc.backend.tensor_access import Strip, available, claim, make_map
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I32, I64, Buffer, Scalar, Tile
 
@@ -28,22 +29,48 @@ class Operand:
     panels: int
 
 
+def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
+    """The numbers of the stores that feed each product of the loop; all in one list unless each
+    product, with the wait for its result, stands in the one block of the loop's body."""
+    together = [list(range(len(staged.stores)))]
+    readers = uses(kernel)
+    if staged.body is not staged.latch or len(staged.loop.blocks) != 2:
+        return together
+    found: dict[Op, list[int]] = {op: [] for op in staged.body.ops if op.name == "wgmma"}
+    for product in found:
+        ends = readers.get(product.result, [])
+        if len(ends) != 1 or ends[0].name != "wgmma_wait" or ends[0] not in staged.body.ops:
+            return together
+    for i, store in enumerate(staged.stores):
+        root = allocation(store.operands[0])[0]
+        products = [op for op in found if any(
+            isinstance(v.type, Buffer) and allocation(v)[0] is root for v in op.operands)]
+        if len(products) != 1:
+            return together
+        found[products[0]].append(i)
+    groups = [group for group in found.values() if group]
+    return groups if len(groups) > 1 else together
+
+
 class TensorRewrite(Rewrite):
-    """The pipeline with tensor copies and a ring of barriers that count bytes."""
+    """The pipeline with tensor copies and a ring of barriers that count bytes.
+
+    With several products in an iteration, each has a ring of its own, and a second one on which
+    the warps say that they have read a stage: what feeds a product is waited for just before it,
+    and no warp waits for the others but the one that makes the copies.
+    """
 
     accesses: list[Operand]
     place: Block
+    products: list[list[int]]
 
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
         staged = self.staged
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
-        self.ring_buffer = make_op("alloc_shared", [], Buffer(I64, (1,), self.stages,
-                                                              row_major((1,))), table=ALL_OPS,
-                                   pinned=True)
-        self.ring_buffer.result.name = "ring"
-        self.kernel.entry.ops.insert(0, self.ring_buffer)
+        self.rings = [self.new_ring("ring") for _ in self.products]
+        self.released = [self.new_ring("released") for _ in self.products if self.apart]
         before = Block("")
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
@@ -59,10 +86,19 @@ class TensorRewrite(Rewrite):
             for axis, start in enumerate(access.strip.starts):
                 if start.terms:
                     self.starts[i, axis] = emit(b, start, I32)
+            if access.strip.depth is not None:
+                self.starts[i, 2] = emit(b, access.strip.depth[0], I32)
+        at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before.ops
         self.start_ring([make_op("proxy_fence", [], table=ALL_OPS),
-                         make_op("ring_init", [self.ring_buffer.result], table=ALL_OPS)])
-        return self.first_copies()
+                         *(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
+                         *(make_op("ring_init", [ring], table=ALL_OPS, released=True)
+                           for ring in self.released)])
+        ahead = self.first_copies()
+        self.hoist(at)
+        if self.apart:  # the loop has no barrier of its own
+            staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
+        return ahead
 
     def start_ring(self, ops: list[Op]) -> None:
         """Place what makes the ring's barriers."""
@@ -72,19 +108,69 @@ class TensorRewrite(Rewrite):
         """Start those before the loop.  Returns each phi's value `distance` turns on."""
         return super().prologue()
 
+    def hoist(self, at: int) -> None:
+        """Move what the prologue has put at position `at` of the preheader before the loads and
+        stores there: the first copies are under way while threads load what the loop needs too."""
+        block = self.staged.preheader
+        new, rest = block.ops[at:-1], [block.terminator]
+        needed = {v for op in new for v in op.inputs()}
+        while at:
+            op = block.ops[at - 1]
+            pure = ALL_OPS[op.name].pure and op.name != "phi"
+            if not pure and (op.name not in ("load", "shared_store")
+                             or op.attributes.get("volatile") or needed & set(op.results)):
+                break
+            if needed & set(op.results):
+                new.insert(0, op)
+                needed.update(op.inputs())
+            else:
+                rest.insert(0, op)
+            at -= 1
+        if any(op.name == "shared_store" for op in rest):  # products may read it, as before
+            rest.insert(-1, make_op("proxy_fence", [], table=ALL_OPS))
+        block.ops = [*block.ops[:at], *new, *rest]
+
+    @property
+    def apart(self) -> bool:
+        """Whether each product has its own ring."""
+        return len(self.products) > 1
+
+    def new_ring(self, name: str) -> Value:
+        """Barriers for the stages, at the entry."""
+        ring = make_op("alloc_shared", [], Buffer(I64, (1,), self.stages, row_major((1,))),
+                       table=ALL_OPS, pinned=True)
+        ring.result.name = name
+        self.kernel.entry.ops.insert(0, ring)
+        return ring.result
+
     def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
         """One iteration's copies: the box of its turn."""
-        ops, runs = self.iteration(mapping)
+        ops, self.coming = self.iteration(mapping)
+        if self.apart and self.ring:
+            return ops  # the copies stand before the products
+        return [*ops, *(op for i in range(len(self.products)) for op in self.fill(i, stage, ahead))]
+
+    def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
+        """The copies of what one product reads, once all warps have read what was there."""
+        members, runs = self.products[product], self.coming
+        stores = [self.staged.stores[i] for i in members]
         block = Block("")
         b = Builder(block, span=self.span)
         turn = self.leading_turn(ahead)
-        barrier = widen(self.ring_buffer.result, self.stages, stage, ahead)
-        b.insert(barrier)
+        barrier = widen(self.rings[product], self.stages, stage, ahead)
+        views = [widen(store.operands[0], self.stages, stage, ahead) for store in stores]
+        for op in (barrier, *views):
+            b.insert(op)
+        if self.apart and self.ring:
+            released = widen(self.released[product], self.stages, stage, ahead)
+            b.insert(released)
+            before = b.value("xor", self.next_phase.result, self.number(1))
+            b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
+                             guard=runs, table=ALL_OPS))
         b.insert(make_op("ring_expect", [barrier.result], guard=runs, table=ALL_OPS,
-                         bytes=sum(self.bytes(s) for s in self.staged.stores)))
-        for i, (access, store) in enumerate(zip(self.accesses, self.staged.stores, strict=True)):
-            view = widen(store.operands[0], self.stages, stage, ahead)
-            b.insert(view)
+                         bytes=sum(map(self.bytes, stores))))
+        for i, view in zip(members, views, strict=True):
+            access = self.accesses[i]
             starts = []
             for axis in (0, 1):
                 start = b.value("mul", turn, b.constant(access.strip.steps[axis], I32))
@@ -93,10 +179,12 @@ class TensorRewrite(Rewrite):
                 if (i, axis) in self.outside:
                     start = b.value("add", start, self.outside[i, axis])
                 starts.append(start)
+            if (i, 2) in self.starts:
+                starts.append(self.starts[i, 2])
             b.insert(make_op("tensor_copy", [view.result, barrier.result, self.slot, *starts],
                              guard=runs, span=access.load.span, table=ALL_OPS, index=self.maps[i],
                              panels=access.panels, box=access.box))
-        return [*ops, *block.ops]
+        return block.ops
 
     @staticmethod
     def bytes(store: Op) -> int:
@@ -115,22 +203,48 @@ class TensorRewrite(Rewrite):
         self.phase = Op("phi", [self.number(0)], {}, (I32,), blocks=[preheader])
         self.turns = Op("phi", [self.number(self.distance)], {}, (I32,), blocks=[preheader])
         self.phase.result.name, self.turns.result.name = "phase", "turn_ahead"
-        header.ops[:0] = [self.phase, self.turns]
+        self.next_phase = Op("phi", [self.number(0)], {}, (I32,), blocks=[preheader])
+        self.next_phase.result.name = "next_phase"
+        header.ops[:0] = [self.phase, self.turns, *([self.next_phase] if self.apart else [])]
         return lead
 
     def wait(self) -> list[Op]:
-        view = widen(self.ring_buffer.result, self.stages, self.ring[0].result, 0)
+        return [] if self.apart else self.arrival(0)
+
+    def arrival(self, product: int) -> list[Op]:
+        """What makes this iteration's operands of one product be there."""
+        view = widen(self.rings[product], self.stages, self.ring[0].result, 0)
         return [view, make_op("ring_wait", [view.result, self.phase.result], table=ALL_OPS)]
 
     def copies_place(self) -> int:
         """Behind the start of a product: tensor cores need not wait for the first warp."""
         for at, op in enumerate(self.staged.body.ops):
-            if op.name == "wgmma" and not isinstance(op.operands[0].type, Tile):
+            if op.name == "wgmma" and not self.apart and not isinstance(op.operands[0].type, Tile):
                 return at + 1
         return super().copies_place()
 
+    def hand_over(self) -> None:
+        """Around each product: its operands are there; a later one's are copied; it has read."""
+        body, (read, write) = self.staged.body, self.ring
+        roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
+        for i, members in enumerate(self.products):
+            own = [roots[m] for m in members]
+            start = next(op for op in body.ops if op.name == "wgmma" and any(
+                isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands))
+            at = body.ops.index(start)
+            body.ops[at : at + 1] = [*self.arrival(i), start,
+                                     *self.fill(i, write.result, self.distance)]
+            end = next(op for op in body.ops
+                       if op.name == "wgmma_wait" and start.result in op.operands)
+            view = widen(self.released[i], self.stages, read.result, 0)
+            at = body.ops.index(end) + 1
+            body.ops[at:at] = [view, make_op("ring_release", [
+                view.result, *(root.result for root in own)], table=ALL_OPS)]
+
     def body(self, lead: dict[Value, Value]) -> None:
         super().body(lead)
+        if self.apart:
+            self.hand_over()
         latch = self.staged.latch
         step = make_op("add", [self.turns.result, self.number(1)])
         # the phase turns when the stage to read returns to 0
@@ -139,7 +253,14 @@ class TensorRewrite(Rewrite):
         other = make_op("xor", [self.phase.result, self.number(1)])
         phase = make_op("select", [wraps.result, other.result, self.phase.result])
         latch.ops[-1:-1] = [step, wraps, other, phase]
-        for phi, value in ((self.turns, step.result), (self.phase, phase.result)):
+        turned = [(self.turns, step.result), (self.phase, phase.result)]
+        if self.apart:  # likewise that of the stage to write
+            wraps = make_op("icmp", [self.ring[1].operands[-1], self.number(0)], predicate="eq")
+            other = make_op("xor", [self.next_phase.result, self.number(1)])
+            phase = make_op("select", [wraps.result, other.result, self.next_phase.result])
+            latch.ops[-1:-1] = [wraps, other, phase]
+            turned.append((self.next_phase, phase.result))
+        for phi, value in turned:
             phi.operands.append(value)
             phi.blocks.append(latch)
 

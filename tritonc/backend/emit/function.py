@@ -84,6 +84,7 @@ class FunctionEmitter:
         self.buffers: dict[Value, BufferAddress] = {}
         self.late: dict[Value, Callable[[int], str]] = {}  # the name of a register, loaded on use
         self.fetch: dict[Value, Callable[[int], None]] = {}  # loads a mask of registers, on use
+        self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.label = ""  # the LLVM block being written
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
         self.constant_parts: dict[str, tuple[str, int]] = {}

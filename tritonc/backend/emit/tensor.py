@@ -13,21 +13,25 @@ from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.shared import buffer_type
 from tritonc.backend.emit.tensor_maps import GLOBAL, first_thread, map_address, shared_pointer
 from tritonc.backend.emit.wgmma import shared_address
-from tritonc.ir.core import Op
+from tritonc.ir.core import Op, Value
+from tritonc.ir.layout import WARP_SIZE
 
 _CLUSTER_SPACE = 7  # shared memory of a cluster: the same addresses in a block of its own
 _BARRIER_BYTES = 8
 
 
 def ring_init(f: FunctionEmitter, op: Op) -> None:
-    """One arrival, the first thread's ring_expect, and the bytes complete a phase."""
+    """One arrival, the first thread's ring_expect, and the bytes complete a phase; or one arrival
+    of each warp, its ring_release."""
     f.target.require("mbarrier_transactions", op.span)
     ring = op.operands[0]
+    arrivals = f.warps if op.attributes.get("released") else 1
 
     def initialize() -> None:
         for stage in range(buffer_type(ring.type).stages):
             address = shared_address(f, f.buffers[ring], stage * _BARRIER_BYTES)
-            f.call("llvm.nvvm.mbarrier.init.shared", "void", shared_pointer(f, address), "i32 1")
+            f.call("llvm.nvvm.mbarrier.init.shared", "void", shared_pointer(f, address),
+                   f"i32 {arrivals}")
         f.call("llvm.nvvm.fence.mbarrier_init.release.cluster", "void")
         f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")
 
@@ -57,7 +61,7 @@ def tensor_copy(f: FunctionEmitter, op: Op) -> None:
 
 
 def _copy_panels(f: FunctionEmitter, op: Op) -> None:
-    buffer, ring, slot, start0, start1 = op.operands
+    buffer, ring, slot, *starts = op.operands
     size = buffer_type(buffer.type).element.bytes
     box = op.attributes["box"]
     barrier = shared_pointer(f, shared_address(f, f.buffers[ring]))
@@ -65,12 +69,18 @@ def _copy_panels(f: FunctionEmitter, op: Op) -> None:
                    "to ptr")
     for panel in range(op.attributes["panels"]):
         to = shared_address(f, f.buffers[buffer], panel * box[0] * box[1] * size)
-        first = f.scalar(start0)
-        if panel:
-            first = f.op(f"add i32 {first}, {panel * box[0]}")
-        f.call("llvm.nvvm.cp.async.bulk.tensor.g2s.tile.2d", "void",
-               shared_pointer(f, to, _CLUSTER_SPACE), barrier, f"ptr {generic}", f"i32 {first}",
-               f"i32 {f.scalar(start1)}", "i16 0", "i64 0", "i1 false", "i1 false", "i32 0")
+        f.call(f"llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{len(starts)}d", "void",
+               shared_pointer(f, to, _CLUSTER_SPACE), barrier, f"ptr {generic}",
+               *_coordinates(f, starts, panel * box[0]), "i16 0", "i64 0", "i1 false", "i1 false",
+               "i32 0")
+
+
+def _coordinates(f: FunctionEmitter, starts: list[Value], moved: int) -> list[str]:
+    """The first element of a box that is moved along axis 0."""
+    first, *rest = (f.scalar(v) for v in starts)
+    if moved:
+        first = f.op(f"add i32 {first}, {moved}")
+    return [f"i32 {name}" for name in (first, *rest)]
 
 
 def tensor_store(f: FunctionEmitter, op: Op) -> None:
@@ -80,17 +90,15 @@ def tensor_store(f: FunctionEmitter, op: Op) -> None:
 
 
 def _store_panels(f: FunctionEmitter, op: Op) -> None:
-    buffer, slot, start0, start1 = op.operands
+    buffer, slot, *starts = op.operands
     box, size = op.attributes["box"], buffer_type(buffer.type).element.bytes
     generic = f.op(f"addrspacecast {GLOBAL} {map_address(f, slot, op.attributes['index'])} "
                    "to ptr")
     for panel in range(op.attributes["panels"]):
         source = shared_address(f, f.buffers[buffer], panel * box[0] * box[1] * size)
-        first = f.scalar(start0)
-        if panel:
-            first = f.op(f"add i32 {first}, {panel * box[0]}")
-        f.call("llvm.nvvm.cp.async.bulk.tensor.s2g.tile.2d", "void", shared_pointer(f, source),
-               f"ptr {generic}", f"i32 {first}", f"i32 {f.scalar(start1)}", "i64 0", "i1 false")
+        f.call(f"llvm.nvvm.cp.async.bulk.tensor.s2g.tile.{len(starts)}d", "void",
+               shared_pointer(f, source), f"ptr {generic}",
+               *_coordinates(f, starts, panel * box[0]), "i64 0", "i1 false")
     f.call("llvm.nvvm.cp.async.bulk.commit.group", "void")
 
 
@@ -108,7 +116,30 @@ def store_wait(f: FunctionEmitter, op: Op) -> None:
 def ring_wait(f: FunctionEmitter, op: Op) -> None:
     """Every thread asks until the phase is complete."""
     f.target.require("mbarrier_transactions", op.span)
-    ring, phase = op.operands
+    _wait(f, op)
+
+
+def ring_acquire(f: FunctionEmitter, op: Op) -> None:
+    """The thread that makes the copies asks."""
+    f.target.require("mbarrier_transactions", op.span)
+    f.under(_guarded(f, op), "acquire", lambda: _wait(f, op))
+
+
+def ring_release(f: FunctionEmitter, op: Op) -> None:
+    """A warp's threads wait for products together, so one of them arrives for all."""
+    f.target.require("mbarrier_transactions", op.span)
+    lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
+    address = shared_address(f, f.buffers[op.operands[0]])
+
+    def arrive() -> None:
+        f.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", "i64", shared_pointer(f, address),
+               "i32 1")
+
+    f.under(f.prelude(f"icmp eq i32 {lane}, 0"), "free", arrive)
+
+
+def _wait(f: FunctionEmitter, op: Op) -> None:
+    ring, phase = op.operands[:2]
     barrier = shared_pointer(f, shared_address(f, f.buffers[ring]))
     again, done = f.new_label("wait"), f.new_label("wait.end")
     f.line(f"br label %{again}")
@@ -126,6 +157,6 @@ def proxy_fence(f: FunctionEmitter, op: Op) -> None:
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "ring_init": ring_init, "ring_expect": ring_expect, "tensor_copy": tensor_copy,
-    "ring_wait": ring_wait, "proxy_fence": proxy_fence,
-    "tensor_store": tensor_store, "store_wait": store_wait,
+    "ring_wait": ring_wait, "ring_release": ring_release, "ring_acquire": ring_acquire,
+    "proxy_fence": proxy_fence, "tensor_store": tensor_store, "store_wait": store_wait,
 }

@@ -21,6 +21,7 @@ from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.backend.emit.wgmma import shared_address
+from tritonc.backend.tensor_access import ENDLESS
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import WARP_SIZE, log2
 from tritonc.ir.types import SCALARS, TF32, Scalar
@@ -199,19 +200,22 @@ def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> Non
 
 
 def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
-    base, extent0, extent1, stride1 = (f.scalar(v) for v in op.operands[1:])
+    base, extent0, extent1, *strides = (f.scalar(v) for v in op.operands[1:])
+    deep = len(strides) > 1  # as many tensors side by side as one likes, of which a box is of one
     box, e = op.attributes["box"], SCALARS[op.attributes["element"]]
 
     def replace(field: str, *arguments: str) -> None:
         f.call(f"llvm.nvvm.tensormap.replace.{field}.p3", "void", pointer, *arguments)
 
     replace("global.address", f"i64 {f.op(f'ptrtoint {GLOBAL} {base} to i64')}")
-    replace("rank", "i32 1")  # less one
-    for axis, extent in enumerate((extent0, extent1)):
-        replace("box.dim", f"i32 {axis}", f"i32 {box[axis]}")
+    replace("rank", f"i32 {len(strides)}")  # less one
+    for axis, (extent, size) in enumerate(((extent0, box[0]), (extent1, box[1]),
+                                           *([(str(ENDLESS), 1)] if deep else []))):
+        replace("box.dim", f"i32 {axis}", f"i32 {size}")
         replace("global.dim", f"i32 {axis}", f"i32 {extent}")
         replace("element.stride", f"i32 {axis}", "i32 1")
-    replace("global.stride", "i32 0", f"i64 {stride1}")  # of axis 1, in bytes
+    for i, stride in enumerate(strides):
+        replace("global.stride", f"i32 {i}", f"i64 {stride}")  # of axis i + 1, in bytes
     replace("elemtype", f"i32 {_element_code(e)}")
     replace("interleave.layout", "i32 0")
     replace("swizzle.mode", f"i32 {_SWIZZLES[op.attributes['swizzle']]}")

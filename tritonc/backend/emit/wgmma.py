@@ -161,6 +161,7 @@ class _Product:
         for origin, registers in instances(f.layout(a), a_fragment(ROWS, self.row.depth, bits)):
             words = [self._word([names[r] for r in registers[i : i + each]])
                      for i in range(0, len(registers), each)]
+            f.held.setdefault(self.op.result, []).extend(words)
             texts[origin] = f"{{{', '.join(self._input('r', f'i32 {w}') for w in words)}}}"
         return lambda row, k: ("", texts[row, k])
 
@@ -224,8 +225,6 @@ class _Product:
             for origin, registers in blocks:
                 lines.append(self._instruction(origin, registers[0], len(registers), k))
         lines.append("wgmma.commit_group.sync.aligned;")
-        if isinstance(self.op.operands[0].type, Tile):  # until then A's registers must not change
-            lines.append("wgmma.wait_group.sync.aligned 0;")
         lines.append("}")
         names = [] if self.zero else self.f.values[self.op.operands[2]]
         return _threaded(self.f, "\\0A".join(lines), self.row.accumulator, self.outputs, names,
@@ -263,10 +262,38 @@ def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
     text = f"wgmma.wait_group.sync.aligned {op.attributes['pending']};"
     f.target.require("wgmma", op.span)
     for value, result in zip(op.operands, op.results, strict=True):
-        names = f.values[value]
-        f.values[result] = _threaded(f, text, scalar(value.type), len(names), names, [])
+        names, e = f.values[value], scalar(value.type)
+        # Registers that a product reads must not change before it has ended.
+        held = [("r", f"i32 {word}") for word in f.held.get(value, [])]
+        f.values[result] = _threaded(f, text, e, len(names), names, held)
+
+
+def take_turns(f: FunctionEmitter, op: Op) -> None:
+    """Barrier 1 + g is that of warpgroup g's turn: it waits there, the one before it arrives.
+
+    The last one opens the first turn, and the first one takes what is left over at the end.
+    """
+    step, size = op.attributes["step"], 1 << WARPGROUP_BITS
+    last = (f.warps >> WARPGROUP_BITS - LANE_BITS) - 1
+    if last < 1:
+        return
+    own = warpgroup(f)
+
+    def act(kind: str, number: str) -> None:
+        f.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", f"i32 {number}",
+                     f"i32 {2 * size}")
+
+    if step == "wait":
+        act("sync", f.prelude(f"add i32 {own}, 1"))
+    elif step == "give":
+        end = f.prelude(f"icmp eq i32 {own}, {last}")
+        following = f.prelude(f"add i32 {own}, 2")
+        act("arrive", f.prelude(f"select i1 {end}, i32 1, i32 {following}"))
+    else:
+        edge, kind = (last, "arrive") if step == "open" else (0, "sync")
+        f.under(f.prelude(f"icmp eq i32 {own}, {edge}"), step, lambda: act(kind, "1"))
 
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
-    "wgmma": wgmma, "wgmma_wait": wgmma_wait,
+    "wgmma": wgmma, "wgmma_wait": wgmma_wait, "take_turns": take_turns,
 }

@@ -1,0 +1,84 @@
+"""Attention and its like on simulated tensor cores: products that run ahead, rings, masks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from programs import ROOT, Setting, compiled, simulate
+
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.simulate import handlers
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.interp import InterpreterError
+from tritonc.launch.interpreter import launch
+
+PLAIN, CAUSAL = (ROOT / "samples" / f"{name}.tc" for name in ("attention", "attention_causal"))
+CHAIN = ROOT / "tests" / "run" / "chained_products.tc"
+MASKS = ROOT / "tests" / "run" / "masks_of_whole_tiles.tc"
+
+
+def setting(path: Path, values: str) -> Setting:
+    return Setting(path, tuple((n, v) for n, _, v in (
+        pair.partition("=") for pair in values.split(","))))
+
+
+@pytest.mark.parametrize("path, values", [
+    (PLAIN, "H=1,S=200,TM=64,TN=32"), (PLAIN, "H=2,S=1,TM=64,TN=64"),
+    (CAUSAL, "H=2,S=130,TM=64,TN=32"), (CAUSAL, "H=1,S=200,TM=128,TN=64"),
+    *((CHAIN, f"M=3,N=300,T={count}") for count in (0, 64, 65, 257)),
+    *((MASKS, f"N=16385,FROM={count}") for count in (0, 8192, 16400)),
+], ids=lambda value: getattr(value, "stem", value))
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_simulated(path: Path, values: str, target: str) -> None:
+    simulate(setting(path, values), target)
+
+
+def loop_of_products(kernel: Kernel) -> list[Op]:
+    """The operations of the innermost loop that starts two products."""
+    for loop in reversed(Cfg(kernel).loops):
+        ops = [op for block in loop.blocks for op in block.ops]
+        if sum(op.name == "wgmma" for op in ops) == 2:
+            return ops
+    raise AssertionError("no loop of two products")
+
+
+def test_products_and_softmax_overlap() -> None:
+    (result, _), = compiled(setting(PLAIN, "TM=128,TN=128"), "sm_90a")
+    assert result.module is not None
+    names = [(op.name, op.attributes.get("pending"))
+             for op in loop_of_products(result.module.kernels[0])]
+    order = [name for name in names if name[0] in ("wgmma", "wgmma_wait", "exp2", "barrier")]
+    assert order == [("wgmma", None), ("wgmma", None), ("wgmma_wait", 1), ("exp2", None),
+                     ("exp2", None), ("wgmma_wait", 0)]
+    assert ("select", None) not in names[: names.index(("cond_br", None))]
+
+
+def without(name: str) -> Callable[[Kernel], None]:
+    def drop(kernel: Kernel) -> None:
+        for block in kernel.blocks:
+            block.ops = [op for op in block.ops if op.name != name]
+    return drop
+
+
+def wait_late(kernel: Kernel) -> None:
+    ops = loop_of_products(kernel)
+    next(op for op in ops if op.attributes.get("pending") == 1).attributes["pending"] = 2
+
+
+@pytest.mark.parametrize("sabotage, message", [
+    (without("ring_acquire"), "what this tensor_copy overwrites"),
+    (without("ring_release"), "waits for ever: nobody releases"),
+    (without("ring_wait"), "nothing was stored there|a copy into it is in flight"),
+    (wait_late, "undefined|in flight"),
+])
+def test_sabotage_is_seen(sabotage: Callable[[Kernel], None], message: str) -> None:
+    (result, data), = compiled(setting(CHAIN, "M=3,N=700,T=700"), "sm_90a")
+    assert result.module is not None
+    sabotage(result.module.kernels[0])
+    with pytest.raises(InterpreterError) as caught:
+        launch(result.module, data, ALL_OPS, handlers())
+    assert re.search(message, caught.value.diagnostics[0].message)

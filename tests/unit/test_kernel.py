@@ -178,8 +178,9 @@ def test_wrong_counts_and_streams(kernel: tritonc.Kernel, driver: FakeDriver) ->
 def test_array_interfaces_wait_for_their_stream(kernel: tritonc.Kernel, driver: FakeDriver) -> None:
     kernel = fresh(kernel)
     kernel.launch(7, 64, Interface(8196, stream=9), Interface(), *RIGHT)
+    assert argument(driver.launches[0], 0) == 8196
     kernel.launch(7, 64, Interface(stream=7), Interface(stream=None), *RIGHT)
-    assert driver.waits == [(7, 9)] and argument(driver.launches[0], 0) == 8196
+    assert driver.waits == [(7, 9)]
 
 
 def test_dlpack_of_numpy() -> None:

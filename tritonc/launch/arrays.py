@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from tritonc.launch import dlpack
@@ -60,14 +61,23 @@ def _interface(interface: dict[str, Any]) -> DeviceArray:
     """https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html"""
     if interface.get("mask") is not None:
         raise TypeError("found an array with a mask")
-    order, kind, size = interface["typestr"][0], interface["typestr"][1], interface["typestr"][2:]
-    if order == ">" or not (kind == "b" or kind in _KINDS):
-        raise TypeError(f"found elements of type '{interface['typestr']}'")
-    dtype = "bool" if kind == "b" else f"{_KINDS[kind]}{8 * int(size)}"
-    stands_for = [name for name, others in _STAND_INS.items() if dtype in others]
     address, read_only = interface["data"]
-    return DeviceArray(address or 0, (dtype, *stands_for), None, bool(read_only),
+    return DeviceArray(address or 0, _dtypes(interface["typestr"]), None, bool(read_only),
                        interface.get("stream"))
+
+
+@cache
+def _dtypes(typestr: str) -> tuple[str, ...]:
+    """What elements of an array interface are, and what they can stand for.  Raises TypeError.
+
+    >>> _dtypes("<f4"), _dtypes("<u2")
+    (('float32',), ('uint16', 'bfloat16'))
+    """
+    order, kind, size = typestr[0], typestr[1], typestr[2:]
+    if order == ">" or not (kind == "b" or kind in _KINDS):
+        raise TypeError(f"found elements of type '{typestr}'")
+    dtype = "bool" if kind == "b" else f"{_KINDS[kind]}{8 * int(size)}"
+    return (dtype, *(name for name, others in _STAND_INS.items() if dtype in others))
 
 
 def _dlpack(value: Any, stream: int) -> DeviceArray:

@@ -151,7 +151,10 @@ class _Launcher:
             names = ", ".join(p.name for p in kernel.parameters)
             raise TypeError(f"kernel '{kernel.name}' takes {self.count} arguments, {names}; found "
                             f"{len(arguments)}")
-        grid = self._grid(extents)
+        try:
+            grid = self.grids[extents]
+        except (KeyError, TypeError):  # new, or a list
+            grid = self._grid(extents)
         handle = _handle(stream)
         driver = cuda_driver.open_driver()
         numbers: list[int | float] = []
@@ -182,7 +185,10 @@ class _Launcher:
                                     driver.cuLaunchKernel)
         if not self.tensors:
             self._remember_tensors(arguments)
-        block = Block(self.count)
+        try:
+            block = self.blocks.pop()
+        except IndexError:
+            block = Block(self.count)
         self.pack_into(block.memory, block.start, *numbers)
         return _Prepared(device, *self.entries[device], grid, self.stream(driver, handle), block,
                          keep)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import index
-from struct import Struct, calcsize, error
+from struct import calcsize, error, pack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,7 +87,7 @@ class Parameter(NamedTuple):
                 number: int | float = float(value)
             else:
                 number = bool(value) if self.format == "?" else index(value)
-            Struct("=" + self.format).pack(number)
+            pack("=" + self.format, number)
         except (error, OverflowError):
             raise ValueError(f"{value} is no {self.type}") from None
         except (TypeError, ValueError):

@@ -6,6 +6,7 @@ import pytest
 from sema_programs import diagnose, lower
 
 from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.sema import tables
 from tritonc.source import CompileError, Diagnostics
 
 HEAD = """tunable int TM = {64};
@@ -269,6 +270,15 @@ def test_a_mistake_in_a_file(text: str, name: str, message: str) -> None:
     item = found[0]
     assert message in item.message
     assert item.span is not None and (item.span.line, item.span.column) == (line, column)
+
+
+def test_long_expressions_count_among_the_steps_of_filling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_STEPS", 1000)
+    text = ("__constant__ int* t = alloc_const int[20]; for (int i = 0; i < 20; i++) t[i] = {};"
+            "kernel void k(int* p) {{ *p = t[1]; }}")
+    assert diagnose(text.format("i + 1")) == []
+    (found,) = diagnose(text.format("i" + " + i" * 40))
+    assert found.name == "constant-table"
 
 
 def test_tunables_from_outside() -> None:

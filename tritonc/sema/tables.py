@@ -20,7 +20,7 @@ from tritonc.sema.subscripts import constant_element
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
 
-MAX_STEPS = 500_000
+MAX_STEPS = 800_000  # statements and operands: some seconds
 _WHAT = "a value that fills a constant table"
 
 
@@ -45,6 +45,7 @@ class _Filler:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.steps = 0
+        self.sizes: dict[syntax.Expression, int] = {}  # in nodes
 
     def fail(self, name: str, span: Span, message: str, *notes: Note) -> Stop:
         self.context.error(name, span, message, *notes)
@@ -52,6 +53,10 @@ class _Filler:
 
     def value(self, node: syntax.Expression) -> Term:
         """The value of a constant expression; assignments only as whole statements."""
+        size = self.sizes.get(node)
+        if size is None:
+            size = self.sizes[node] = sum(1 for _ in syntax.walk(node))
+        self.steps += size
         term = constants.constant(self.context, node, _WHAT)
         if term.poisoned:
             raise Stop

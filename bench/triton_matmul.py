@@ -30,7 +30,7 @@ def _place(instance, rows, columns, GROUP: tl.constexpr):
 
 @triton.jit
 def by_pointers(a, b, c, M, N, K, am, ak, bk, bn, TM: tl.constexpr, TN: tl.constexpr,
-                TK: tl.constexpr, GROUP: tl.constexpr, ACC: tl.constexpr):
+                TK: tl.constexpr, GROUP: tl.constexpr, ACC: tl.constexpr, PRECISION: tl.constexpr):
     row, column = _place(tl.program_id(0), tl.cdiv(M, TM), tl.cdiv(N, TN), GROUP)
     rm = (row * TM + tl.arange(0, TM)) % M
     rn = (column * TN + tl.arange(0, TN)) % N
@@ -41,7 +41,7 @@ def by_pointers(a, b, c, M, N, K, am, ak, bk, bn, TM: tl.constexpr, TN: tl.const
     for k in range(0, tl.cdiv(K, TK)):
         x = tl.load(pa, mask=rk[None, :] < K - k * TK, other=0.0)
         y = tl.load(pb, mask=rk[:, None] < K - k * TK, other=0.0)
-        total = tl.dot(x, y, total)
+        total = tl.dot(x, y, total, input_precision=PRECISION)
         pa += TK * ak
         pb += TK * bk
     m = row * TM + tl.arange(0, TM)
@@ -53,7 +53,8 @@ def by_pointers(a, b, c, M, N, K, am, ak, bk, bn, TM: tl.constexpr, TN: tl.const
 @triton.jit
 def by_descriptors(a, b, c, M, N, K, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
                    TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr, GROUP: tl.constexpr,
-                   ACC: tl.constexpr, BLOCKS: tl.constexpr):
+                   ACC: tl.constexpr, PRECISION: tl.constexpr,
+                   BLOCKS: tl.constexpr):
     if A_TURNED:
         da = tl.make_tensor_descriptor(a, [K, M], [M, 1], [TK, TM])
     else:
@@ -70,7 +71,7 @@ def by_descriptors(a, b, c, M, N, K, A_TURNED: tl.constexpr, B_TURNED: tl.conste
         for k in range(0, tl.cdiv(K, TK)):
             x = da.load([k * TK, row * TM]).T if A_TURNED else da.load([row * TM, k * TK])
             y = db.load([column * TN, k * TK]).T if B_TURNED else db.load([k * TK, column * TN])
-            total = tl.dot(x, y, total)
+            total = tl.dot(x, y, total, input_precision=PRECISION)
         dc.store([row * TM, column * TN], total.to(c.dtype.element_ty))
 
 
@@ -86,6 +87,7 @@ def fastest(left: torch.Tensor, right: torch.Tensor, c: torch.Tensor, layout: st
     k = left.shape[0] if turned[0] else left.shape[1]
     size = left.element_size()
     accumulator = tl.int32 if left.dtype == torch.int8 else tl.float32
+    precision = "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"  # of float32
     strides = ((1, m) if turned[0] else (k, 1)) + ((1, k) if turned[1] else (n, 1))
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
     triton.set_allocator(lambda size, alignment, stream: torch.empty(
@@ -95,7 +97,7 @@ def fastest(left: torch.Tensor, right: torch.Tensor, c: torch.Tensor, layout: st
         tk = deep // size
         tiles = triton.cdiv(m, tm) * triton.cdiv(n, tn)
         common = {"TM": tm, "TN": tn, "TK": tk, "GROUP": GROUP, "ACC": accumulator,
-                  "num_stages": stages, "num_warps": warps}
+                  "PRECISION": precision, "num_stages": stages, "num_warps": warps}
 
         def pointers(common: Any = common, tiles: int = tiles) -> None:
             by_pointers[(tiles,)](left, right, c, m, n, k, *strides, **common)

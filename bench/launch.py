@@ -31,14 +31,23 @@ ROOT = Path(__file__).resolve().parent.parent
 Launch = Callable[[], Any]
 
 
+class Interface:
+    """An array of another library than torch."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.__cuda_array_interface__ = tensor.__cuda_array_interface__
+
+
 def ours(x: Any, y: Any, z: Any) -> dict[str, Launch]:
     kernel = tritonc.compile(ROOT / "samples" / "vector_add.tc", tunables={"T": N})
     launch, stream = kernel.launch, torch.cuda.current_stream().cuda_stream
     current = torch.cuda.current_stream
     operator = tritonc.torch.op("bench::add", kernel, outputs={"z": lambda x: torch.empty_like(x)},
                                 scalars={"N": lambda x: x.numel()}, range=lambda x: x.numel())
+    a, b, c = Interface(x), Interface(y), Interface(z)
     return {
         "tritonc launch": lambda: launch(stream, N, x, y, z, N),
+        "tritonc launch, array interfaces": lambda: launch(stream, N, a, b, c, N),
         "tritonc launch, asking torch for its stream": lambda: launch(current(), N, x, y, z, N),
         "tritonc torch op": lambda: operator(x, y),
         "torch.add (for comparison)": lambda: torch.add(x, y),

@@ -50,9 +50,9 @@ def request(**settings: object) -> tuner.Request:
                    **settings)  # type: ignore[arg-type]
 
 
-def run(asked: tuner.Request) -> tuple[list[tuner.Choice], str]:
+def run(asked: tuner.Request, out: io.StringIO | None = None) -> tuple[list[tuner.Choice], str]:
     site = find_fake_gpus(None, 1, 1.0)
-    out = io.StringIO()
+    out = out or io.StringIO()
     task = tuner.prepare(asked, site.target, Diagnostics())
     return tuner.tune(asked, task, site, out), out.getvalue()
 
@@ -106,8 +106,10 @@ def test_being_interrupted_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatc
             raise KeyboardInterrupt
 
     monkeypatch.setattr("tritonc.tune.progress.ProgressLine.finished", stop)
+    out = io.StringIO()
     with pytest.raises(KeyboardInterrupt):
-        run(request(sizes=[{"N": 4096}]))
+        run(request(sizes=[{"N": 4096}]), out)
+    assert "10 of 12 were not measured; the same command goes on" in out.getvalue()
     assert len(read("add.tune.json")) == 1
     assert len(Path("add.tune.journal").read_text().splitlines()) == 2
 

@@ -111,7 +111,11 @@ def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
             choices = search.choose()
             _write(request, task, site, choices, old, search)
         except BaseException as error:
-            _write(request, task, site, search.choose(final=False), old, search)
+            choices = search.choose(final=False)
+            _write(request, task, site, choices, old, search)
+            if isinstance(error, KeyboardInterrupt):
+                for line in summary(task, choices, search):
+                    progress.write(line)
             if isinstance(error, CannotStart):
                 raise fail("no-device", None, f"cannot measure on {site.device}: {error}"
                            ) from None

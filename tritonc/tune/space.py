@@ -82,6 +82,8 @@ def facts(module: Module, target: Target) -> frozenset[str]:
                 if op.name in ("get_global_range", "get_program_id")}
         if {0, 1} <= axes:
             found.add("two axes")
+        if sum(op.name == "dot" for op in kernel.ops()) > 1:
+            found.add("several dots")
         for block in kernel.blocks:
             for op in (op for op in block.ops if op.name == "dot"):
                 kinds = {row.kind for row in INSTRUCTIONS if row.feature in target.features

@@ -36,6 +36,7 @@ from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Tile
 
 STORE = 1  # by default, results leave through buffers of their own
+RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
@@ -62,8 +63,10 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     cfg = Cfg(kernel)
     if not all(available(v, staged.preheader, cfg) for a in accesses for v in a.strip.values()):
         return False
-    stages = context.meta.get("num_stages") or most_stages(staged, target)
     groups = products(kernel, staged)
+    stages = context.meta.get("num_stages") or most_stages(staged, target)
+    if len(groups) > 1 and "num_stages" not in context.meta:
+        stages = min(stages, RELEASED_STAGES)
     if stages < (3 if len(groups) == 1 else 2):
         return False
     distance = max(1, stages - 2)

@@ -77,12 +77,17 @@ class _Operator:
         self._check_roles(parameters, outputs, scalars, strided)
         self.inputs = [p for p in kernel.parameters if p.name not in {*outputs, *scalars}]
         known = [p.name for p in self.inputs]
-        self.outputs = [(name, self._rule(f"outputs['{name}']", rule, known))
+        self.outputs = [self._rule(f"outputs['{name}']", rule, known)
                         for name, rule in outputs.items()]
-        self.scalars = {name: self._rule(f"scalars['{name}']", rule, known)
-                        for name, rule in scalars.items()}
+        self.scalars = [self._rule(f"scalars['{name}']", rule, known)
+                        for name, rule in scalars.items()]
         self.range = self._rule("range", range, [*known, *outputs])
         self.mutated = [p.name for p in self.inputs if p.pointer and not p.read_only]
+        # Where each argument of the launch is among inputs, outputs and scalars; the first tensor.
+        slots = [*known, *outputs, *scalars]
+        self.places = [slots.index(p.name) for p in kernel.parameters]
+        self.tensor = next((place for place, p in zip(self.places, kernel.parameters, strict=True)
+                            if p.pointer), None)
         self.contiguous = [(i, p.name) for i, p in enumerate(self.inputs)
                            if p.pointer and p.name not in strided]
 
@@ -110,6 +115,9 @@ class _Operator:
             if name not in known:
                 raise self._error(f"{role} reads '{name}', which is none of {', '.join(known)}")
         places = [known.index(name) for name in wanted]
+        if len(places) == 1:  # the usual case, a little faster
+            (place,) = places
+            return lambda values: rule(values[place])
         return lambda values: rule(*[values[place] for place in places])
 
     @property
@@ -129,7 +137,7 @@ class _Operator:
 
     def fake(self, *inputs: Any) -> Any:
         """The outputs as they would be, without their content."""
-        return self._result([rule(inputs) for _, rule in self.outputs])
+        return self._result([rule(inputs) for rule in self.outputs])
 
     def run(self, *inputs: Any) -> Any:
         """Make the outputs and launch the kernel on the current stream of the arguments' device."""
@@ -140,14 +148,11 @@ class _Operator:
                     raise ValueError(f"operator '{self.name}' changes '{name}', which has to be "
                                      "contiguous for that")
                 values[index] = values[index].contiguous()
-        made = [rule(values) for _, rule in self.outputs]
-        by_name = dict(zip((p.name for p in self.inputs), values, strict=True))
-        by_name.update(zip((name for name, _ in self.outputs), made, strict=True))
-        for name, rule in self.scalars.items():
-            by_name[name] = rule(values)
-        first = next((v for v in by_name.values() if isinstance(v, torch.Tensor)), None)
-        self.kernel.launch(_stream_of(first), self.range([*values, *made]),
-                           *[by_name[p.name] for p in self.kernel.parameters])
+        made = [rule(values) for rule in self.outputs]
+        slots = [*values, *made, *[rule(values) for rule in self.scalars]]
+        tensor = None if self.tensor is None else slots[self.tensor]
+        self.kernel.launch(_stream_of(tensor), self.range(slots),
+                           *[slots[place] for place in self.places])
         return self._result(made)
 
     def _result(self, made: list[Any]) -> Any:

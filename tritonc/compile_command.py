@@ -25,6 +25,7 @@ from tritonc.console import (
 from tritonc.launch.products import Settings, kinds_to_compile, make
 from tritonc.options import Options
 from tritonc.outputs import KINDS, STANDARD
+from tritonc.source import CompileError
 from tritonc.spelling import closest
 from tritonc.tune.tuning_file import with_tuning_file
 
@@ -45,7 +46,16 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError(f"-MF '{given['depend_file']}' is an output too")
     options = with_tuning_file(options_from(given), path)
     check_settings(options)
-    return messages.guard(lambda: _compile(path, targets, options, given, messages))
+    inputs = [options.tuning] if options.tuning else []  # as they are read
+
+    def action() -> int:
+        try:
+            return _compile(path, targets, options, given, messages, inputs)
+        except CompileError:
+            outputs.remove(targets.values(), inputs)
+            raise
+
+    return messages.guard(action)
 
 
 _NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-MQ",
@@ -110,7 +120,12 @@ def _check_passes(options: Options) -> None:
 
 
 def _compile(path: str, targets: Mapping[str, str], options: Options, given: Mapping[str, Any],
-             messages: Messages) -> int:
+             messages: Messages, inputs: list[str]) -> int:
+    def read_file(included: str) -> bytes:
+        inputs.append(included)
+        with open(included, "rb") as file:
+            return file.read()
+
     _check_passes(options)
     diagnostics = driver.new_diagnostics(options)
     options = native(options)
@@ -119,7 +134,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, given: Map
     if given["depend"] == "M":
         wanted = ["i"]
     result = driver.compile(source, options, wanted, language=language_of(path, given),
-                            dump=_dump, diagnostics=diagnostics)
+                            dump=_dump, diagnostics=diagnostics, read_file=read_file)
     messages.show([*result.diagnostics, *(result.remarks if options.remarks else ())])
     settings = Settings(_stem(path), given["embed"], given["prefix"] or "", given["ptxas"],
                         options.line_info)

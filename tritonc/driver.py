@@ -87,15 +87,18 @@ def new_diagnostics(options: Options) -> Diagnostics:
 
 def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",), *,
             language: str = "tc", dump: Callable[[str, str], None] | None = None,
-            diagnostics: Diagnostics | None = None) -> Result:
+            diagnostics: Diagnostics | None = None,
+            read_file: Callable[[str], bytes] | None = None) -> Result:
     """Compile `source` ("tc" or "tir") to `kinds` of output, as named in `outputs.KINDS`.
 
-    `dump(title, text)` receives the IR for --print-before and --print-after.  Raises CompileError
-    with all diagnostics, warnings too, where the source is wrong; InternalError.
+    `read_file` gives the bytes of what the source includes.  `dump(title, text)` receives the IR
+    for --print-before and --print-after.  Raises CompileError with all diagnostics, warnings too,
+    where the source is wrong; InternalError.
     """
     if diagnostics is None:
         diagnostics = new_diagnostics(options)
-    compilation = _Compilation(source, options, tuple(kinds), language, dump, diagnostics)
+    compilation = _Compilation(source, options, tuple(kinds), language, dump, diagnostics,
+                               read_file)
     try:
         compilation.run()
         diagnostics.raise_if_errors()
@@ -107,13 +110,14 @@ def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",
     return compilation.result
 
 
-def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics) -> Preprocessed:
+def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
+               read_file: Callable[[str], bytes] | None = None) -> Preprocessed:
     """The first stage alone."""
     from tritonc import preprocess as stage
 
     settings = stage.PreprocessOptions(
         include_dirs=options.include_dirs, defines=options.defines,
-        forced_includes=options.forced_includes)
+        forced_includes=options.forced_includes, read_file=read_file or stage.read_bytes)
     return stage.preprocess(source, settings, diagnostics)
 
 
@@ -121,7 +125,9 @@ class _Compilation:
     """One run of `compile`."""
 
     def __init__(self, source: SourceFile, options: Options, kinds: tuple[str, ...], language: str,
-                 dump: Callable[[str, str], None] | None, diagnostics: Diagnostics) -> None:
+                 dump: Callable[[str, str], None] | None, diagnostics: Diagnostics,
+                 read_file: Callable[[str], bytes] | None) -> None:
+        self.read_file = read_file
         self.source = source
         self.options = options
         self.wanted = set(kinds)
@@ -208,7 +214,7 @@ class _Compilation:
         with self._stage("import preprocessor"):
             from tritonc.preprocess import render
         with self._stage("preprocess"):
-            done = preprocess(self.source, self.options, self.diagnostics)
+            done = preprocess(self.source, self.options, self.diagnostics, self.read_file)
             self.diagnostics.raise_if_errors()
         self.result.dependencies = list(done.included)
         self.result.problem_lines = done.problem_lines

@@ -1,15 +1,16 @@
 """Kinds of output, where they go, and writing them whole or not at all; rules for make.
 
 A file is written under another name in its own directory and then renamed, so nobody ever sees half
-of it; several outputs of one run are all written before the first is renamed.  A run that fails
-leaves all files as they were: make sees that they are older than what changed.
+of it; several outputs of one run are all written before the first is renamed.  Where the source is
+wrong, what an earlier run left at their places goes, so that no build takes it for new.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 # Each kind of output and the suffix of its file.
 KINDS: dict[str, str] = {
@@ -112,6 +113,16 @@ def _write_temporary(final: str, data: bytes) -> str:
         os.unlink(temporary)
         raise
     return temporary
+
+
+def remove(paths: Iterable[str], inputs: Sequence[str]) -> None:
+    """Remove outputs of an earlier run, but for those that this one read as input."""
+    for path in paths:
+        if (path == STANDARD or not os.path.isfile(path) or os.path.islink(path)
+                or any(same_file(path, read) for read in inputs)):
+            continue
+        with contextlib.suppress(OSError):  # not ours to remove; the error is reported already
+            os.unlink(path)
 
 
 def dependency_rule(targets: Sequence[str], sources: Sequence[str], phony: bool) -> str:

@@ -180,8 +180,17 @@ def test_outputs_are_whole_or_not_there() -> None:
     Path("old.tir").write_text("old")
     Path("bad.tir").write_text("kernel")
     assert tritonc("bad.tir", "-o", "old.tir").code == 1
-    assert sorted(os.listdir()) == ["add.tc", "bad.tir", "fill.tir", "old.tir"]
-    assert Path("old.tir").read_text() == "old"
+    assert sorted(os.listdir()) == ["add.tc", "bad.tir", "fill.tir"]
+
+
+def test_what_the_source_reads_is_not_removed() -> None:
+    Path("c.h").write_text("}")
+    Path("bad.tc").write_text('#include "c.h"\n')
+    assert tritonc("bad.tc", "--emit=tir", "-o", "c.h").code == 1
+    Path("c.h").write_text("kernel void f() {}")
+    done = tritonc("bad.tc", "--emit=tir", "-o", "c.h")
+    assert done.code == 1 and "a file that the source reads" in done.err
+    assert Path("c.h").read_text() == "kernel void f() {}"
 
 
 def test_a_failed_rename_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

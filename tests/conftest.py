@@ -42,7 +42,8 @@ def thorough(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TRITONC_FLAGS", "NO_COLOR", "CLICOLOR_FORCE"):
+    # MAKE...: a make that a test runs is not one of the make that runs the tests.
+    for name in ("TRITONC_FLAGS", "NO_COLOR", "CLICOLOR_FORCE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -122,9 +122,10 @@ def _check_passes(options: Options) -> None:
 def _compile(path: str, targets: Mapping[str, str], options: Options, given: Mapping[str, Any],
              messages: Messages, inputs: list[str]) -> int:
     def read_file(included: str) -> bytes:
+        from tritonc.preprocess import read_bytes  # loaded by then; --help starts without it
+
         inputs.append(included)
-        with open(included, "rb") as file:
-            return file.read()
+        return read_bytes(included)
 
     _check_passes(options)
     diagnostics = driver.new_diagnostics(options)

@@ -352,9 +352,10 @@ class _Compilation:
         if self.options.print_after:
             hooks.after = lambda label, kernel, _: self._show(outside[label], "after", [kernel])
         if self.options.verify_each:
-            from tritonc.ir.verify import verify
+            from tritonc.ir.verify import Known, verify
 
-            hooks.verify = lambda kernel, context: verify(kernel, table=context.table)
+            known: Known = {}
+            hooks.verify = lambda kernel, context: verify(kernel, table=context.table, known=known)
         completed = True
         with self._stage(stage):
             for kernel in module.kernels:

@@ -14,7 +14,7 @@ from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.interp import InterpreterError
-from tritonc.ir.verify import verify
+from tritonc.ir.verify import Known, verify
 from tritonc.opt.canonicalize_loops import canonicalize_loops
 from tritonc.opt.expand_range import expand_range
 
@@ -30,9 +30,10 @@ def lowered(program: Program, check: bool = False, target: str = "sm_80",
     expand_range(ready.kernel, settings)
     canonicalize_loops(ready.kernel, settings)
     before = ready.run(check=False)
+    known: Known = {}
 
     def after(label: str, kernel: Kernel, changed: bool) -> None:
-        verify(kernel, label, ALL_OPS)
+        verify(kernel, label, ALL_OPS, known=known)
         if check and changed:
             try:
                 same(before, ready.run(check=label == "insert_barriers"))

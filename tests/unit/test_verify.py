@@ -12,7 +12,7 @@ from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.text import parse_module
 from tritonc.ir.types import F32, I1, I32, Tile
-from tritonc.ir.verify import VerifyError, check, verify
+from tritonc.ir.verify import Known, VerifyError, check, verify
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 
@@ -120,10 +120,11 @@ def damaged(damage: Callable[[Kernel], None]) -> str:
     """The message about a good kernel after `damage`."""
     module = parse("kernel @good(i32 %i) {\nentry:\n  %x = add %i, %i : i32\n  br next\nnext:\n"
                    "  %y = add %x, %i : i32\n  ret\n}\n")
-    verify(module)
+    known: Known = {}  # what was right before must not hide what is wrong now
+    verify(module, known=known)
     damage(module.kernels[0])
     with pytest.raises(VerifyError) as caught:
-        verify(module, stage="licm")
+        verify(module, stage="licm", known=known)
     return str(caught.value)
 
 
@@ -168,6 +169,9 @@ def test_what_only_a_pass_can_break() -> None:
     def guard(kernel: Kernel) -> None:
         kernel.blocks[0].ops[0].guard = Value(I1, "g")
 
+    def retype(kernel: Kernel) -> None:
+        kernel.blocks[1].ops[0].result.type = F32
+
     def attribute(kernel: Kernel) -> None:
         kernel.blocks[0].ops[0].attributes["speed"] = 3
 
@@ -181,7 +185,8 @@ def test_what_only_a_pass_can_break() -> None:
             (tile_parameter, "a parameter of type f32<4>"),
             (tile_axis, "up to three axes"),
             (misplaced_blocks, "only phis and terminators name blocks"),
-            (guard, "carries no guard"), (attribute, "no attribute 'speed'")):
+            (guard, "carries no guard"), (retype, "results of i32 wanted, found f32"),
+            (attribute, "no attribute 'speed'")):
         found = damaged(damage)
         assert message in found, found
         assert found.startswith("after licm: kernel 'good'")

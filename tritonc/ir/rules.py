@@ -43,53 +43,59 @@ Attributes = Mapping[str, Any]
 Rule = Callable[[Sequence[Type], Attributes, Type | None], Types]
 
 
-def _want(condition: bool, message: str) -> None:
+def _want(condition: bool, message: str, *found: object) -> None:
+    """Raise TypeMismatch unless `condition`; `{}` in the message stand for what was found.
+
+    A message is put together only when it is wanted: rules run for every operation of every pass.
+    """
     if not condition:
-        raise TypeMismatch(message)
+        raise TypeMismatch(message.format(*found))
 
 
 def _same(types: Sequence[Type]) -> Type:
-    for t in types[1:]:
-        _want(t == types[0], f"operands of one type wanted, found {types[0]} and {t}")
-    return types[0]
+    first = types[0]
+    for t in types:
+        _want(t is first or t == first, "operands of one type wanted, found {} and {}", first, t)
+    return first
 
 
 def same_int(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """All operands of one integer type, which is the result's."""
     t = _same(types)
-    _want(is_int(t), f"integers wanted, found {t}")
+    _want(is_int(t), "integers wanted, found {}", t)
     return (t,)
 
 
 def same_float(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """All operands of one float type, which is the result's."""
     t = _same(types)
-    _want(is_float(t), f"floats wanted, found {t}")
+    _want(is_float(t), "floats wanted, found {}", t)
     return (t,)
 
 
 def compare_int(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = _same(types)
-    _want(is_int(t), f"integers wanted, found {t}")
+    _want(is_int(t), "integers wanted, found {}", t)
     return (with_element(t, I1),)
 
 
 def compare_float(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = _same(types)
-    _want(is_float(t), f"floats wanted, found {t}")
+    _want(is_float(t), "floats wanted, found {}", t)
     return (with_element(t, I1),)
 
 
 def predicates(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """A condition gives two opposite predicates."""
-    _want(element(types[0]) == I1, f"i1 wanted, found {types[0]}")
+    _want(element(types[0]) == I1, "i1 wanted, found {}", types[0])
     return (types[0], types[0])
 
 
 def choose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """condition, a, b: a and b of one type, the condition of its shape."""
     t = _same(types[1:])
-    _want(types[0] == with_element(t, I1), f"{with_element(t, I1)} wanted, found {types[0]}")
+    mask = with_element(t, I1)
+    _want(types[0] == mask, "{} wanted, found {}", mask, types[0])
     return (t,)
 
 
@@ -97,8 +103,9 @@ def merge(types: Sequence[Type], attributes: Attributes, stated: Type | None) ->
     """psi: predicate, value, predicate, value, ..."""
     _want(len(types) >= 2 and len(types) % 2 == 0, "pairs of predicate and value wanted")
     t = _same(types[1::2])
+    mask = with_element(t, I1)
     for p in types[0::2]:
-        _want(p == with_element(t, I1), f"{with_element(t, I1)} wanted, found {p}")
+        _want(p == mask, "{} wanted, found {}", mask, p)
     return (t,)
 
 
@@ -122,9 +129,9 @@ def scalar_i32(types: Sequence[Type], attributes: Attributes, stated: Type | Non
 
 
 def make_range(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    extent = attributes["stop"] - attributes["start"]
-    _want(extent > 0, f"an empty range {attributes['start']} ... {attributes['stop']}")
-    return _shaped(I32, (extent,), stated)
+    start, stop = attributes["start"], attributes["stop"]
+    _want(stop > start, "an empty range {} ... {}", start, stop)
+    return _shaped(I32, (stop - start,), stated)
 
 
 def global_range(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
@@ -145,7 +152,7 @@ def _cast(from_ok: Callable[[Type], bool], to_ok: Callable[[Scalar | Pointer], b
             raise TypeMismatch("a conversion must state its type")
         t, to = types[0], element(stated)
         _want(from_ok(t) and to_ok(to) and fits(element(t).bits, to.bits),
-              f"no such conversion from {t} to {stated}")
+              "no such conversion from {} to {}", t, stated)
         return (with_element(t, to),)
 
     return rule
@@ -172,22 +179,22 @@ bit_cast = _cast(lambda t: True, lambda e: True, lambda a, b: a == b)
 
 def add_pointer(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     p, offset = types
-    _want(is_pointer(p), f"a pointer wanted, found {p}")
+    _want(is_pointer(p), "a pointer wanted, found {}", p)
     _want(is_int(offset) and with_element(p, element(offset)) == offset,
-          f"integers of the pointer's shape wanted, found {offset} for {p}")
+          "integers of the pointer's shape wanted, found {} for {}", offset, p)
     return (p,)
 
 
 def subtract_pointers(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = _same(types)
-    _want(is_pointer(t), f"pointers wanted, found {t}")
+    _want(is_pointer(t), "pointers wanted, found {}", t)
     return (with_element(t, I64),)
 
 
 def pointee(pointer: Type) -> Type:
     """The type of what a pointer, or tile of pointers, points to."""
     e = element(pointer)
-    _want(isinstance(e, Pointer), f"a pointer wanted, found {pointer}")
+    _want(isinstance(e, Pointer), "a pointer wanted, found {}", pointer)
     assert isinstance(e, Pointer)
     return with_element(pointer, e.element)
 
@@ -198,25 +205,25 @@ def load(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> 
 
 def store(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     want = pointee(types[0])
-    _want(types[1] == want, f"{want} wanted, found {types[1]}")
+    _want(types[1] == want, "{} wanted, found {}", want, types[1])
     return ()
 
 
 def atomic(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     want = pointee(types[0])
     for t in types[1:]:
-        _want(t == want, f"{want} wanted, found {t}")
+        _want(t == want, "{} wanted, found {}", want, t)
     if "kind" in attributes:
         kind = attributes["kind"]
-        _want(kind in ATOMICS, f"no atomic operation '{kind}'")
+        _want(kind in ATOMICS, "no atomic operation '{}'", kind)
         _want(ATOMICS[kind] in ("any", "float" if is_float(want) else "int"),
-              f"no atomic '{kind}' of {want}")
+              "no atomic '{}' of {}", kind, want)
     return (want,)
 
 
 def splat(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     _want(isinstance(stated, Tile) and not isinstance(types[0], Tile | Buffer)
-          and stated.element == types[0], f"cannot splat {types[0]} to {stated}")
+          and stated.element == types[0], "cannot splat {} to {}", types[0], stated)
     assert stated is not None
     return (stated,)
 
@@ -226,7 +233,7 @@ def broadcast(types: Sequence[Type], attributes: Attributes, stated: Type | None
     ok = (isinstance(t, Tile) and isinstance(stated, Tile) and t.element == stated.element
           and len(t.shape) == len(stated.shape)
           and all(a in (1, b) for a, b in zip(t.shape, stated.shape, strict=True)))
-    _want(ok, f"cannot broadcast {t} to {stated}")
+    _want(ok, "cannot broadcast {} to {}", t, stated)
     assert stated is not None
     return (stated,)
 
@@ -234,34 +241,35 @@ def broadcast(types: Sequence[Type], attributes: Attributes, stated: Type | None
 def reshape(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = types[0]
     _want(stated is not None and element(t) == element(stated)
-          and prod(shape(t)) == prod(shape(stated)), f"cannot reshape {t} to {stated}")
+          and prod(shape(t)) == prod(shape(stated)), "cannot reshape {} to {}", t, stated)
     assert stated is not None
     return (stated,)
 
 
 def transpose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t, order = types[0], attributes["permutation"]
-    _want(sorted(order) == list(range(len(shape(t)))), f"{order} does not permute the axes of {t}")
+    _want(sorted(order) == list(range(len(shape(t)))),
+          "{} does not permute the axes of {}", order, t)
     return _shaped(element(t), tuple(shape(t)[d] for d in order), stated)
 
 
 def reduce(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t, axes, kind = types[0], attributes["axes"], attributes["kind"]
-    _want(bool(axes) and all(0 <= d < len(shape(t)) for d in axes), f"no axes {axes} in {t}")
+    _want(bool(axes) and all(0 <= d < len(shape(t)) for d in axes), "no axes {} in {}", axes, t)
     _combines(kind, t)
     left = tuple(n for d, n in enumerate(shape(t)) if d not in axes)
     return _shaped(element(t), left, stated)
 
 
 def _combines(kind: str, t: Type) -> None:
-    _want(kind in REDUCTIONS, f"no reduction '{kind}'")
+    _want(kind in REDUCTIONS, "no reduction '{}'", kind)
     _want(REDUCTIONS[kind] == ("float" if is_float(t) else "int") and not is_pointer(t),
-          f"no '{kind}' of {t}")
+          "no '{}' of {}", kind, t)
 
 
 def arg_reduce(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t, axis = types[0], attributes["axis"]
-    _want(0 <= axis < len(shape(t)), f"no axis {axis} in {t}")
+    _want(0 <= axis < len(shape(t)), "no axis {} in {}", axis, t)
     _combines(attributes["kind"], t)
     _want(attributes["kind"][-3:] in ("min", "max"), "a minimum or maximum wanted")
     left = tuple(n for d, n in enumerate(shape(t)) if d != axis)
@@ -270,7 +278,7 @@ def arg_reduce(types: Sequence[Type], attributes: Attributes, stated: Type | Non
 
 def scan(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t, axis = types[0], attributes["axis"]
-    _want(0 <= axis < len(shape(t)), f"no axis {axis} in {t}")
+    _want(0 <= axis < len(shape(t)), "no axis {} in {}", axis, t)
     _combines(attributes["kind"], t)
     return (t,)
 
@@ -280,16 +288,16 @@ def dot(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> T
     a, b, c = types
     sa, sb = shape(a), shape(b)
     _want(len(sa) == len(sb) >= 2 and sa[:-2] == sb[:-2] and sa[-1] == sb[-2],
-          f"cannot multiply {a} and {b}")
-    _want(element(a) == element(b), f"one element type wanted, found {a} and {b}")
+          "cannot multiply {} and {}", a, b)
+    _want(element(a) == element(b), "one element type wanted, found {} and {}", a, b)
     want = make(accumulator(element(a)), (*sa[:-1], sb[-1]))
-    _want(shape(c) == shape(want) and element(c) == element(want), f"{want} wanted, found {c}")
+    _want(shape(c) == shape(want) and element(c) == element(want), "{} wanted, found {}", want, c)
     return (c,)
 
 
 def accumulator(e: Scalar | Pointer) -> Scalar:
     """The element type in which a dot of `e` operands accumulates."""
-    _want(isinstance(e, Scalar) and e != I1, f"no dot of {e}")
+    _want(isinstance(e, Scalar) and e != I1, "no dot of {}", e)
     assert isinstance(e, Scalar)
     if e.is_float:
         return e if e.bits == 64 else F32
@@ -306,13 +314,13 @@ def same_as_first(types: Sequence[Type], attributes: Attributes, stated: Type | 
 
 def multiple(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = types[0]
-    _want(is_int(t) or is_pointer(t), f"integers or pointers wanted, found {t}")
+    _want(is_int(t) or is_pointer(t), "integers or pointers wanted, found {}", t)
     return (t,)
 
 
 def holds(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """An i1 that is promised or asserted, element by element."""
-    _want(element(types[0]) == I1, f"i1 wanted, found {types[0]}")
+    _want(element(types[0]) == I1, "i1 wanted, found {}", types[0])
     return ()
 
 
@@ -320,14 +328,14 @@ def printed(types: Sequence[Type], attributes: Attributes, stated: Type | None) 
     """Values to print: scalars, and tiles of one shape."""
     shapes = [shape(t) for t in types if shape(t)]
     _want(not any(isinstance(t, Buffer) for t in types), "a buffer cannot be printed")
-    found = " and ".join(map(str, types))
-    _want(len(set(shapes)) <= 1, f"tiles of one shape wanted, found {found}")
+    if len(set(shapes)) > 1:
+        raise TypeMismatch(f"tiles of one shape wanted, found {' and '.join(map(str, types))}")
     return ()
 
 
 def condition(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """A scalar i1 that a branch reads."""
-    _want(types[0] == I1, f"i1 wanted, found {types[0]}")
+    _want(types[0] == I1, "i1 wanted, found {}", types[0])
     return ()
 
 

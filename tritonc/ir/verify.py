@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from tritonc.ir import rules
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Module, Op, Value
-from tritonc.ir.ops import FCMP, ICMP, OPS, OpInfo
+from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, OpInfo
 from tritonc.ir.text import print_op
 from tritonc.ir.types import CONSTANT, I1, Buffer, Pointer, Scalar, Tile, element, with_element
 from tritonc.source import Diagnostics, Span
@@ -33,6 +33,7 @@ from tritonc.source import Diagnostics, Span
 MAX_ELEMENTS = 1 << 24  # of one tile, so that a slip of the pen does not eat the memory
 SUCCESSORS = {"br": 1, "cond_br": 2, "ret": 0}
 Legality = Callable[[Kernel, Op], str | None]  # what a stage asks besides: a complaint, or None
+Known = dict[Op, tuple[object, ...]]  # what each operation was when it was last found to be right
 
 
 class VerifyError(Exception):
@@ -59,13 +60,15 @@ class Problem(NamedTuple):
 
 
 def verify(subject: Module | Kernel, stage: str = "", table: Mapping[str, OpInfo] = OPS,
-           legality: Sequence[Legality] = ()) -> None:
+           legality: Sequence[Legality] = (), known: Known | None = None) -> None:
     """Raise VerifyError if `subject` is broken.
 
     `stage` names what ran last, for the message.  `table` has the rows of all operations that may
-    occur; `legality` is what holds from this stage on, operation by operation.
+    occur; `legality` is what holds from this stage on, operation by operation.  Who verifies a
+    kernel after each pass hands in one `known`, at first empty: an operation whose types and
+    attributes are as they were is not held against its row again.
     """
-    found = [*problems(subject, table, legality)]
+    found = [*problems(subject, table, legality, known)]
     if found:
         after = f"after {stage}: " if stage else ""
         raise VerifyError("\n".join(f"{after}{problem}" for problem in found[:5]))
@@ -82,14 +85,15 @@ def check(module: Module, diagnostics: Diagnostics, table: Mapping[str, OpInfo] 
 
 
 def problems(subject: Module | Kernel, table: Mapping[str, OpInfo] = OPS,
-             legality: Sequence[Legality] = ()) -> Iterator[Problem]:
-    """Everything wrong, at most one problem per operation."""
+             legality: Sequence[Legality] = (), known: Known | None = None) -> Iterator[Problem]:
+    """Everything wrong, at most one problem per operation; `known` as for `verify`."""
+    known = {} if known is None else known
     if isinstance(subject, Kernel):
-        yield from _kernel(subject, table, legality)
+        yield from _kernel(subject, table, legality, known)
         return
     tables = {constant.name: constant for constant in subject.constants}
     for kernel in subject.kernels:
-        yield from _kernel(kernel, table, legality)
+        yield from _kernel(kernel, table, legality, known)
         for block in kernel.blocks:
             for op in block.ops:
                 if op.name == "constant_table" and op.results:
@@ -101,8 +105,8 @@ def problems(subject: Module | Kernel, table: Mapping[str, OpInfo] = OPS,
                                       f"a table of {constant.element} is not a {op.result.type}")
 
 
-def _kernel(kernel: Kernel, table: Mapping[str, OpInfo],
-            legality: Sequence[Legality]) -> Iterator[Problem]:
+def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], legality: Sequence[Legality],
+            known: Known) -> Iterator[Problem]:
     structure = [*_structure(kernel, table)]
     yield from structure
     if structure:
@@ -115,7 +119,7 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo],
                 defined[result] = (block, index)
     for block in kernel.blocks:
         for index, op in enumerate(block.ops):
-            message = (_operation(op, table[op.name]) or _phi(op, block, cfg)
+            message = (_once(op, table[op.name], known) or _targets(op, block, cfg)
                        or _uses(op, block, index, cfg, defined)
                        or next(filter(None, (legal(kernel, op) for legal in legality)), None))
             if message:
@@ -140,12 +144,14 @@ def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]
             if op in seen:
                 yield Problem(kernel, block, op, "the operation stands in two places")
             seen.add(op)
-            if op.name not in table:
+            row = table.get(op.name)
+            if row is None:
                 yield Problem(kernel, block, op, f"'{op.name}' is no operation of this stage")
-            elif table[op.name].terminator != (op is block.ops[-1]):
+            elif (CONTROL in row.effects) != (op is block.ops[-1]):
                 yield Problem(kernel, block, op, "a block ends in a terminator, its only one")
-            if any(result.op is not op for result in op.results):
-                yield Problem(kernel, block, op, "a result belongs to another operation")
+            for result in op.results:
+                if result.op is not op:
+                    yield Problem(kernel, block, op, "a result belongs to another operation")
         for one, two in pairwise(block.ops):
             if two.name == "phi" and one.name != "phi":
                 yield Problem(kernel, block, two, "a phi stands behind another operation")
@@ -162,7 +168,8 @@ def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]
                 yield Problem(kernel, block, end, "a branch to the entry")
 
 
-def _phi(op: Op, block: Block, cfg: Cfg) -> str | None:
+def _targets(op: Op, block: Block, cfg: Cfg) -> str | None:
+    """Whether the blocks are right that the operation names."""
     if op.name != "phi":
         return "only phis and terminators name blocks" if op.blocks and (
             op is not block.ops[-1]) else None
@@ -178,21 +185,36 @@ def _phi(op: Op, block: Block, cfg: Cfg) -> str | None:
 def _uses(op: Op, block: Block, index: int, cfg: Cfg,
           defined: Mapping[Value, tuple[Block, int] | None]) -> str | None:
     """Whether all that the operation reads is there."""
+    phi = op.name == "phi"
     for i, value in enumerate(op.inputs()):
         if value not in defined:
             return f"{value!r} is not of this kernel"
         place = defined[value]
-        user = op.blocks[i] if op.name == "phi" else block
+        if place is not None and place[0] is block and place[1] < index and not phi:
+            continue  # most uses
+        user = op.blocks[i] if phi else block
         if place is None or not cfg.reachable(user):
             continue
         there, at = place
         if there is user:
-            good = op.name == "phi" or at < index
+            good = phi or at < index
         else:
             good = cfg.reachable(there) and cfg.dominates(there, user)
         if not good:
             return f"%{value.name or '?'} may be used before it is defined"
     return None
+
+
+def _once(op: Op, row: OpInfo, known: Known) -> str | None:
+    """Whether the operation fits its row, unless it is as it was when that was last found."""
+    guard = op.guard.type if op.guard is not None else None
+    now = (row, guard, [v.type for v in op.operands], [v.type for v in op.results], op.attributes)
+    if known.get(op) == now:
+        return None
+    message = _operation(op, row)
+    if message is None:
+        known[op] = (*now[:-1], dict(op.attributes))  # values of attributes are never changed
+    return message
 
 
 def _operation(op: Op, row: OpInfo) -> str | None:

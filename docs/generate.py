@@ -196,8 +196,8 @@ _QUALIFIER_DOCS = {
     "retune": "a change of this argument asks for other tuning",
     "constant": "a table in constant memory, or a pointer to one",
     "kernel": "an entry point", "tunable": "a number that the compiler or the user chooses",
-    "static": "accepted, means nothing", "volatile": "accepted, means nothing",
-    "inline": "accepted, means nothing", "device": "accepted, means nothing",
+    **dict.fromkeys(("static", "extern", "volatile", "inline", "device"),
+                    "accepted, means nothing"),
 }  # fmt: skip
 
 

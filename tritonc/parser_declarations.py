@@ -21,7 +21,7 @@ from tritonc.parser_types import (
 )
 from tritonc.source import Diagnostics, Note, Span
 
-_FUNCTION_QUALIFIERS = frozenset(["static", "inline", "volatile", "device", "kernel"])
+_FUNCTION_QUALIFIERS = frozenset(["static", "extern", "inline", "volatile", "device", "kernel"])
 _VARIABLE_QUALIFIERS = frozenset([
     "restrict", "read_only", "write_only", "align", "multiple_of", "retune", "static", "volatile",
     "inline",
@@ -126,7 +126,7 @@ class DeclarationActions:
         kept = [qualifier for qualifier in qualifiers if qualifier.name != "tunable"]
         spec = self._spec(typed, declarator)
         name, name_span = declarator.name, declarator.name_span
-        self._check_qualifiers(kept, frozenset(["static", "volatile", "inline"]),
+        self._check_qualifiers(kept, frozenset(["static", "extern", "volatile", "inline"]),
                                f"'{name}', which stands outside a function")
         if tunable:
             return self._tunable(span, spec, declarator, initializer)

@@ -23,7 +23,6 @@ UNSUPPORTED_WORDS = {
     "case": "'case' is not supported; write a chain of 'if' and 'else if'",
     "default": "'default' is not supported; write a chain of 'if' and 'else if'",
     "goto": "'goto' is not supported; use loops, 'break' and 'continue'",
-    "extern": "'extern' is not supported; a source is complete by itself",
     "register": "'register' is not supported; leave it out",
     "auto": "'auto' is not supported; write the type",
     "asm": "inline assembly is not supported",

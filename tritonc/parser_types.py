@@ -23,7 +23,7 @@ QUALIFIER_NAMES = {
     "multiple_of": "multiple_of", "__multipleof": "multiple_of",
     "__retune": "retune",
     "__constant__": "constant",
-    "static": "static", "volatile": "volatile",
+    "static": "static", "extern": "extern", "volatile": "volatile",
     "inline": "inline", "__inline__": "inline", "__forceinline__": "inline",
     "kernel": "kernel", "__global__": "kernel",
     "__device__": "device",

@@ -174,10 +174,10 @@ def _argument(problem: Problem, value: str, at: Span, number: int) -> None:
 
 
 def _define(problem: Problem, value: str, at: Span, number: int) -> None:
-    name, _, text = value.partition("=")
+    name, equals, text = value.partition("=")
     if not _NAME.match(name.strip()):
         raise fail("problem-syntax", at, "`MACRO = VALUE` is wanted here")
-    problem.defines.append((name.strip(), text.strip() or "1", at))
+    problem.defines.append((name.strip(), text.strip() if equals else "1", at))
 
 
 def _tolerance(problem: Problem, value: str, at: Span, number: int) -> None:

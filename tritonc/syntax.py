@@ -25,7 +25,7 @@ SCALAR_TYPES = ("void", "bool", *SIGNED_TYPES, *UNSIGNED_TYPES, *FLOAT_TYPES)
 # Other qualifiers become fields: `const` and `__constant__` of TypeSpec, `kernel` of Function.
 QUALIFIERS = (
     "restrict", "read_only", "write_only", "align", "multiple_of", "retune",
-    "static", "inline", "volatile", "device",
+    "static", "extern", "inline", "volatile", "device",
 )  # fmt: skip
 
 

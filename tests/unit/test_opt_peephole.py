@@ -151,6 +151,8 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (integers.times_zero, lambda e: e.mul(e.a, e.const(0)), "0"),
     (integers.times_minus_one, lambda e: e.mul(e.a, e.const(-1)), "sub(0, a)"),
     (integers.remainder_by_one, lambda e: e.srem(e.a, e.const(1)), "0"),
+    (integers.remainder_by_one, lambda e: e.srem(e.a, e.const(-1)), "0"),
+    (integers.times_minus_one, lambda e: e.sdiv(e.a, e.const(-1)), "sub(0, a)"),
     (integers.remainder_by_one, lambda e: e.urem(e.a, e.const(1)), "0"),
     (integers.minus_itself, lambda e: e.sub(e.a, e.a), "0"),
     (integers.minus_itself, lambda e: e.xor(e.c, e.c), "False"),

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -58,7 +59,7 @@ _PATIENCE = 64  # turns of a loop with an atomic in it, before other instances g
 def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memory: Memory,
         grid: tuple[int, ...], *, table: Mapping[str, OpInfo] = OPS,
         handlers: Mapping[str, Handler] | None = None, step_limit: int = STEP_LIMIT,
-        output: Callable[[str], Any] = print) -> None:
+        output: Callable[[str], Any] = partial(print, end="")) -> None:
     """Run `kernel_name` on `grid` instances; pointers among `arguments` are addresses of `memory`.
 
     `table` has the rows of all operations, `handlers` executes those that have no meaning in it.

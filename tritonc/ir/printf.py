@@ -13,7 +13,7 @@ _DIRECTIVE = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?:hh|ll|[hljztL])?([diouxX
 
 
 def formatted(op: Op, row: Sequence[Any]) -> str:
-    """The line that a printf prints of one element of each of its operands."""
+    """What a printf prints of one element of each of its operands."""
     left = [(value, v.type) for value, v in zip(row, op.operands, strict=True)]
 
     def one(match: re.Match[str]) -> str:

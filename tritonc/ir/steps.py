@@ -363,7 +363,7 @@ def _check(name: str, message: Callable[[Op], str]) -> Callable[[Launch, Op], St
 
 
 def _printf(launch: Launch, op: Op) -> Step:
-    """Tiles print line by line, their elements in row-major order."""
+    """Tiles print once for each element, in row-major order."""
     def step(frame: Frame) -> None:
         active = frame.guard(op)
         for value in op.operands:

@@ -143,7 +143,7 @@ BUILTINS: tuple[Builtin, ...] = (
     _row("assert(c, message)", 1, 2, "With --device-assert, ends the program unless c holds.",
          builtin_memory.check, strings=(1,), effects=True),
     _row("printf(format, values...)", 1, None, "With --device-assert, prints the values as C does, "
-         "a line of text for each element of a tile.", builtin_memory.printf, strings=(0,),
+         "once for each element of a tile.", builtin_memory.printf, strings=(0,),
          effects=True),
 )
 

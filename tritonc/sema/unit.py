@@ -13,7 +13,7 @@ from tritonc import syntax
 from tritonc.ir import core
 from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME
-from tritonc.sema import constants, convert
+from tritonc.sema import builtins, constants, convert
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT, Number, PointerTo, ctype
 from tritonc.sema.scope import (
@@ -97,8 +97,17 @@ def collect(context: Context, program: syntax.Program) -> None:
             unit.table_nodes.append(item)
         elif isinstance(item, syntax.Statement):
             unit.statements.append(item)
+    _drop_prototypes_of_builtins(unit)
     for tunable in unit.tunables:
         tunable.values = _values(context, tunable.node)
+
+
+def _drop_prototypes_of_builtins(unit: Unit) -> None:
+    """`extern int get_program_id(int);` without a definition hides nothing."""
+    for function in list(unit.functions):
+        if function.node.body is None and builtins.find(function.name) is not None:
+            unit.functions.remove(function)
+            del unit.scope.names[function.name]
 
 
 def _enter(context: Context, entity: Entity) -> bool:

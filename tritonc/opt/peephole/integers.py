@@ -35,7 +35,7 @@ def times_zero(op: Op, r: Rewriter) -> Value | None:
 
 
 def times_minus_one(op: Op, r: Rewriter) -> Value | None:
-    """x * -1 = 0 - x."""
+    """x * -1 = x sdiv -1 = 0 - x; also for the least integer, whose quotient LLVM leaves open."""
     a, b = op.operands
     if int_of(b) != -1:
         return None
@@ -43,8 +43,9 @@ def times_minus_one(op: Op, r: Rewriter) -> Value | None:
 
 
 def remainder_by_one(op: Op, r: Rewriter) -> Value | None:
-    """x % 1 = 0."""
-    if int_of(op.operands[1]) != 1 or element(op.result.type).bits == 1:
+    """x % 1 = 0, and x srem -1 = 0."""
+    units = (1, -1) if op.name == "srem" else (1,)
+    if int_of(op.operands[1]) not in units or element(op.result.type).bits == 1:
         return None
     return r.constant(0, op.result.type)
 
@@ -215,7 +216,7 @@ RULES: dict[str, list[Rule]] = {
     "sub": [right_zero_is_neutral, minus_itself, minus_constant, double_negation, sub_of_negated,
             sub_of_add],
     "mul": [times_zero, right_one_is_neutral, times_minus_one],
-    "sdiv": [right_one_is_neutral, signed_division_of_naturals],
+    "sdiv": [right_one_is_neutral, times_minus_one, signed_division_of_naturals],
     "udiv": [right_one_is_neutral, quotient_of_less],
     "srem": [remainder_by_one, signed_division_of_naturals],
     "urem": [remainder_by_one, remainder_of_less],

@@ -35,6 +35,7 @@ GOOD = """\
 //! tolerance: 1e-3
 //! define: T = 32
 //! define: FAST
+//! define: EMPTY =
 //! pad: x = 16
 //! clobber: x
 //! bench: M = 1, N = 2
@@ -51,7 +52,7 @@ def test_every_line() -> None:
     assert [(a.name, a.type) for a in problem.arguments] == [
         ("x", "half"), ("y", "unsigned int"), ("N", None)]  # fmt: skip
     assert problem.lets[0].expression.text == "x + 1"
-    assert problem.defines[0][:2] == ("T", "32") and problem.defines[1][:2] == ("FAST", "1")
+    assert [d[:2] for d in problem.defines] == [("T", "32"), ("FAST", "1"), ("EMPTY", "")]
     assert problem.pads[0].name == "x" and problem.clobbers[0][0] == "x"
     assert [[s.name for s in line] for line in problem.bench] == [["M", "N"], ["M"]]
     assert problem.tolerance is not None and problem.flops is not None and problem.bytes is None

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -56,10 +55,14 @@ _TURN, _WAITS, _STILL, _DONE = "turn", "waits", "still", "done"  # why a strand 
 _PATIENCE = 64  # turns of a loop with an atomic in it, before other instances get theirs
 
 
+def _show(text: str) -> None:
+    print(text, end="")
+
+
 def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memory: Memory,
         grid: tuple[int, ...], *, table: Mapping[str, OpInfo] = OPS,
         handlers: Mapping[str, Handler] | None = None, step_limit: int = STEP_LIMIT,
-        output: Callable[[str], Any] = partial(print, end="")) -> None:
+        output: Callable[[str], Any] = _show) -> None:
     """Run `kernel_name` on `grid` instances; pointers among `arguments` are addresses of `memory`.
 
     `table` has the rows of all operations, `handlers` executes those that have no meaning in it.

@@ -122,7 +122,11 @@ def _foreign(place: Place) -> tuple[Note, ...]:
                      "instance's indices, get_program_id(0) the instance's number"),)
     if after == ".":
         return (Note("a range is written 'a ... b'"),)
-    return (Note("trans(x) is the transpose"),) if after == "T" else ()
+    if after == "T":
+        return (Note("trans(x) is the transpose"),)
+    if place.tokens[min(place.index + 2, len(place.tokens) - 1)].text == "(":
+        return (Note(f"a function takes what it works on as an argument: {after}(...)"),)
+    return ()
 
 
 def special_problem(place: Place) -> Problem | None:
@@ -181,6 +185,10 @@ def _at_statement(place: Place) -> Problem | None:
                        "braces, '{ ... }'", token.span)
     if place.terminal == "STRING":
         return _string(token)
+    start = place.partner.get(place.index - 1, place.index - 1)
+    if start > 0 and place.tokens[start - 1].text == "@" and place.terminal in _OPERATORS:
+        return Problem("a predicate that is an expression stands in parentheses, as in "
+                       "'@(r < n)'", token.span)
     return None
 
 

@@ -27,6 +27,15 @@ class MemoryPlace:
 Place = Variable | MemoryPlace
 
 
+def _tighter(node: syntax.Expression) -> tuple[Note, ...]:
+    """For `*p + i = v`, how it is written."""
+    while isinstance(node, syntax.Binary):
+        node = node.left
+    if isinstance(node, syntax.Deref | syntax.MaskedDeref):
+        return (Note("'*' binds tighter than other operators; *(p + i) is what p + i points to"),)
+    return ()
+
+
 def place(context: Context, node: syntax.Expression) -> Place | None:
     """What an assignment changes; None after a message."""
     if isinstance(node, syntax.Name):
@@ -46,7 +55,7 @@ def place(context: Context, node: syntax.Expression) -> Place | None:
     term = context.lower(node)
     if not term.poisoned:
         context.error("not-assignable", node.span, "only a variable and what a pointer points to, "
-                      "*p, can be assigned")
+                      "*p, can be assigned", *_tighter(node))
     return None
 
 

@@ -365,7 +365,8 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
         if isinstance(to, PointerTo):
             return _implicit_pointer(context, term, source, to, span, what, *notes)
         return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
-                             f"{term.type}; a pointer converts to a number only by a cast", *notes)
+                             f"{term.type}; a pointer converts to a number only by a cast",
+                             Note("'*' before it loads what it points to"), *notes)
     if isinstance(to, PointerTo):
         if is_null(term):
             return null(context, to)

@@ -202,7 +202,8 @@ def deref(context: Context, node: syntax.Deref) -> Term:
         return context.error("not-a-pointer", node.span, "'*' wants a pointer or a tile of "
                              f"pointers, found {pointer.type}",
                              Note("there is no operator for powers; write x * x"))
-    return memory.load(context, pointer, None, node.span, node.pointer.span, widen)
+    with context.about(node.pointer):
+        return memory.load(context, pointer, None, node.span, node.pointer.span, widen)
 
 
 def masked_deref(context: Context, node: syntax.MaskedDeref) -> Term:

@@ -54,7 +54,7 @@ def pointee(context: Context, pointer: Term, span: Span, user: str = "'*'") -> N
     if isinstance(element, PointerTo):
         return element.target
     context.error("not-a-pointer", span, f"{user} wants a pointer or a tile of pointers, found "
-                  f"{pointer.type}")
+                  f"{pointer.type}", *context.declarations())
     return None
 
 

@@ -80,6 +80,10 @@ def _permuted(context: Context, node: syntax.Subscript, base: Term) -> Term:
     return permute(context, base, order, node.span)
 
 
+# Entries of subscripts under their names elsewhere.
+_MEANT = {"None": "newaxis", "sum": "+", "add": "+", "prod": "*", "mul": "*", "any": "|", "all": "&"}
+
+
 def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) -> Term:
     if isinstance(base.type.element, PointerTo) and not base.shape:
         return context.error("subscript-index", entry.span, "a pointer is not indexed; write "
@@ -90,7 +94,7 @@ def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) 
     name = entry.index.name if isinstance(entry, syntax.Index) and isinstance(
         entry.index, syntax.Name) else None
     if name is not None and context.scope.lookup(name) is None:
-        near = "newaxis" if name == "None" else closest(name, ("max", "min", "newaxis"))
+        near = _MEANT.get(name) or closest(name, ("max", "min", "newaxis"))
         return context.error("undeclared-name", entry.span, f"there is nothing named '{name}'" + (
             f"; did you mean '{near}'?" if near else ""), suggestion=near)
     return context.error("subscript-index", entry.span, f"{what} of the tile {base.type} cannot be "

@@ -81,7 +81,8 @@ def _permuted(context: Context, node: syntax.Subscript, base: Term) -> Term:
 
 
 # Entries of subscripts under their names elsewhere.
-_MEANT = {"None": "newaxis", "sum": "+", "add": "+", "prod": "*", "mul": "*", "any": "|", "all": "&"}
+_MEANT = {"None": "newaxis", "sum": "+", "add": "+", "prod": "*", "mul": "*", "any": "|",
+          "all": "&"}
 
 
 def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) -> Term:

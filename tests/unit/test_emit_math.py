@@ -135,3 +135,11 @@ def test_options_choose_the_algorithm() -> None:
     assert "max.f32" in plain and "ex2.approx.ftz.f32" in fast and "max.f32" not in fast
     assert "fma.rn.f64" in precise and "ex2" not in precise
     assert fast.count("\n") < plain.count("\n") < precise.count("\n")
+
+
+def test_exp2_is_one_instruction() -> None:
+    """Unless its subnormal results are asked for."""
+    p = lowered(program("exp2", [np.ones(256)], [F32]))
+    plain, precise = (ptx(p, "sm_80", **options) for options in ({}, {"precise_math": True}))
+    assert "ex2.approx.ftz.f32" in plain and "ex2.approx.f32" not in plain
+    assert "fma.rn.f64" in precise and "ex2" not in precise

@@ -2,9 +2,10 @@
 
 Each is computed in f32 or f64; narrower floats in f32, then rounded.  `BOUNDS` is a promise that
 docs/language.md states and the tests hold: the greatest error in units in the last place (ulp) of
-the result's type, 0.5 being a correctly rounded result.  With `-fprecise-math` f32 is computed in
-f64; with `-ffast-math` by the hardware's approximations, whose errors near zeros of the function
-are large in ulp, so that no bound is stated.
+the result's type, 0.5 being a correctly rounded result; f32's `exp2` may be 0 where that is
+subnormal.  With `-fprecise-math` f32 is computed in f64; with `-ffast-math` by the hardware's
+approximations, whose errors near zeros of the function are large in ulp, so that no bound is
+stated.
 """
 
 from __future__ import annotations

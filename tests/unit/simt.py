@@ -42,6 +42,7 @@ class Function:
 
 
 _INSTRUCTION = re.compile(r"\s+(?:(%\S+) = )?(\w+) ?(.*)")
+_METADATA = re.compile(r", !\w+(\.\w+)? !\d+")
 _FLAGS = re.compile(r"\b(?:nuw|nsw|disjoint|reassoc|nsz|arcp|contract|afn|volatile)\b ?")
 
 
@@ -100,9 +101,10 @@ class Machine:
                 function.order[label] = len(function.order)
                 function.blocks[label] = []
             elif function is not None and line.strip():
-                found = _INSTRUCTION.fullmatch(re.sub(r", !\w+(\.\w+)? !\d+", "", line))
+                found = _INSTRUCTION.fullmatch(_METADATA.sub("", line))
                 assert found, line
-                function.blocks[label].append((found[1] or "", found[2], found[3]))
+                rest = found[3] if '"' in found[3] else _FLAGS.sub("", found[3])
+                function.blocks[label].append((found[1] or "", found[2], rest))
             elif line.startswith("@"):
                 self._global(line)
 
@@ -214,7 +216,6 @@ class Machine:
     # instructions
 
     def _execute(self, env: dict[str, Lanes], op: str, rest: str, active: Any) -> Lanes:
-        rest = _FLAGS.sub("", rest) if '"' not in rest else rest
         if op == "call":
             return self._call(env, rest, active)
         handler = getattr(self, f"_{op}", None)
@@ -359,8 +360,7 @@ class Machine:
     def write(self, address: Any, values: Any, size: int, space: str, active: Any) -> None:
         stored = np.ascontiguousarray(values.astype(f"u{size}")).view(np.uint8).reshape(-1, size)
         for place, which, index in self._places(address, size, space, active):
-            for lane, at in zip(np.nonzero(which)[0], index, strict=True):
-                place[at : at + size] = stored[lane]
+            place[index[:, None] + np.arange(size)] = stored[which]  # the last thread's stays
 
     def _places(self, address: Any, size: int, space: str, active: Any
                 ) -> Iterator[tuple[Any, Any, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tritonc.ir.formats import (
     to_memory,
 )
 from tritonc.ir.fragment import a_fragment, accumulator_fragment, b_fragment
+from tritonc.ir.layout import Layout
 from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16
 
 FLOATS = ("half", "bfloat", "float", "double")
@@ -207,16 +209,23 @@ def _matrix(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) ->
             tile = np.zeros(layout.size, np.float64 if kind != "i32" or row.operand.is_float
                             else np.int64)
             elements = _elements(values, kind, row.operand if layout is not layouts[2] else None)
-            for register in range(layout.registers):
-                for lane in range(32):
-                    tile[layout.at(register, lane)] = elements[register][warp + lane]
+            for at, element in zip(places(layout), elements, strict=True):
+                tile[at] = element[warp : warp + 32]
             tiles.append(tile.reshape(layout.shape))
         found = (tiles[0] @ tiles[1] + tiles[2]).reshape(-1)
-        for register in range(layouts[2].registers):
-            for lane in range(32):
-                one = found[layouts[2].at(register, lane)]
-                result[register][warp + lane] = int(one) % (1 << 32) if kinds[2] == "i32" else one
+        for at, total in zip(places(layouts[2]), result, strict=True):
+            one = found[at]
+            total[warp : warp + 32] = one.astype(np.int64) if kinds[2] == "i32" else one
     return result
+
+
+@cache
+def places(layout: Layout) -> Any:
+    """[register, thread]: the row-major index of the element that is there."""
+    found = np.zeros(1, np.int64)
+    for basis in (*layout.thread, *layout.register):  # each bit moves all places below it
+        found = np.concatenate([found, found ^ basis])
+    return found.reshape(layout.registers, -1)
 
 
 def _elements(values: list[Lanes], kind: str, operand: Any) -> list[Any]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from simt import SHARED, Lanes, Machine, split, typed
+from simt_functions import places
 
 from tritonc.ir.formats import from_memory, memory_dtype, round_to_tf32
 from tritonc.ir.fragment import a_fragment, accumulator_fragment
@@ -80,11 +82,15 @@ def swizzled(address: Any, swizzle: int) -> Any:
 
 def read_matrix(memory: Any, word: int, rows: int, depth: int, e: Scalar, transposed: bool) -> Any:
     """The raw elements [rows, depth] that a descriptor names; `rows` counts m or n."""
-    size = e.bytes
+    at = _matrix_bytes(word, rows, depth, e.bytes, transposed)
+    return np.ascontiguousarray(memory[at]).view(f"u{e.bytes}")[..., 0]
+
+
+@lru_cache(64)  # loops read what they read before
+def _matrix_bytes(word: int, rows: int, depth: int, size: int, transposed: bool) -> Any:
     mn, k, byte = np.ix_(np.arange(rows), np.arange(depth), np.arange(size))
     row, column = (k, mn) if transposed else (mn, k)
-    at = descriptor(word).bytes_at(*np.broadcast_arrays(row, column * size + byte), transposed)
-    return np.ascontiguousarray(memory[at]).view(f"u{size}")[..., 0]
+    return descriptor(word).bytes_at(*np.broadcast_arrays(row, column * size + byte), transposed)
 
 
 @dataclass
@@ -186,16 +192,16 @@ class MatrixMachine(Machine):
         assert active.all()
         address = v[0].astype(np.int64) - SHARED
         assert not (address % 16).any()
+        thread = np.arange(self.threads)
+        lane, warp = thread & 31, thread & ~31
         for matrix, words in enumerate(v[1:]):
-            for thread in range(self.threads):
-                lane, base = thread & 31, thread & ~31
-                word = int(words[thread])
-                for i in (0, 1):
-                    row, column = lane // 4, 2 * (lane % 4) + i
-                    if ".trans" in name:
-                        row, column = column, row
-                    at = address[base + 8 * matrix + row] + 2 * column
-                    self.shared[at : at + 2] = (word >> 16 * i & 255, word >> 16 * i + 8 & 255)
+            for i in (0, 1):
+                row, column = lane // 4, 2 * (lane % 4) + i
+                if ".trans" in name:
+                    row, column = column, row
+                at = address[warp + 8 * matrix + row] + 2 * column
+                for byte in (0, 1):
+                    self.shared[at + byte] = words >> np.uint32(16 * i + 8 * byte) & np.uint32(255)
         return None
 
     def _bytes(self, address: Any, size: int) -> Any:
@@ -263,9 +269,8 @@ class MatrixMachine(Machine):
             word = self._one(b, registers, virtual, first)
             right = self._matrix(word, columns, depth, e, b_turned)
             product = left @ right.T
-            for r, number in enumerate(total):
-                places = [layout.at(r, t & 31, t >> 5) for t in range(GROUP)]
-                one = product.reshape(-1)[places]
+            for at, number in zip(places(layout), total, strict=True):
+                one = product.reshape(-1)[at]
                 if registers[number] is None:
                     kind = np.uint32 if e == I8 else np.float32
                     registers[number] = np.full(self.threads, 77777, kind)  # nobody's number
@@ -292,8 +297,7 @@ class MatrixMachine(Machine):
             each = np.ascontiguousarray(word[first : first + GROUP]).view(f"u{e.bytes}")
             each = each.reshape(GROUP, -1)
             for j in range(each.shape[1]):
-                for t in range(GROUP):
-                    tile[layout.at(i * each.shape[1] + j, t & 31, t >> 5)] = each[t, j]
+                tile[places(layout)[i * each.shape[1] + j]] = each[:, j]
         return numbers(e, tile.reshape(layout.shape))
 
     # tensor maps and copies

@@ -1,9 +1,14 @@
-"""Taking lines of LLVM IR apart, for `simt`."""
+"""Taking lines of LLVM IR apart, for `simt`: once each, as loops and threads run them again."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 
-def split(text: str) -> list[str]:
+remembered = lru_cache(1 << 15)
+
+
+@remembered
+def split(text: str) -> tuple[str, ...]:
     """Split at commas outside of brackets and strings."""
     parts, depth, start, quoted = [], 0, 0, False
     for i, c in enumerate(text):
@@ -19,9 +24,10 @@ def split(text: str) -> list[str]:
             parts.append(text[start:i].strip())
             start = i + 1
     rest = text[start:].strip()
-    return [*parts, rest] if rest else parts
+    return (*parts, rest) if rest else tuple(parts)
 
 
+@remembered
 def typed(text: str) -> tuple[str, str]:
     """ "TYPE OPERAND" in two."""
     text = text.strip()
@@ -38,6 +44,7 @@ def typed(text: str) -> tuple[str, str]:
     return kind, rest.strip()
 
 
+@remembered
 def closing(text: str, start: int) -> int:
     """The position of the parenthesis that closes the one before `start`."""
     depth = 1

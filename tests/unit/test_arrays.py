@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,15 +60,22 @@ def quiet() -> Iterator[None]:
         yield
 
 
+@cache
 def every(e: Scalar) -> np.ndarray[Any, Any]:
     """All numbers of a small format."""
     raw = np.arange(1 << e.bits).astype(f"u{e.bytes}").view(memory_dtype(e))
     return np.asarray(from_memory(e, raw))
 
 
+@cache
+def finite(e: Scalar) -> np.ndarray[Any, Any]:
+    """The finite numbers of a small format, in order."""
+    return np.unique(every(e)[np.isfinite(every(e))].astype(np.float64))
+
+
 def nearest(e: Scalar, x: float) -> float:
     """Rounding by definition: the nearest of all finite numbers, the even one of two."""
-    table = np.unique(every(e)[np.isfinite(every(e))].astype(np.float64))
+    table = finite(e)
     i = int(np.searchsorted(table, x))
     low, high = float(table[max(i - 1, 0)]), float(table[min(i, len(table) - 1)])
     below, above = Fraction(x) - Fraction(low), Fraction(high) - Fraction(x)
@@ -100,7 +108,7 @@ def test_patterns_of_eight_bits() -> None:
 @pytest.mark.parametrize("e", SMALL, ids=str)
 def test_rounding_near_every_number(e: Scalar) -> None:
     """Each number, each middle between two, and float64's and float32's neighbours of those."""
-    table = np.unique(every(e)[np.isfinite(every(e))].astype(np.float64))
+    table = finite(e)
     lower, upper = table[:-1], table[1:]
     middles = (lower + upper) / 2
     odd = to_memory(e, lower.astype(held_dtype(e))).view(f"u{e.bytes}") & 1

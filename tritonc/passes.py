@@ -250,7 +250,7 @@ class Hooks:
 
     before: Callable[[str, Kernel], None] | None = None  # label, kernel
     after: Callable[[str, Kernel, bool], None] | None = None  # label, kernel, changed
-    verify: Callable[[Kernel, Context], None] | None = None  # after each pass; raises
+    verify: Callable[[Kernel, Context], None] | None = None  # after each change; raises
     stop_after: str | None = None  # a label; None runs all
     seconds: dict[str, float] = field(default_factory=dict)  # by label, grows
 
@@ -276,6 +276,7 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
     Raises CompileError where the program is at fault, PassError where a pass is.
     """
     hooks = hooks or Hooks()
+    unseen = True  # by hooks.verify, which meets what a pass was given, too
     for label, row in zip(labels(passes), passes, strict=True):
         if row.level <= level:
             if hooks.before is not None:
@@ -283,8 +284,9 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
             started = perf_counter()
             try:
                 changed = row.function(kernel, context)
-                if hooks.verify is not None:
+                if hooks.verify is not None and (changed or unseen):
                     hooks.verify(kernel, context)
+                    unseen = False
             except CompileError:
                 raise
             except Exception as error:

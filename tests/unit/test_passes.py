@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -12,10 +13,14 @@ import pytest
 from rewriting import CONTEXT, parse
 from test_opt_passes import COUNT
 
-from tritonc import backend, opt, passes
+from tritonc import backend, driver, opt, passes
 from tritonc.ir.core import Kernel
+from tritonc.ir.text import print_kernel
+from tritonc.options import Options
 from tritonc.passes import Hooks, Pass, PassError, check, labels, run
-from tritonc.source import CompileError, fail
+from tritonc.source import CompileError, SourceFile, fail
+
+SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 def first(kernel: Kernel, context: Any) -> bool:
@@ -68,8 +73,34 @@ def test_hooks_see_each_run() -> None:
                   verify=lambda k, context: seen.append("verify"))
     assert run(parse(COUNT), CONTEXT, [FIRST, SECOND], hooks=hooks)
     assert seen == [("before", "first"), "verify", ("after", "first", True),
-                    ("before", "second"), "verify", ("after", "second", False)]
+                    ("before", "second"), ("after", "second", False)]
     assert list(hooks.seconds) == ["first", "second"]
+
+
+@pytest.mark.parametrize("name, arch", [
+    ("attention_causal", "sm_90a"), ("matmul", "sm_80"), ("row_sum", "sm_75"),
+])
+def test_passes_say_truly_that_they_changed_nothing(name: str, arch: str,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --verify-each and the tests of the backend rely on."""
+    quiet = []
+
+    def run_watched(kernel: Kernel, context: Any, rows: list[Pass], **settings: Any) -> bool:
+        text = print_kernel(kernel)
+
+        def after(label: str, kernel: Kernel, changed: bool) -> None:
+            nonlocal text
+            before, text = text, print_kernel(kernel)
+            assert changed or before == text, label
+            quiet.extend([] if changed else [label])
+
+        settings["hooks"].after = after
+        return run(kernel, context, rows, **settings)
+
+    monkeypatch.setattr(passes, "run", run_watched)
+    text = (SAMPLES / f"{name}.tc").read_text(encoding="utf-8")
+    driver.compile(SourceFile(f"{name}.tc", text), Options(arch=arch), ("manifest",))
+    assert quiet
 
 
 def test_stop_after_a_run() -> None:

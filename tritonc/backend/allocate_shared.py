@@ -54,13 +54,14 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
         op.attributes["offset"] = offset
         placed.append((op, offset, offset + buffer.bytes))
         total = max(total, offset + buffer.bytes)
+    changed = bool(lives) or kernel.attributes.get("shared_bytes") != total
     kernel.attributes["shared_bytes"] = total
     if total > target.shared_per_block:
         largest = max(lives, key=lambda op: _buffer(op).bytes)
         raise fail("shared-memory", largest.span or kernel.span,
                    f"kernel '{kernel.name}' needs {total} bytes of shared memory; {target.name} "
                    f"has {target.shared_per_block} for a block: smaller tiles would fit")
-    return bool(lives)
+    return changed
 
 
 def _lowest(buffer: Buffer, taken: list[tuple[int, int]]) -> int:

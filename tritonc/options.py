@@ -252,8 +252,8 @@ TABLE: tuple[Option, ...] = (
            DEBUGGING, "PASS"),
     Option("list_passes", ("--list-passes",), "List the passes in their order and exit.",
            DEBUGGING),
-    Option("verify_each", ("--verify-each",), "Check the IR after every pass that changes it.", DEBUGGING,
-           commands=_BOTH),
+    Option("verify_each", ("--verify-each",), "Check the IR after every pass that changes it.",
+           DEBUGGING, commands=_BOTH),
     Option("line_info", ("-lineinfo", "--line-info"), "Put source lines into the PTX, for "
            "profilers and debuggers.", DEBUGGING, commands=_BOTH),
     Option("time_report", ("-ftime-report", "--time-report"), "Say how long each stage took.",

@@ -29,7 +29,7 @@ def lowered(program: Program, check: bool = False, target: str = "sm_80",
     settings = context(target, **{"tensor_copy": 1, "tensor_store": 1, **meta})
     expand_range(ready.kernel, settings)
     canonicalize_loops(ready.kernel, settings)
-    before = ready.run(check=False)
+    before = ready.run(check=False) if check else {}
     known: Known = {}
 
     def after(label: str, kernel: Kernel, changed: bool) -> None:

@@ -1,4 +1,4 @@
-"""Random kernels before and after every pass of the backend."""
+"""Random kernels before and after the passes of the backend."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from test_backend_passes import lowered
 
 
 def survives(seed: int, odd: bool) -> None:
-    """The kernel of a seed means the same after each pass and has no race in the end."""
+    """The kernel of a seed means the same, every fourth after each pass, and has no race."""
     random = Random(seed)
     program = RandomKernel(random, odd).program(random.randint(2, 9))
     target = random.choice(["sm_75", "sm_80", "sm_90a"])
-    done = lowered(program, check=True, target=target, level=seed % 3)
+    done = lowered(program, check=seed % 4 == 0, target=target, level=seed % 3)
     same(program.run(check=False), done.run())
 
 

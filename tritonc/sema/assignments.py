@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tritonc import syntax
 from tritonc.sema import constants, convert, memory, operators
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import INT_TYPE, PointerTo
+from tritonc.sema.ctypes import INT_TYPE, CType, PointerTo
 from tritonc.sema.predicates import merge
 from tritonc.sema.scope import Entity, Poisoned, Table, Variable
 from tritonc.sema.term import POISON, Term
@@ -87,14 +87,23 @@ def _subscripted(context: Context, node: syntax.Subscript) -> None:
             context.error("constant-memory", node.span, f"'{entity.name}' is in constant memory, "
                           "which only the host and statements outside functions may fill")
             return
+        if isinstance(entity, Variable):  # which may have no value yet
+            _no_part(context, node, entity.type)
+            return
     base = context.operand(node.base)
-    if base.poisoned:
-        return
-    if isinstance(base.type.element, PointerTo) and not base.shape:
+    if not base.poisoned:
+        _no_part(context, node, base.type)
+
+
+def _no_part(context: Context, node: syntax.Subscript, type: CType) -> None:
+    if isinstance(type.element, PointerTo) and not type.shape:
         context.error("subscript-index", node.span, "a pointer is not indexed; write *(p + i), "
                       "where i can be a tile")
         return
-    context.error("subscript-index", node.span, f"a part of the tile {base.type} cannot be "
+    if not type.shape:
+        context.error("subscript", node.span, f"{type} has no axes, and no elements")
+        return
+    context.error("subscript-index", node.span, f"a part of the tile {type} cannot be "
                   "assigned; assign the tile, under a predicate as in '@mask x = value;'")
 
 

@@ -1,9 +1,9 @@
 """Random well-defined expressions of Triton-C, of a wanted kind and shape.
 
-What could have no defined value is not made: indices are taken modulo the size of a buffer,
-divisors are 1 to 8, counts of shifts 0 to 7, floats are clamped before they become integers.  Under
-a tile predicate loads and divisions have a value only where it holds; so what reads every element
-of a tile (a reduction, a product, a change of shape) has neither for an operand there.
+What could have no defined value is not made: indices are taken modulo the size of a buffer, no
+divisor is 0, counts of shifts are 0 to 31.  Under a tile predicate loads and divisions have a value
+only where it holds; so what reads every element of a tile (a reduction, a product, a change of
+shape) has neither for an operand there.
 """
 
 from __future__ import annotations
@@ -196,10 +196,11 @@ class Expressions:
             return f"(({a}) {rng.choice('+ - * & | ^'.split())} ({b}))"
         if way == 4 and not scope.blocks(shape):
             b = self.other(scope, "int", shape, depth)
-            return f"(({a}) {rng.choice('/%')} ((({b}) & 7) + 1))"
+            divisor = f"(({b}) & 7) + 1" if self.chance(0.6) else f"({b}) | 1"
+            return f"(({a}) {rng.choice('/%')} ({divisor}))"
         if way in (4, 5):
             b = self.other(scope, "int", shape, depth) if self.chance(0.5) else "5"
-            return f"(({a}) {rng.choice(('<<', '>>'))} (({b}) & 7))"
+            return f"(({a}) {rng.choice(('<<', '>>'))} (({b}) & {rng.choice((7, 7, 31))}))"
         if way == 6:
             return f"({rng.choice('-~')}({a}))"
         if way == 7:
@@ -211,14 +212,20 @@ class Expressions:
             return rng.choice((f"abs({a})", f"clamp({a}, -100, 100)"))
         if way == 10:
             b = self.expression(scope, "float", shape, depth)
-            return f"(({rng.choice(('int', 'long', 'short'))})clamp({b}, -1000.0f, 1000.0f))"
+            if self.chance(0.5):
+                b = f"clamp({b}, -1000.0f, 1000.0f)"
+            return f"(({self.type_of('int')})({b}))"
         b = self.expression(scope, "bool", shape, depth)
         return f"(({b}) + ({a}))"
 
     def floating(self, scope: Scope, shape: Shape, depth: int) -> str:
         rng = self.rng
         a = self.expression(scope, "float", shape, depth)
-        way = rng.randrange(11)
+        way = rng.randrange(12)
+        if way == 11:
+            if self.chance(0.5):
+                return f"bitcast<float>((int)({self.expression(scope, 'int', shape, depth)}))"
+            return f"((float)({rng.choice(('float8_e4m3', 'float8_e5m2'))})({a}))"
         if way < 4:
             b = self.other(scope, rng.choice(("float", "float", "int")), shape, depth)
             if self.chance(0.5):
@@ -259,7 +266,7 @@ class Expressions:
     def shaped(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
         """What makes a tile of another: reductions, scans, products, shapes, loads, calls."""
         makers: list[Callable[[Scope, str, Shape, int], str | None]] = [
-            self.load, self.load, self.call, self.scan, self.moved, self.product]
+            self.load, self.load, self.call, self.scan, self.moved, self.product, self.cube]
         if shape in ((), (self.m,), (self.n,)):
             makers += [self.reduction] * 4
         return self.rng.choice(makers)(scope, kind, shape, depth - 1)
@@ -298,7 +305,7 @@ class Expressions:
             if self.chance(0.5):
                 turned = self.expression(scope, kind, shape[::-1], depth)
                 return f"{self.rng.choice(('trans', '^'))}({turned})"
-            if m * n == self.t:
+            if shape[0] * shape[1] == self.t:
                 flat = self.expression(scope, kind, (self.t,), depth)
                 return f"reshape({flat}, {shape[0]}, {shape[1]})"
             row = self.expression(scope, kind, shape[1:], depth)
@@ -322,6 +329,30 @@ class Expressions:
         t = self.rng.choice(types)
         left, right = f"({t})(({a}) & 7)", f"({t})(({b}) & 7)"
         return f"dot({left}, {right})" if self.chance(0.5) else f"({left} @ {right})"
+
+    def cube(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
+        """What three axes, one of them reduced, leave of two tiles of this shape."""
+        scope = scope.crossing()
+        if len(shape) != 2 or kind != "int":
+            return None
+        rng = self.rng
+        a, b = (self.expression(scope, "int", shape, depth) for _ in range(2))
+        if self.chance(0.2):  # a product in batches
+            deep = self.expression(scope, "int", shape[1:] * 2, depth) if (
+                shape != shape[1:] * 2) else b
+            left, right = (f"((char)(({x}) & 7))[:, :, newaxis]" for x in (a, deep))
+            return f"({left} @ {right})[:, :, +]"
+        # [m, 1, n] and [m, n, 1]; then what is reduced goes to any place
+        whole = f"(({a})[:, newaxis, :] {rng.choice('+^&-')} ({b})[:, :, newaxis])"
+        operation = rng.choice(("+", "max", "min", "^", "|", "&"))
+        if self.chance(0.4):
+            return f"{whole}[:, {operation}, :]"
+        axes = [0, 1, 2]
+        rng.shuffle(axes)
+        entries = [operation if axis == 1 else ":" for axis in axes]
+        turned = f"trans({whole}, {', '.join(map(str, axes))})[{', '.join(entries)}]"
+        kept = [axis for axis in axes if axis != 1]
+        return turned if kept == [0, 2] else f"trans({turned})"
 
     def reduction(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
         scope = scope.crossing()

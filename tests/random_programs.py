@@ -8,10 +8,10 @@ A program is a complete file that states its data.  It has scalars and tiles of 
 control flow over scalars and under tile predicates, loops with break and continue, functions,
 masked loads and stores, memory written and read again, atomics, reductions, scans and products.
 It is well defined by construction: every variable has a value, indices are inside of buffers, no
-divisor is 0, no shift reaches the width, no float leaves the range of the integer it becomes.  And
-its result does not depend on what the compiler may choose: floats are added in one order, or are
-small integers; the buffer of approximate results, `rough`, never decides anything.  So all other
-buffers must be equal bit for bit, but for the bits of NaNs and the sign of zero.
+divisor is 0, no shift reaches the width.  And its result does not depend on what the compiler may
+choose: floats are added in one order, or are small integers; the buffer of approximate results,
+`rough`, never decides anything.  So all other buffers must be equal bit for bit, but for the bits
+of NaNs and the sign of zero.
 """
 
 from __future__ import annotations

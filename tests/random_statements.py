@@ -251,6 +251,12 @@ class Generator(Expressions):
         order = self.rng.choice((f"({size - 1} - (0 ... {size}))", f"((0 ... {size}) / 2)",
                                  f"((0 ... {size}) ^ 1) % {size}", f"(0 ... {size})"))
         t = "int" if kind == "int" else "float"
+        if kind == "int" and self.chance(0.3):
+            old, operation = self.name("v"), self.rng.choice(("add", "min", "xchg", "and"))
+            other = self.expression(scope, "int", (size,), 1)
+            lines.append(f"int {old}[{size}] = atomic_{operation}({start} + (0 ... {size}), "
+                         f"(int)({other}));")
+            scope.variables.append(Variable(old, "int", shape))
         lines.append(f"{t} {name}{self.spell(shape)} = *({start} + {order});")
         scope.variables.append(Variable(name, kind, shape))
         return lines

@@ -71,9 +71,19 @@ def bits_of(e: Scalar, value: int | float) -> int:
     return sign | (count + ((power + bias - 1) << mantissa))
 
 
-@cache
 def literal(e: Element, value: int | float) -> str:
-    """A number as an operand, without its type."""
+    """A number as an operand, without its type.
+
+    >>> from tritonc.ir.types import F16
+    >>> literal(F16, 0.0), literal(F16, -0.0)
+    ('0xH0000', '0xH8000')
+    """
+    return _literal(e, value, value == 0 and math.copysign(1, value) < 0)
+
+
+@cache
+def _literal(e: Element, value: int | float, minus_zero: bool) -> str:
+    """0 and -0 are equal, so that by themselves they would be one entry of the cache."""
     if isinstance(e, Pointer):
         return f"inttoptr (i64 {int(value)} to {llvm_type(e)})" if value else "null"
     if e.bits == 1:

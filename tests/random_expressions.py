@@ -111,7 +111,8 @@ class Expressions:
         if kind == "bool":
             return rng.choice(("true", "false"))
         if kind == "float":
-            return rng.choice(("0.5f", "1.0f", "-2.0f", "3.25f", "1.5", "0.1", "100.0f", "7"))
+            return rng.choice(("0.5f", "1.0f", "-2.0f", "0.0f", "-0.0f", "3.25f", "1.5", "0.1",
+                               "100.0f", "7"))
         return rng.choice(("0", "1", "2", "3", "5", "7", "16", "31", "100", "1000", "0x7fffffff",
                            "255", "3u", "1l", "-1", "-7", "(-2147483647 - 1)", "65536"))
 

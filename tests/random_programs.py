@@ -11,7 +11,7 @@ It is well defined by construction: every variable has a value, indices are insi
 divisor is 0, no shift reaches the width.  And its result does not depend on what the compiler may
 choose: floats are added in one order, or are small integers; the buffer of approximate results,
 `rough`, never decides anything.  So all other buffers must be equal bit for bit, but for the bits
-of NaNs and the sign of zero.
+of NaNs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def compare(want: Arrays, got: Arrays, where: str) -> None:
             same = array == other
         else:
             with np.errstate(all="ignore"):
-                same = (array == other) | (np.isnan(array) & np.isnan(other))
+                same = (array == other) & (np.signbit(array) == np.signbit(other))
+                same |= np.isnan(array) & np.isnan(other)
                 if name == "rough":
                     near = np.abs(array.astype(np.float64) - other) <= TOLERANCE
                     same = same | near

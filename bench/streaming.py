@@ -83,7 +83,7 @@ class Bench:
         whole = 1 << (n - 1).bit_length()
         tile = {"TM": max(1, min(8, TILE // whole)), "TN": whole}
         softmax, norm = (sample(name, self.ctype, **tile) for name in ("softmax", "layer_norm"))
-        total = sample("row_sum", self.ctype, TM=tile["TM"], TN=min(whole, 8192))
+        total = sample("row_sum", self.ctype, TM=tile["TM"], TN=min(whole, TILE))
         moved, shape = 2 * x.element_size() * m * n, f"{m}x{n}"
         self.compare(f"transpose {shape}", moved, lambda: turn((m, n), x, t, m, n),
                      lambda: t.copy_(x.t()), peers.transpose(x, t), t, x.t())

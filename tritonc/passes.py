@@ -34,6 +34,7 @@ from tritonc.backend.merge_stores import merge_stores
 from tritonc.backend.pad_tiles import pad_tiles
 from tritonc.backend.pipeline import pipeline
 from tritonc.backend.prefetch import prefetch
+from tritonc.backend.repeat_masks import repeat_masks
 from tritonc.backend.select_dots import select_dots
 from tritonc.backend.select_matrix_loads import select_matrix_loads
 from tritonc.backend.skip_masks import skip_masks
@@ -178,6 +179,8 @@ BACKEND: list[Pass] = [
          "What is still a load from global memory to registers will be one.", "backend"),
     Pass("vectorize", vectorize,
          "Guards have their final form.", "backend", 0),
+    Pass("repeat_masks", repeat_masks,
+         "The width of comparisons is known.", "backend"),
     Pass("allocate_shared", allocate_shared,
          "All buffers are there.", "backend", 0),
     Pass("limit_registers", limit_registers,
@@ -227,6 +230,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "fragments are loaded from buffers"),
+    ("vectorize", "repeat_masks", "what a comparison of a copied limit is alike over is not known"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),

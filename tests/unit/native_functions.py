@@ -30,7 +30,15 @@ end:
   ret void
 }}
 """
-_RSQRT = """
+_MODELS = """
+define float @saturated_model(float %a, float %b, float %c) {
+  %sum = call float @llvm.fma.f32(float %a, float %b, float %c)
+  %low = fcmp ogt float %sum, 0.0
+  %positive = select i1 %low, float %sum, float 0.0
+  %high = fcmp olt float %positive, 1.0
+  %part = select i1 %high, float %positive, float 1.0
+  ret float %part
+}
 define float @rsqrt_model(float %x) {
   %s = call float @llvm.sqrt.f32(float %x)
   %r = fdiv float 1.0, %s
@@ -49,11 +57,11 @@ class NativeFunctions:
         loops = [_LOOP.format(name=f"{name}_{t}", t=t,
                               function=module.helper(f"{name}.{t}", t, (t,), build))
                  for (name, t), build in helpers.items()]
-        lines = [line for line in (module.text() + "".join(loops) + _RSQRT).splitlines()
-                 if not line.startswith("target ") and "declare float @llvm.nvvm.rsqrt" not in line
-                 and "declare float @llvm.nvvm.ex2" not in line]
+        lines = [line for line in (module.text() + "".join(loops) + _MODELS).splitlines()
+                 if not line.startswith(("target ", "declare float @llvm.nvvm."))]
         text = "\n".join(lines).replace("addrspace(1) ", "")
         text = text.replace("@llvm.nvvm.rsqrt.approx.f(", "@rsqrt_model(")
+        text = text.replace("@llvm.nvvm.fma.rn.sat.f(", "@saturated_model(")
         text = text.replace("@llvm.nvvm.ex2.approx.ftz.f(", "@llvm.exp2.f32(")
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

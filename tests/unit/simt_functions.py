@@ -258,6 +258,8 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.ldmatrix", _matrix_move), ("llvm.nvvm.stmatrix", _matrix_move),
     ("llvm.nvvm.f2tf32", lambda m, name, types, v, active: round_to_tf32(v[0]).view(np.uint32)),
     ("llvm.nvvm.d2f.rz", _towards_zero),
+    ("llvm.nvvm.fma.rn.sat", lambda m, name, types, v, active: np.fmin(np.fmax(
+        fma(types[0], *v), np.float32(0)), np.float32(1))),
     ("llvm.nvvm.fma.rm", _directed(True)), ("llvm.nvvm.fma.rp", _directed(False)),
     ("llvm.nvvm.ff.to", _f8),
     ("llvm.nvvm.f2", _to_int), ("llvm.nvvm.d2", _to_int),
@@ -321,6 +323,9 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
     parts = op.split(".")
     size = int(parts[-1][1:]) // 8 if parts[-1][1:].isdigit() else 0
     numbers = _numbers(operands)
+    if parts[0] == "mov" and len(numbers) == 2:
+        registers[numbers[0]] = registers[numbers[1]]
+        return
     if parts[0] == "mov":
         number = int(operands.rpartition(" ")[2], 0)
         registers[numbers[0]] = np.full(m.threads, number, f"u{size}")

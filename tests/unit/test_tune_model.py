@@ -57,7 +57,7 @@ def test_extents_are_predicted(name: str) -> None:
 @pytest.mark.parametrize("name, choices", [
     ("matmul", [{"TM": 64, "TN": 128, "TK": 16}, {"TM": 128, "TN": 64, "TK": 16}]),
     ("vector_add", [{"T": 1024}]),
-    ("transpose", [{"TM": 32, "TN": 32}]),
+    ("transpose", [{"TM": 64, "TN": 64}]),
     ("softmax", [{"TM": 1, "TN": 1024}]),
 ])  # fmt: skip
 def test_choices(name: str, choices: list[dict[str, int]]) -> None:

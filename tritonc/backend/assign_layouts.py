@@ -9,9 +9,9 @@ the instruction wants), and, where nothing else decides, a plain blocked layout.
    none.
 2. *Demands* flow backward: an operation wants its operands in the layouts that its own implies.  An
    operand without a primary layout is computed anew in the layout that is wanted, once for each;
-   one with another primary layout is converted.  A load whose result is wanted in one other layout
-   only is itself moved to that layout when it is small, since reading it there costs less than
-   converting.
+   one with another primary layout is converted.  A load whose result, or what is made of it alone,
+   is wanted in one other layout only is itself moved to that layout when it is small, since reading
+   it there costs less than converting.
 
 Before:                                  After (layouts in brackets):
     %v = load %p : f32<64>                   %v = load %p.1 : f32<64> [slice of dot]
@@ -250,9 +250,9 @@ class _Assignment:
         loads = [op for op in self.kernel.ops() if op.name == "load" and op.result in self.primary]
         if not loads:
             return
-        wanted = self.demands()
+        wanted, readers = self.demands(), uses(self.kernel)
         for op in loads:
-            layouts = list(wanted.get(op.result, {}))
+            layouts = list(wanted.get(_made_alone(op.result, readers), {}))
             current = self.primary[op.result][1]
             if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
                 self.moved[op] = layouts[0]
@@ -417,6 +417,16 @@ class _Assignment:
                 self.block_start.setdefault(reader, []).append(new)
             self.converted[key] = new.result
         return self.converted[key]
+
+
+def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
+    """What is made of a tile, element by element and of nothing else, if nothing else reads it."""
+    while len(readers.get(value, ())) == 1:
+        (op,) = readers[value]
+        if not ALL_OPS[op.name].elementwise or op.inputs() != [value] or len(op.results) != 1:
+            break
+        value = op.result
+    return value
 
 
 def _staged_loads(kernel: Kernel) -> dict[Op, int]:

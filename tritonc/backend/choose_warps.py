@@ -2,8 +2,9 @@
 
 A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows the work: wgmma
 wants a warpgroup for each 64 rows, mma.sync 32 to 128 registers of accumulators in a thread, a dot
-on CUDA cores wants 64 accumulators in a thread, streaming code eight elements of its largest tile
-(two accesses of 16 bytes in flight for floats, one for halves), or more where that tile is reduced.
+on CUDA cores wants 64 accumulators in a thread, streaming code two accesses of 16 bytes of its
+largest tile in flight in each thread, or four where that tile is reduced: what is in registers
+takes no exchange between warps.
 Few threads per instance leave the number of instances on a processor to the hardware.
 """
 
@@ -14,13 +15,15 @@ from math import prod
 from tritonc.backend import matrix
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
-from tritonc.ir.types import Tile, shape
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Tile, scalar, shape
 
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
-ELEMENTS = 8  # per thread, of the largest tile otherwise,
-ROW_ELEMENTS = 32  # or if it is reduced: what is in registers takes no exchange between warps
+BYTES = 32  # of memory per thread, of the largest tile otherwise,
+ROW_BYTES = 64  # or if it is reduced,
+MOST_ELEMENTS = 32  # of which each takes a register
 LEGAL = (1, 2, 4, 8, 16)
 
 
@@ -31,17 +34,26 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     if "num_warps" in kernel.attributes:
         return False
     dots = [threads for block in kernel.blocks if (threads := _block_threads(block))]
-    tiles = [r.type.size for op in kernel.ops() for r in op.results if isinstance(r.type, Tile)]
     if dots:
         threads = max(dots)
     else:
-        largest = max(tiles, default=1)
-        reduced = any(op.name in ("reduce", "argreduce") and 2 * prod(
-            shape(op.operands[0].type)) > largest for op in kernel.ops())
-        threads = largest // (ROW_ELEMENTS if reduced else ELEMENTS)
+        threads = _streaming_threads(kernel)
     warps = max(1, min(LEGAL[-1], threads // 32))
     kernel.attributes["num_warps"] = 1 << (warps.bit_length() - 1)
     return True
+
+
+def _streaming_threads(kernel: Kernel) -> int:
+    """The threads among which the largest tile is to be spread.  Its elements count with the bytes
+    that they have in memory, where tiles of that size are loaded or stored."""
+    largest = max((r.type.size for op in kernel.ops() for r in op.results
+                   if isinstance(r.type, Tile)), default=1)
+    moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
+             and 2 * prod(shape(op.operands[0].type)) > largest]
+    size = max((scalar(t).bytes for t in moved), default=4)
+    reduced = any(op.name in ("reduce", "argreduce") and 2 * prod(
+        shape(op.operands[0].type)) > largest for op in kernel.ops())
+    return largest // min(MOST_ELEMENTS, (ROW_BYTES if reduced else BYTES) // size)
 
 
 def _block_threads(block: Block) -> int:

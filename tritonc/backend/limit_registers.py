@@ -1,19 +1,24 @@
 """limit_registers: how many blocks a multiprocessor shall hold at once.
 
-Sets `min_blocks` of a kernel that multiplies on CUDA cores.  The assembler takes as many registers
-as help one thread; it does not know that a product waits at a barrier in each step of k, which only
-another block's warps can fill.  Told how many blocks must fit, it uses no more than that leaves.
+Sets `min_blocks` of a kernel that multiplies on CUDA cores, or that reduces rows.  The assembler
+takes as many registers as help one thread; it does not know that a product waits at a barrier in
+each step of k, and a row for memory and for other warps, which only another block's warps can fill.
+Told how many blocks must fit, it uses no more than that leaves.
 
 The number follows from shared memory and from what the product needs: accumulators, two steps of
 operands, what is on its way to shared memory, and some for addresses.  It is as large as helps
 (ENOUGH warps; with them a thread still has 128 registers), and nothing is set where the
-estimate leaves only one block.  A meta-parameter, `min_blocks`; 0 sets nothing.
+estimate leaves only one block.  Rows want ROW_WARPS, as many bytes of memory in flight as there can
+be: with them a thread has 64 registers, and nothing is set where it would have to keep more numbers
+than MOST_HELD at once.  A meta-parameter, `min_blocks`; 0 sets nothing.
 
 Needs allocate_shared.
 """
 
 from __future__ import annotations
 
+from tritonc.backend.held import most_held
+from tritonc.backend.staged_loop import DOTS
 from tritonc.backend.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -21,7 +26,10 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import LANE_BITS, axis_bases
 from tritonc.ir.types import Tile, is_float, scalar
 
-ENOUGH = 16  # warps of a multiprocessor
+ENOUGH = 16  # warps of a multiprocessor, for products
+ROW_WARPS = 32  # for rows
+MOST_HELD = 40  # registers for the numbers of rows, beside those for addresses and what is made of
+# the numbers on the way
 OTHERS = 40  # registers: addresses, counters, masks
 
 
@@ -37,16 +45,20 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
 
 
 def _wanted(kernel: Kernel, target: Target) -> int:
-    """How many blocks; 0 for no product on CUDA cores."""
+    """How many blocks; 0 for neither a product on CUDA cores nor rows."""
     needs = [_registers(kernel, loop) for loop in Cfg(kernel).loops
              if any(op.name == "fma_dot" for block in loop.blocks for op in block.ops)]
-    if not needs:
+    names = {op.name for op in kernel.ops()}
+    rows = "reduce" in names and not names & set(DOTS)
+    if not needs and not (rows and most_held(kernel) <= MOST_HELD):
         return 0
     warps: int = kernel.attributes["num_warps"]
     threads = warps << LANE_BITS
-    registers: int = -(-max(needs) // 8) * 8
+    enough = ROW_WARPS if rows else ENOUGH
+    registers: int = -(-max(needs) // 8) * 8 if needs else (
+        target.registers_per_multiprocessor // (ROW_WARPS << LANE_BITS))
     shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
-    return min(target.registers_per_multiprocessor // (threads * registers), ENOUGH // warps,
+    return min(target.registers_per_multiprocessor // (threads * registers), enough // warps,
                target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor,
                target.shared_per_multiprocessor // max(shared, 1))
 

@@ -134,6 +134,9 @@ def _same_types(types: Sequence[Type], attributes: Attributes, stated: Type | No
 _ROWS: list[OpInfo] = [
     OpInfo("get_num_multiprocessors", (), rules.stated_type,
            "How many multiprocessors the device has.", None),
+    OpInfo("again", ("a",), _same_types,
+           "The same number, which is not known to be the same: what is computed of it is computed "
+           "anew.", lambda m, op, a: a),
     OpInfo("convert_layout", ("a",), _layout_change,
            "The same tile, its elements placed in threads by another layout.",
            lambda m, op, a: a),

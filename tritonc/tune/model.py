@@ -35,7 +35,8 @@ from tritonc.backend.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.ops import OPS, READ, WRITE
-from tritonc.ir.types import F8E4M3, F8E5M2, element, shape
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import F8E4M3, F8E5M2, element, scalar, shape
 from tritonc.source import CompileError
 
 Binding = dict[str, int]
@@ -146,7 +147,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))
             elif OPS[op.name].effects & {READ, WRITE} and op.operands:
                 t = op.operands[0].type
-                yield Feature("access", shape(t), element(t).bytes)
+                yield Feature("access", shape(t), scalar(pointee(t)).bytes)
 
 
 def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lower
@@ -200,6 +201,7 @@ _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cos
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
+_SQUARE_BYTES = 16 * 1024  # of a tile of two axes that is only moved: long pieces of rows both ways
 
 
 def cost(profile: Profile, target: Target) -> float:
@@ -296,13 +298,14 @@ def _stream_cost(profile: Profile) -> float:
     axes that are only moved are better square: either side may be the contiguous one in memory.
     """
     largest = max((prod(f.extents) for f in profile), default=1)
-    cost = abs(log2(max(largest, 1) / _STREAM_ELEMENTS))
     reductions = [f for f in profile if f.kind == "reduce"]
+    flat = [f for f in profile if prod(f.extents) == largest and len(f.extents) > 1]
+    if flat and not reductions:
+        rows, columns = flat[0].extents[-2:]
+        return abs(log2(max(largest, 1) * flat[0].bytes / _SQUARE_BYTES)) + 0.1 * abs(
+            log2(columns / rows))
+    cost = abs(log2(max(largest, 1) / _STREAM_ELEMENTS))
     for feature in reductions:
         kept = prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
         cost += 0.3 * log2(kept) / len(reductions)
-    if not reductions:
-        flat = [f.extents for f in profile if prod(f.extents) == largest and len(f.extents) > 1]
-        if flat:
-            cost += 0.1 * abs(log2(flat[0][-1] / flat[0][-2]))
     return cost

@@ -14,6 +14,7 @@ from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type, memory_type
+from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.registers import members, registers, run_bits
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import coordinates, log2
@@ -33,6 +34,8 @@ FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 
 _AXES = "xyz"
 _INTEGER = ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")
+_MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}  # with operands exchanged
+SHARED_LIMIT = 4  # registers of a range that are compared by way of their distance to the limit
 _CALLS = {"smin": "llvm.smin", "smax": "llvm.smax", "umin": "llvm.umin", "umax": "llvm.umax",
           "fmin": "llvm.minnum", "fmax": "llvm.maxnum"}
 SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
@@ -77,6 +80,9 @@ def make_range(f: FunctionEmitter, op: Op) -> None:
         base = f.prelude(f"add nsw i32 {base}, {start}")
         disjoint = "add nsw"
     f.values[op.result] = _from_base(f, op, base, disjoint)
+    if start >= 0:
+        for name in f.values[op.result]:
+            f.ranges[name] = f.constant_parts.get(name, (name, 0))
 
 
 def _from_base(f: FunctionEmitter, op: Op, base: str, combine: str) -> list[str]:
@@ -115,6 +121,14 @@ def get_global_range(f: FunctionEmitter, op: Op) -> None:
     if thread != "0":
         base = f.prelude(f"or disjoint i32 {base}, {thread}")
     f.values[op.result] = _from_base(f, op, base, "or disjoint")
+
+
+def again(f: FunctionEmitter, op: Op) -> None:
+    """Marked as writing memory, lest LLVM merge it with another one of the same number."""
+    t = f.type(op.result)
+    bits, constraint = (64, "l") if t == "i64" else (32, "r")
+    f.values[op.result] = [f.asm(t, f"mov.b{bits} $0, $1;", f"={constraint},{constraint}",
+                                 f"{t} {f.values[op.operands[0]][0]}", WRITES)]
 
 
 def constant_table(f: FunctionEmitter, op: Op) -> None:
@@ -249,11 +263,27 @@ def _fma_bf16(body: Body) -> None:
 
 
 def icmp(f: FunctionEmitter, op: Op) -> None:
+    """The indices of a range, base + constant, are each compared with one number, the limit less
+    the base: their sums need not be computed, nor be held for the next comparison.
+
+    No index is negative, so a limit below -1 does as -1 does, and the difference does not wrap.
+    """
     t, predicate, emit = f.type(op.operands[0]), op.attributes["predicate"], f.op
     mask, inside = f.wanted(op.result), run_bits(op, f.warps)
     first = sum({1 << (r & ~inside) for r in members(mask)})
-    found = map_registers(f, first, op.result, op.inputs(),
-                          lambda a, b: emit(f"icmp {predicate} {t} {a}, {b}"))
+    mirrored = _MIRRORED.get(predicate, "") if first.bit_count() >= SHARED_LIMIT else ""
+    left: dict[tuple[str, str], str] = {}  # base of indices, limit -> from the one to the other
+
+    def compare(a: str, b: str) -> str:
+        if not mirrored or a not in f.ranges:
+            return emit(f"icmp {predicate} {t} {a}, {b}")
+        base, step = f.ranges[a]
+        if (base, b) not in left:
+            limit = f.call(f"llvm.smax.{t}", t, f"{t} {b}", f"{t} -1")
+            left[base, b] = emit(f"sub nsw {t} {limit}, {base}")
+        return emit(f"icmp {mirrored} {t} {left[base, b]}, {step}")
+
+    found = map_registers(f, first, op.result, op.inputs(), compare)
     for r in members(mask):
         found[r] = found[r & ~inside]
     f.values[op.result] = found
@@ -401,7 +431,7 @@ def same(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Emitter] = {
-    "constant": constant, "undef": undef, "range": make_range,
+    "again": again, "constant": constant, "undef": undef, "range": make_range,
     "get_program_id": get_program_id, "get_num_programs": get_num_programs,
     "get_num_multiprocessors": get_num_multiprocessors, "get_global_range": get_global_range,
     "constant_table": constant_table,

@@ -88,6 +88,8 @@ class FunctionEmitter:
         self.label = ""  # the LLVM block being written
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
         self.constant_parts: dict[str, tuple[str, int]] = {}
+        # name -> (base, c): an index of a range, which is base + c, both from 0
+        self.ranges: dict[str, tuple[str, int]] = {}
         self.demand: dict[Value, int] = {}
         self._prelude: list[str] = []
         self._prelude_names: dict[str, str] = {}

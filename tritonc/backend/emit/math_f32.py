@@ -54,13 +54,14 @@ def exp(body: Body) -> None:
     """2^n 2^f with x log2 e = n + f, n the nearest integer.
 
     Added to ROUNDING, n stands in the low bits, with the bias of an exponent.  It is kept to what
-    an exponent can be: beyond that f grows, and 2^f and the product are 0, subnormal or infinite as
-    they should be.  2^f alone is never subnormal where that matters.
+    an exponent can be, 126 either way, as a part of 252 that saturates at 0 and 1: beyond that f
+    grows, and 2^f and the product are 0, subnormal or infinite as they should be.  2^f alone is
+    never subnormal where that matters.
     """
     x = body.parameters[0]
-    shifted = body.fma(x, LOG2_E, ROUNDING)
-    shifted = body.intrinsic("maxnum", shifted, body.term(ROUNDING - 126, "float"))
-    shifted = body.intrinsic("minnum", shifted, body.term(ROUNDING + 126, "float"))
+    part = body.call("llvm.nvvm.fma.rn.sat.f", "float", x, body.term(LOG2_E / 252, "float"),
+                     body.term(0.5, "float"))
+    shifted = body.fma(part, 252.0, ROUNDING - 126)
     rest = body.fma(x, LOG2_E, -(shifted - ROUNDING))
     rest = body.fma(x, LOG2_E_LOW, rest)
     power = body.call("llvm.nvvm.ex2.approx.ftz.f", "float", rest)

@@ -1,0 +1,100 @@
+"""What kernels of rows depend on: masks of ranges, registers, how rows are spread over threads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backend_programs import ALONE, data
+from machine_programs import execute
+from sketch import Program, Sketch
+from test_backend_passes import lowered
+
+from tritonc import driver
+from tritonc.backend.held import most_held
+from tritonc.ir.types import F32, I32
+from tritonc.options import Options
+from tritonc.source import SourceFile
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+EXTREME = 1 << 31
+START = 7
+LIMITS = (-EXTREME, -1, START, START + 64, START + 127, EXTREME - 1)
+COMPARED = {"slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": np.greater_equal}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_range_is_compared_with_any_limit(limit: int) -> None:
+    """By way of the distance to the limit, which must not wrap."""
+    k = Sketch(warps=1)
+    bound, index, at = k.integer("limit", limit), k.arange(128, START), k.arange(128)
+    for predicate in COMPARED:
+        test = k.icmp(index, k.spread(bound, (128,)), predicate=predicate)
+        out = k.pointer(predicate, I32, np.zeros(128, np.int32))
+        k.store(k.at(out, at), k.select(test, k.full(1, I32, 128), k.full(2, I32, 128)))
+    got = execute(lowered(k.done()))
+    indices = np.arange(START, START + 128, dtype=np.int64)
+    for predicate, holds in COMPARED.items():
+        np.testing.assert_array_equal(got[predicate], np.where(holds(indices, limit), 1, 2))
+
+
+def doubled(bounded: bool) -> Program:
+    """y = x + 1 for the first n numbers; or where the number of x is small."""
+    k = Sketch(warps=1)
+    x, y = k.pointer("x", F32, data(512)), k.pointer("y", F32, np.ones(512))
+    r, n = k.arange(512), k.integer("n", 301)
+    mask = k.less(r, n) if bounded else k.fcmp(k.load(k.at(x, r)), k.full(0, F32, 512),
+                                               predicate="olt")
+    v = k.load(k.at(x, r), mask)
+    k.store(k.at(y, r), k.fadd(v, k.full(1, F32, 512)), mask)
+    return k.done()
+
+
+def test_masks_of_ranges_are_computed_for_each_access() -> None:
+    program = doubled(True)
+    done = lowered(program, check=True, without=("specialize",))
+    load, store = (op for op in done.kernel.ops() if op.name in ("load", "store"))
+    assert load.guard is not None and load.guard is not store.guard
+    assert [op.name for op in done.kernel.ops()].count("again") == 1
+    np.testing.assert_array_equal(execute(done)["y"], program.run()["y"])
+
+
+def test_masks_of_data_and_of_few_numbers_are_kept() -> None:
+    few = doubled(True)
+    few.kernel.attributes["num_warps"] = 8
+    for program in (doubled(False), few):
+        done = lowered(program, without=("specialize",))
+        assert "again" not in {op.name for op in done.kernel.ops()}
+
+
+def compiled(name: str, element: str = "float", **tune: int) -> driver.Result:
+    text = (SAMPLES / f"{name}.tc").read_text(encoding="utf-8")
+    source = SourceFile(f"{name}.tc", text.replace("float*", f"{element}*"))
+    return driver.compile(source, Options(arch="sm_90a", tune=tune), ("ptx", "manifest"))
+
+
+@pytest.mark.parametrize(("element", "threads"), [("float", 256), ("bfloat16", 128)])
+def test_rows_are_spread_by_their_bytes(element: str, threads: int) -> None:
+    """64 bytes for a thread, which has 64 registers: so many threads are resident at once."""
+    result = compiled("softmax", element, TM=1, TN=4096)
+    assert result.manifest is not None and result.manifest["kernels"][0]["threads"] == threads
+    (blocks,) = re.findall(r"\.minnctapersm (\d+)", result.outputs["ptx"])
+    assert int(blocks) * threads * 64 == 65536
+    assert ".minnctapersm" not in compiled("row_sum", "bfloat16", TM=1, TN=4096).outputs["ptx"]
+
+
+def test_what_a_cast_makes_of_a_small_load_is_not_exchanged() -> None:
+    """Each warp, which has a row of its own, loads all weights; none goes through shared memory."""
+    result = compiled("layer_norm", "bfloat16", TM=4, TN=1024)
+    assert "st.shared" not in result.outputs["ptx"]
+
+
+def test_live_tiles_count_once() -> None:
+    k = Sketch(warps=1)
+    x, y = k.pointer("x", F32, data(512), **ALONE), k.pointer("y", F32, np.ones(512), **ALONE)
+    r = k.arange(512)
+    a, b = k.load(k.at(x, r)), k.load(k.at(y, r))
+    k.store(k.at(y, r), k.fadd(k.fmul(a, a), b))
+    assert most_held(lowered(k.done()).kernel) == 2 * 512 / 32

@@ -99,8 +99,20 @@ def test_a_conversion_that_does_not_fit_goes_part_by_part(seed: int, e: Scalar) 
     size = 512 * max(e.bits // 8, 1)
     program = conversion(e, source, destination, size // 2)
     names = [op.name for op in program.kernel.ops()]
-    assert names.count("tile_part") == 4 and names.count("join_parts") == 1
+    assert names.count("shared_store") == 4 and names.count("join_parts") == 1
     assert program.kernel.attributes["shared_bytes"] == size // 4
+    same(program.run(), execute(program))
+
+
+@pytest.mark.parametrize("taken", [(2, 3), (7, 8), (1, 8)], ids=["lanes", "warps", "all"])
+def test_threads_of_the_source_take_turns_in_parts(taken: tuple[int, int]) -> None:
+    """Parts are numbered by what the destination has in registers, wherever the source has it."""
+    bits = [1 << i for i in (8, 3, 0, 4, 1, 7, 2, 6, 5)]
+    rest = [bit for i, bit in enumerate(bits) if i not in taken]
+    source = Layout((512,), tuple(bits[:2]), tuple(bits[2:7]), tuple(bits[7:]))
+    destination = Layout((512,), tuple(bits[i] for i in taken), tuple(rest[2:]), tuple(rest[:2]))
+    program = conversion(F32, source, destination, 512)
+    assert program.kernel.attributes["shared_bytes"] == 512
     same(program.run(), execute(program))
 
 

@@ -101,16 +101,17 @@ class Shared:
 
     A repetition moves a part of the tile: registers r of the part are `repetitions[i].source[r]` of
     the source and `.destination[r]` of the destination.  It stores by `store`, in the threads whose
-    number has no bit of `replicated`; waits for all threads; loads by `load`.  Before the next
-    repetition stores, all threads must have loaded.  `bits`: those of the row-major index that
-    number the parts.  `conflicts`: of the stores and of the loads, as `bank_conflicts` counts.
+    number has at the bits of `holders[0]` those of `holders[1 + i]`: no copies, and the part;
+    waits for all threads; loads by `load`.  Before the next repetition stores, all threads must
+    have loaded.  `bits`: those of the row-major index that number the parts.  `conflicts`: of the
+    stores and of the loads, as `bank_conflicts` counts.
     """
 
     layout: SharedLayout
     element_bits: int
     store: SharedAccesses
     load: SharedAccesses
-    replicated: int
+    holders: tuple[int, ...]
     bits: tuple[int, ...]
     repetitions: tuple[Repetition, ...]
     conflicts: tuple[int, int]
@@ -132,13 +133,10 @@ class Shared:
 Plan = Rename | Shuffle | Shared
 
 
-def plan_conversion(
-    source: Layout, destination: Layout, element_bits: int, maximum_bytes: int | None = None
-) -> Plan:
+def plan_conversion(source: Layout, destination: Layout, element_bits: int) -> Plan:
     """The cheapest way to bring a tile from layout `source` to `destination`.
 
-    `element_bits`: 1 to 64; fewer than 8 travel as 8.  `maximum_bytes` bounds the buffer, if there
-    is one, by repetitions, as far as registers that both layouts share allow.
+    `element_bits`: 1 to 64; fewer than 8 travel as 8.
     """
     if source.shape != destination.shape or len(source.warp) != len(destination.warp):
         raise ValueError(f"no conversion from {source} to {destination}: other shape or warps")
@@ -148,7 +146,7 @@ def plan_conversion(
     shuffle = plan_shuffle(source, destination, bits)
     if shuffle is not None and shuffle.shuffles == 0:
         return shuffle
-    shared = plan_shared(source, destination, bits, maximum_bytes)
+    shared = plan_shared(source, destination, bits)
     if shuffle is None or _shuffle_cost(shuffle, bits) > _shared_cost(shared):
         return shared
     return shuffle
@@ -276,12 +274,19 @@ def _pair_crossings(source: Layout, destination: Layout) -> tuple[dict[int, int]
 def plan_shared(
     source: Layout, destination: Layout, element_bits: int, maximum_bytes: int | None = None
 ) -> Shared:
-    """The conversion through shared memory.  Right for any two layouts of one shape."""
-    common = [basis for basis in source.register if basis and basis in destination.register]
+    """The conversion through shared memory.  Right for any two layouts of one shape.
+
+    `maximum_bytes` bounds the buffer, if there is one, as far as parts can be made that small.
+    Parts are numbered by bits that both layouts have in registers; then by others that the
+    destination has there, and threads of the source store in turn.
+    """
+    own = [basis for basis in destination.register if basis]
+    left = [basis for basis in own if basis not in source.register]
+    left += [basis for basis in source.register if basis in own]
     repeated: list[int] = []
     size = source.size * element_bits // 8
-    while maximum_bytes is not None and size >> len(repeated) > maximum_bytes and common:
-        repeated.append(common.pop())
+    while maximum_bytes is not None and size >> len(repeated) > maximum_bytes and left:
+        repeated.append(left.pop())
     part_source = part_layout(source, repeated)
     part_destination = part_layout(destination, repeated)
     buffer = conversion_buffer(part_source, part_destination, element_bits)
@@ -290,7 +295,7 @@ def plan_shared(
         element_bits=element_bits,
         store=shared_accesses(part_source, buffer, element_bits, once=True),
         load=shared_accesses(part_destination, buffer, element_bits),
-        replicated=source.replicated_lanes | source.replicated_warps << LANE_BITS,
+        holders=part_holders(source, repeated),
         bits=tuple(repeated),
         repetitions=tuple(
             Repetition(
@@ -307,7 +312,10 @@ def plan_shared(
 
 
 def part_layout(layout: Layout, removed: Sequence[int]) -> Layout:
-    """The layout of one part when bits `removed` of the index, in registers, number the parts."""
+    """The layout of one part when bits `removed` of the index number the parts.
+
+    Threads that differ in such a bit hold different parts; seen from one part, they hold copies.
+    """
     table: dict[int, int] = {0: 0}
     shape = []
     for axis, extent in enumerate(layout.shape):
@@ -318,16 +326,32 @@ def part_layout(layout: Layout, removed: Sequence[int]) -> Layout:
     return Layout(
         tuple(shape),
         tuple(table[basis] for basis in layout.register if basis not in removed),
-        tuple(table[basis] for basis in layout.lane),
-        tuple(table[basis] for basis in layout.warp),
+        tuple(table.get(basis, 0) for basis in layout.lane),
+        tuple(table.get(basis, 0) for basis in layout.warp),
     )
 
 
 def part_registers(layout: Layout, removed: Sequence[int], index: int) -> tuple[int, ...]:
     """The registers of part `index`, in the order of the part's own registers."""
     kept = [1 << bit for bit, basis in enumerate(layout.register) if basis not in removed]
-    fixed = f2.apply([1 << layout.register.index(basis) for basis in removed], index)
+    fixed = f2.apply(_places(layout.register, removed), index)
     return tuple(fixed | f2.apply(kept, register) for register in range(1 << len(kept)))
+
+
+def part_holders(layout: Layout, removed: Sequence[int]) -> tuple[int, ...]:
+    """Bits of a thread's number, and for each part what they are in threads that hold it first.
+
+    >>> part_holders(Layout((8,), (2,), (1, 0, 4, 0, 0), (0,)), (2, 4))
+    (62, 0, 0, 4, 4)
+    """
+    places = _places(layout.thread, removed)
+    copies = layout.replicated_lanes | layout.replicated_warps << LANE_BITS
+    return (copies | sum(places), *(f2.apply(places, i) for i in range(1 << len(removed))))
+
+
+def _places(bases: tuple[int, ...], wanted: Sequence[int]) -> list[int]:
+    """For each of `wanted` the bit that has it, as a power of two; 0 if none has."""
+    return [1 << bases.index(basis) if basis in bases else 0 for basis in wanted]
 
 
 def simulate(plan: Plan, values: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -341,10 +365,11 @@ def simulate(plan: Plan, values: Sequence[Sequence[int]]) -> list[list[int]]:
         return _simulate_shuffle(plan, values)
     registers = len(plan.repetitions) * len(plan.repetitions[0].destination)
     result = [[0] * registers for _ in values]
-    for repetition in plan.repetitions:
+    mask, *holders = plan.holders
+    for repetition, holder in zip(plan.repetitions, holders, strict=True):
         memory: dict[int, int] = {}
         for thread, held in enumerate(values):
-            if not thread & plan.replicated:
+            if thread & mask == holder:
                 for offset, register in _moves(plan.store, thread):
                     memory[offset] = held[repetition.source[register]]
         for thread, held in enumerate(result):

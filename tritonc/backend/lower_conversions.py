@@ -5,8 +5,8 @@ After:   %s = alloc_shared : buffer<1 x f32<64, 64>>
          shared_store %s, %x
          %y = shared_load %s : f32<64, 64; #b>
 
-         where the tile is too large for that, part by part: tile_part, shared_store, shared_load
-         for each, and %y = join_parts of what was loaded
+         where the tile is too large for that, part by part: shared_store, shared_load for each,
+         and %y = join_parts of what was loaded
 
          %y = gather %x, %i : f32<64>          likewise, and at last shared_gather %s, %i
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tritonc.backend.conversion import Shared, part_layout, plan_conversion
+from tritonc.backend.conversion import Shared, part_layout, plan_conversion, plan_shared
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.target import Target
 from tritonc.ir.build import make_op
@@ -51,9 +51,10 @@ def lower_conversions(kernel: Kernel, context: Context) -> bool:
             source, result = op.operands[0].type, op.result.type
             assert isinstance(source, Tile) and isinstance(result, Tile)
             assert source.layout is not None and result.layout is not None
-            plan = plan_conversion(source.layout, result.layout, source.element.bits,
-                                   target.shared_per_block // 2)
+            plan = plan_conversion(source.layout, result.layout, source.element.bits)
             if isinstance(plan, Shared):
+                plan = plan_shared(source.layout, result.layout, plan.element_bits,
+                                   target.shared_per_block // 2)
                 ops += _exchange(op, plan.layout, plan.bits)
                 replaced[op.result] = ops[-1].result
             else:
@@ -88,8 +89,7 @@ def _exchange(op: Op, layout: SharedLayout, bits: tuple[int, ...]) -> list[Op]:
     else:
         loaded = []
         for index in range(1 << len(bits)):
-            part = make("tile_part", [value], part_type(value.type, bits), bits=bits, index=index)
-            make("shared_store", [buffer, part])
+            make("shared_store", [buffer, value], bits=bits, index=index)
             loaded.append(make("shared_load", [buffer], part_type(whole, bits)))
         value = make("join_parts", loaded, whole, bits=bits)
     if is_pointer(target):

@@ -59,7 +59,11 @@ def _stage(types: Sequence[Type], attributes: Attributes, stated: Type | None) -
 
 def _shared_store(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     b = _buffer(types[0])
-    if b.stages != 1 or (element(types[1]), shape(types[1])) != (b.element, b.shape):
+    if "bits" in attributes:
+        part = Tile(b.element, b.shape)
+        if b.stages != 1 or _tile_part(types[1:], attributes, part) != (part,):
+            raise TypeMismatch(f"cannot store a part of {types[1]} to {b}")
+    elif b.stages != 1 or (element(types[1]), shape(types[1])) != (b.element, b.shape):
         raise TypeMismatch(f"cannot store {types[1]} to {b}")
     return ()
 
@@ -148,7 +152,8 @@ _ROWS: list[OpInfo] = [
            "Element i is element `index[i]` of a, counted row-major."),
     OpInfo("tile_part", ("a",), _tile_part,
            "The elements of a whose row-major number has at its bits `bits` (powers of two, the "
-           "first counts least) the number `index`, in their order.", None, ("bits", "index")),
+           "first counts least, all of them in registers) the number `index`, in their order.",
+           None, ("bits", "index")),
     OpInfo("join_parts", ("*parts",), _join_parts,
            "The tile of which these are the parts that `bits` numbers (see tile_part).", None,
            ("bits",)),
@@ -168,8 +173,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("buffer_part", ("buffer",), _buffer_view,
            "The memory of a stage from byte `offset` on, as another buffer.", None, ("offset",)),
     OpInfo("shared_store", ("buffer", "value"), _shared_store,
-           "Writes a tile to a buffer.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
-           "`round`: as a dot reads tf32 numbers.", optional=("stmatrix", "round"),
+           "Writes a tile to a buffer.  `bits` and `index`: only that part of it (see tile_part), "
+           "whatever threads hold it.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
+           "`round`: as a dot reads tf32 numbers.", optional=("bits", "index", "stmatrix", "round"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("shared_load", ("buffer",), _shared_load,
            "Reads a tile from a buffer.  `ldmatrix`: by that instruction, \"plain\" or \"trans\".  "

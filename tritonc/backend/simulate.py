@@ -113,8 +113,15 @@ def _buffer_part(machine: Machine, frame: Frame, op: Op) -> Any:
 def _shared_store(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     value = op.operands[1]
-    machine.overwrites(frame, op, view, owners(value), shape(value.type))
-    machine.put(view, frame.read(value), frame.undefined.get(value), owners(value))
+    array, undefined, threads = frame.read(value), frame.undefined.get(value), owners(value)
+    extents = shape(value.type)
+    if "bits" in op.attributes:
+        places, extents = _part(op, value, op.attributes["index"]), view.offsets.shape[1:]
+        array, threads = np.asarray(array).reshape(-1)[places], threads[places]
+        if undefined is not None:
+            undefined = (np.asarray(undefined[0]).reshape(-1)[places], undefined[1])
+    machine.overwrites(frame, op, view, threads, extents)
+    machine.put(view, array, undefined, threads)
 
 
 def _shared_load(machine: Machine, frame: Frame, op: Op) -> None:

@@ -126,6 +126,15 @@ def _once(op: Op, mask: int, machine: Machine) -> Wanted:
              else _mask(owned(layout_of(value.type, machine.warps)))) for value in op.inputs()]
 
 
+def _shared_store(op: Op, mask: int, machine: Machine) -> Wanted:
+    if "bits" not in op.attributes:
+        return _once(op, mask, machine)
+    buffer, value = op.operands
+    layout = layout_of(value.type, machine.warps)
+    part = part_registers(layout, op.attributes["bits"], op.attributes["index"])
+    return [(buffer, 1), (value, _mask(part) & _mask(owned(layout)))]
+
+
 def _gather(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(op.operands[0], 1), (op.operands[1], mask)]
 
@@ -183,7 +192,7 @@ def _apply(columns: list[int], register: int) -> int:
 
 _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
     "icmp": _compare, "load": _load, "store": _store, "async_copy": _async_copy,
-    "atomic_rmw": _once, "atomic_cas": _once, "shared_store": _once,
+    "atomic_rmw": _once, "atomic_cas": _once, "shared_store": _shared_store,
     "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
     "convert_layout": _renaming, "shared_gather": _gather,
     "tile_part": _tile_part, "join_parts": _join_parts,

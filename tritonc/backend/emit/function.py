@@ -187,13 +187,16 @@ class FunctionEmitter:
 
     def owner(self, layout: Layout) -> str:
         """An i1 that holds in the threads that act for their elements; "" if all do."""
-        mask = layout.replicated_lanes | layout.replicated_warps << LANE_BITS
+        return self.threads(layout.replicated_lanes | layout.replicated_warps << LANE_BITS)
+
+    def threads(self, mask: int, number: int = 0) -> str:
+        """An i1 that holds in threads whose number is `number` at the bits `mask`; "" for all."""
         if not mask:
             return ""
-        if mask == 32 * self.warps - 1:
-            return self.prelude(f"icmp eq i32 {self.thread}, 0")
-        masked = self.prelude(f"and i32 {self.thread}, {mask}")
-        return self.prelude(f"icmp eq i32 {masked}, 0")
+        masked = self.thread
+        if mask != 32 * self.warps - 1:
+            masked = self.prelude(f"and i32 {masked}, {mask}")
+        return self.prelude(f"icmp eq i32 {masked}, {number}")
 
     def both(self, a: str, b: str) -> str:
         """The conjunction of two i1; "" stands for true."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.backend.access import SharedAccess, SharedAccesses
+from tritonc.backend.conversion import part_holders, part_layout, part_registers
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.arithmetic import map_registers
 from tritonc.backend.emit.casts import round_to_tf32
@@ -88,10 +89,17 @@ class SharedAddresses:
 
 def shared_store(f: FunctionEmitter, op: Op) -> None:
     buffer, value = op.operands
-    e, layout = buffer_type(buffer.type).element, f.layout(value)
+    e, layout, names = buffer_type(buffer.type).element, f.layout(value), f.values[value]
+    bits, index = op.attributes.get("bits", ()), op.attributes.get("index", 0)
+    mask, *holders = part_holders(layout, bits)
+    fetch = f.fetch.get(value)
+    if bits:
+        assert fetch is None, "stored in parts, and loaded where it is stored"
+        names = [names[r] for r in part_registers(layout, bits, index)]
+        layout = part_layout(layout, bits)
     moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, True)
     addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
-    owner, names, fetch = f.owner(layout), f.values[value], f.fetch.get(value)
+    owner = f.threads(mask, holders[index])
     helper = ""
     if op.attributes.get("round"):
         helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)

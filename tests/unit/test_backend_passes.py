@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sketch import Program, context, same
 
 from tritonc import passes
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.staged_loop import DOTS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.interp import InterpreterError
@@ -20,13 +22,18 @@ from tritonc.opt.expand_range import expand_range
 
 
 def lowered(program: Program, check: bool = False, target: str = "sm_80",
-            without: tuple[str, ...] = (), level: int = 2, **meta: int) -> Program:
+            without: tuple[str, ...] = (), level: int = 2, shared: int | None = None,
+            **meta: int) -> Program:
     """The program after the backend; `check` runs it after each pass.
 
-    The copy engine serves small products too, unless `meta` says otherwise.
+    The copy engine serves small products too, unless `meta` says otherwise.  `shared`: bytes of
+    shared memory that a block may have, where it shall be less than the target's.
     """
     ready = program.copy()
     settings = context(target, **{"tensor_copy": 1, "tensor_store": 1, **meta})
+    if shared is not None:
+        settings.target = replace(settings.target, shared_per_block=shared,
+                                  shared_per_multiprocessor=shared + 1024)
     expand_range(ready.kernel, settings)
     canonicalize_loops(ready.kernel, settings)
     before = ready.run(check=False) if check else {}
@@ -186,6 +193,24 @@ def test_a_conversion_has_one_barrier() -> None:
 def test_kernels_without_aliases_that_keep_to_their_threads_have_no_barrier() -> None:
     program = lowered(PROGRAMS["vector_add aligned"]())
     assert not places(program.kernel, "barrier")
+
+
+# Programs that need more than that many bytes, and the slices of their products in a body.
+THIN = [("matmul nt", "sm_75", 2048, 2), ("matmul split", "sm_75", 2048, 2),
+        ("chained dots", "sm_75", 6144, 4), ("bf16 tn", "sm_75", 2048, 4),
+        ("bf16 tn", "sm_80", 4096, 2), ("f16 wide", "sm_90a", 28720, 2)]
+
+
+@pytest.mark.parametrize("name, target, room, slices", THIN)
+def test_products_go_in_slices_where_operands_do_not_fit(name: str, target: str, room: int,
+                                                         slices: int) -> None:
+    program = {**PROGRAMS, **MATRIX_PROGRAMS}[name]()
+    done = lowered(program, check=name not in LARGE, target=target, shared=room,
+                   without=("specialize",))
+    assert done.kernel.attributes["shared_bytes"] <= room
+    assert sum(op.name in DOTS for op in done.kernel.ops()) == slices
+    (result,) = program.expected
+    np.testing.assert_array_equal(done.run()[result], program.expected[result])
 
 
 def _each(program: Program, name: str) -> list[Op]:

@@ -138,14 +138,19 @@ def test_random_conversions_are_of_all_kinds() -> None:
 @pytest.mark.parametrize("e", [F32, F16, I8], ids=str)
 def test_gathers(e: Scalar) -> None:
     k = Sketch("k", 2)
-    x = k.pointer("x", e, numbers(e)[:128])
-    i = k.pointer("i", I32, np.random.default_rng(0).integers(0, 128, 256))
-    r, s = k.arange(128), k.arange(256)
+    x = k.pointer("x", e, np.resize(numbers(e), 1024))
+    i = k.pointer("i", I32, np.random.default_rng(0).integers(0, 1024, 256))
+    r, s = k.arange(1024), k.arange(256)
     out = k.pointer("out", e, np.zeros(256, held_dtype(e)))
     found = k.gather(k.load(k.at(x, r)), k.load(k.at(i, s)))
     k.store(k.at(out, s), found)
     program = k.done()
     same(program.run(), execute(lowered(program)))
+    # With little room, a quarter of the table at a time.
+    done = lowered(program, shared=512 * e.bytes, without=("specialize",))
+    assert sum(op.name == "shared_gather" for op in done.kernel.ops()) == 4
+    same(program.run(), done.run())
+    same(program.run(), execute(done))
 
 
 # ---- dots ----------------------------------------------------------------------------------------

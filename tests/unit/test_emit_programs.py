@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backend_programs import PROGRAMS
+from backend_programs import MATRIX_PROGRAMS, PROGRAMS
 from machine_programs import PTXAS, execute, ptx, ptxas
 from sketch import Program, Sketch, same
-from test_backend_passes import lowered
+from test_backend_passes import THIN, lowered
 from test_emit_elementwise import numbers
 
 from tritonc.backend.emit.access import STORE_POLICIES
@@ -42,6 +42,13 @@ ASSEMBLED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "s
 def test_meaning_is_kept(name: str, target: str) -> None:
     program = PROGRAMS[name]()
     same(program.run(), execute(lowered(program, target=target), target))
+
+
+@pytest.mark.parametrize("name, target, room", [row[:3] for row in THIN if row[1] != "sm_90a"])
+def test_meaning_is_kept_in_slices(name: str, target: str, room: int) -> None:
+    program = {**PROGRAMS, **MATRIX_PROGRAMS}[name]()
+    done = lowered(program, target=target, shared=room, without=("specialize",))
+    same(done.run(), execute(done, target))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

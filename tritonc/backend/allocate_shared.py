@@ -38,41 +38,61 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     Raises CompileError if the buffers need more than the target has.
     """
     target: Target = context.target
-    lives = live_ranges(kernel)
-    beside = neighbours(kernel)
-    placed: list[tuple[Op, int, int]] = []  # buffer, first byte, end
-    total = 0
-    for op in sorted(lives, key=lambda op: (-_buffer(op).bytes, lives[op])):
-        buffer = _buffer(op)
-        first, last = lives[op]
-        rivals = [(start, end) for other, start, end in placed
-                  if lives[other][0] <= last and first <= lives[other][1]]
-        close = [(start, end) for other, start, end in placed if (op, other) in beside]
-        offset = _lowest(buffer, [*rivals, *close])
-        if offset + buffer.bytes > max(total, ROOM):
-            offset = _lowest(buffer, rivals)
+    offsets, total = placement(kernel, target.shared_per_block)
+    for op, offset in offsets.items():
         op.attributes["offset"] = offset
-        placed.append((op, offset, offset + buffer.bytes))
-        total = max(total, offset + buffer.bytes)
-    changed = bool(lives) or kernel.attributes.get("shared_bytes") != total
+    changed = bool(offsets) or kernel.attributes.get("shared_bytes") != total
     kernel.attributes["shared_bytes"] = total
     if total > target.shared_per_block:
-        largest = max(lives, key=lambda op: _buffer(op).bytes)
+        largest = max(offsets, key=lambda op: _buffer(op).bytes)
         raise fail("shared-memory", largest.span or kernel.span,
                    f"kernel '{kernel.name}' needs {total} bytes of shared memory; {target.name} "
                    f"has {target.shared_per_block} for a block: smaller tiles would fit")
     return changed
 
 
+def placement(kernel: Kernel, limit: int) -> tuple[dict[Op, int], int]:
+    """An offset for each buffer, the largest first, and the bytes that all need together: no more
+    than `limit`, if that can be."""
+    lives = live_ranges(kernel)
+    beside = neighbours(kernel)
+    offsets: dict[Op, int] = {}
+    total = 0
+    for op in sorted(lives, key=lambda op: (-_buffer(op).bytes, lives[op])):
+        buffer = _buffer(op)
+        first, last = lives[op]
+        placed = [(other, start, start + _buffer(other).bytes) for other, start in offsets.items()]
+        rivals = [(start, end) for other, start, end in placed
+                  if lives[other][0] <= last and first <= lives[other][1]]
+        close = [(start, end) for other, start, end in placed if (op, other) in beside]
+        offset = _lowest(buffer, [*rivals, *close])
+        if offset + buffer.bytes > max(total, min(ROOM, limit)):
+            offset = _lowest(buffer, rivals)
+        offsets[op] = offset
+        total = max(total, offset + buffer.bytes)
+    return offsets, total
+
+
+def fits(kernel: Kernel, limit: int, more: int = 0) -> bool:
+    """Whether the kernel's buffers, and `more` bytes beside them all, fit into `limit` bytes."""
+    buffers = [_buffer(op) for op in kernel.ops() if op.name == "alloc_shared"]
+    every = sum(-(-buffer.bytes // _alignment(buffer)) * _alignment(buffer) for buffer in buffers)
+    return every + more <= limit or placement(kernel, limit)[1] + more <= limit
+
+
 def _lowest(buffer: Buffer, taken: list[tuple[int, int]]) -> int:
     """The lowest offset at which the buffer meets none of the intervals."""
-    alignment = max(16, buffer.layout.alignment if buffer.layout else 16)
+    alignment = _alignment(buffer)
     offset = 0
     for start, end in sorted(taken):
         if offset + buffer.bytes <= start:
             break
         offset = max(offset, -(-end // alignment) * alignment)
     return offset
+
+
+def _alignment(buffer: Buffer) -> int:
+    return max(16, buffer.layout.alignment if buffer.layout else 16)
 
 
 def neighbours(kernel: Kernel) -> set[tuple[Op, Op]]:

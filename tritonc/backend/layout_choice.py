@@ -82,7 +82,7 @@ def turned(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo | N
     Threads load words along the axis that is contiguous in global memory, first lanes side by side,
     and store single elements.  Further lanes stand ACCESS_BYTES apart along `across`, which will be
     contiguous in shared memory, so that each has a word to itself there; lanes side by side can
-    have other places inside the words (see `stage_dots.staging_layout`).  None if nothing is
+    have other places inside the words (see `staging_layout`).  None if nothing is
     turned, or if a warp would use sectors of global memory in parts.
 
     >>> print(turned((128, 16), AxisInfo((1, 16), (4, 16), (1, 1)), None, 4, 4, 0))

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from tritonc.backend.loop_slice import Slice, copy_slice, initial_values, stays_false
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.shared_memory import LEFT
 from tritonc.backend.staged_loop import (
     Guards,
     StagedLoop,
@@ -37,7 +38,7 @@ MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memo
 
 def most_stages(staged: StagedLoop, target: Target) -> int:
     """As many stages as fit; with mma.sync, two blocks to a multiprocessor if three fit each."""
-    whole = stages_that_fit(staged, target.shared_per_block - 1024)
+    whole = stages_that_fit(staged, target.shared_per_block - LEFT)
     if staged.asynchronous:
         return min(MOST_ASYNCHRONOUS, whole)
     if any(op.name == "fma_dot" for block in staged.loop.blocks for op in block.ops):

@@ -69,7 +69,8 @@ def _mark_late(kernel: Kernel) -> bool:
 def _owned(op: Op) -> bool:
     """Whether 16-bit elements lie in one thread each: stmatrix stores what all threads hold."""
     t = op.operands[1].type
-    return ("bits" not in op.attributes and isinstance(t, Tile) and t.layout is not None and t.element.bits == 16
+    return ("bits" not in op.attributes and isinstance(t, Tile) and t.layout is not None
+            and t.element.bits == 16
             and not t.layout.replicated_lanes and not t.layout.replicated_warps)
 
 

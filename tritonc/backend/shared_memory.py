@@ -10,6 +10,8 @@ from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
 
 VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape", "buffer_part")  # of their operand
+# Bytes left to barriers, cells and small exchanges by those who take what there is.
+LEFT = 1024
 # Operands that one warp alone uses at this place, in its own order: barriers, maps in making.
 OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 0, "publish_maps": 1}
 # Operations that hand buffers, which stand from this operand on, from one user to the next.

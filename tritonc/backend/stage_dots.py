@@ -27,55 +27,123 @@ another way to memory.  Both want the 128-byte swizzle, in whichever order the o
 loaded.  A left operand that was computed from another dot's result goes from registers to
 registers.
 
+Operands that do not fit into the target's shared memory, beside what else is in use there, go in
+slices of k, one after the other through the same buffers:
+
+    shared_store %s, %a {bits = [128], index = 0}        the first half of k
+    shared_store %t, %b {bits = [1024], index = 0}
+    %e = fma_dot %s, %t, %c
+    shared_store %s, %a {bits = [128], index = 1}
+    shared_store %t, %b {bits = [1024], index = 1}
+    %d = fma_dot %s, %t, %e
+
 Needs layouts.  Leaves barriers to insert_barriers and overlap to prefetch and pipeline.
 """
 
 from __future__ import annotations
 
 from tritonc.backend import matrix
-from tritonc.backend.access import bank_conflicts
-from tritonc.backend.conversion import Shared, plan_conversion
+from tritonc.backend.allocate_shared import fits
+from tritonc.backend.conversion import Shared, part_layout, plan_conversion
 from tritonc.backend.layout_choice import fma_operand
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.staged_operand import InMemory, InRegisters, layout_of, slices_of
+from tritonc.backend.staging_layout import panel_layout, staging_layout
 from tritonc.backend.swizzle import conversion_buffer
-from tritonc.ir import f2
+from tritonc.backend.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import Layout, SharedLayout, axis_bases, log2
-from tritonc.ir.shared_layout import BANK_BYTES, BANKS, row_major, tensor_core, transpose
-from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape, with_layout
+from tritonc.ir.layout import Layout, SharedLayout, axis_bases
+from tritonc.ir.shared_layout import BANK_BYTES
+from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
 
 PROMOTED = 128  # elements of k that 8-bit floats add in the tensor cores' own format
 
 
 def stage_dots(kernel: Kernel, context: Context) -> bool:
     """Replace every generic dot by a machine dot on staged operands."""
-    buffers: list[Op] = []
-    replaced: dict[Value, Value] = {}
-    warps = kernel.attributes["num_warps"]
+    target: Target = context.target
+    warps, exact = kernel.attributes["num_warps"], not context.fast_math
+    staged: list[_Staged] = []
     for block in kernel.blocks:
         ops: list[Op] = []
         for op in block.ops:
-            if op.name != "dot":
-                ops.append(op)
-                continue
-            name = op.attributes.get("instruction")
-            row = matrix.BY_NAME[name] if name is not None else None
-            if row is None:
-                new = _on_cores(op, buffers)
-            elif row.kind == matrix.MMA:
-                new = _in_warps(op, row, warps, buffers)
+            if op.name == "dot":
+                staged.append(_Staged(op, warps, exact))
+                ops += staged[-1].ops
             else:
-                new = _in_warpgroups(op, row, warps, buffers, not context.fast_math)
-            new[-1].result.name = op.result.name
-            replaced[op.result] = new[-1].result
-            ops += new
+                ops.append(op)
         block.ops = ops
-    kernel.entry.ops[:0] = buffers
-    kernel.replace(replaced)
+    kernel.entry.ops[:0] = [buffer for one in staged for buffer in one.buffers]
+    _replace(kernel, staged, {one.dot.result: one.ops[-1].result for one in staged})
     _store_early(kernel)
-    return bool(replaced)
+    _fit(kernel, staged, target.shared_per_block)
+    for one in staged:
+        if one.bits:
+            context.remark("stage_dots", f"this product goes in {1 << one.bits} slices of its "
+                           "inner axis: its operands do not fit into shared memory",
+                           one.dot.span, missed=True)
+    return bool(staged)
+
+
+class _Staged:
+    """A dot and what computes it, in 1 << `bits` slices of its inner axis."""
+
+    def __init__(self, dot: Op, warps: int, exact: bool) -> None:
+        name = dot.attributes.get("instruction")
+        self.dot, self.warps, self.exact = dot, warps, exact
+        self.row = matrix.BY_NAME[name] if name is not None else None
+        self.stage(0)
+
+    def stage(self, bits: int) -> None:
+        """Make `buffers` and `ops`, of which the last has the result."""
+        self.bits = bits
+        self.buffers: list[Op] = []
+        if self.row is None:
+            self.ops = _on_cores(self.dot, bits, self.buffers)
+        elif self.row.kind == matrix.MMA:
+            self.ops = _in_warps(self.dot, self.row, self.warps, bits, self.buffers)
+        else:
+            self.ops = _in_warpgroups(self.dot, self.row, self.warps, bits, self.buffers,
+                                      self.exact)
+        self.ops[-1].result.name = self.dot.result.name
+
+    @property
+    def thinner(self) -> bool:
+        """Whether slices can be thinner."""
+        return shape(self.dot.operands[0].type)[-1] >> self.bits > (self.row.depth if self.row
+                                                                    else 1)
+
+    @property
+    def bytes(self) -> int:
+        """The buffers' size."""
+        return sum(op.result.type.bytes for op in self.buffers
+                   if isinstance(op.result.type, Buffer))
+
+
+def _replace(kernel: Kernel, staged: list[_Staged], mapping: dict[Value, Value]) -> None:
+    """Replace values in the kernel, and in the dots that it had."""
+    kernel.replace(mapping)
+    for one in staged:
+        one.dot.replace_inputs(mapping)
+
+
+def _fit(kernel: Kernel, staged: list[_Staged], limit: int) -> None:
+    """Halve the slices of the largest operands until what is in use at once fits into `limit`
+    bytes, or no slice can be thinner: then allocate_shared complains."""
+    while not fits(kernel, limit):
+        able = [one for one in staged if one.thinner]
+        if not able:
+            return
+        one = max(able, key=lambda one: one.bytes)
+        dropped, last = {*one.ops, *one.buffers}, one.ops[-1]
+        one.stage(one.bits + 1)
+        for block in kernel.blocks:
+            block.ops = [new for op in block.ops for new in (one.ops if op is last else [op])
+                         if new not in dropped]
+        kernel.entry.ops[:0] = one.buffers
+        _replace(kernel, staged, {last.result: one.ops[-1].result})
 
 
 def _store_early(kernel: Kernel) -> None:
@@ -103,64 +171,88 @@ def _store_early(kernel: Kernel) -> None:
         block.ops = found
 
 
-def _on_cores(op: Op, buffers: list[Op]) -> list[Op]:
-    a, b, c = op.operands
-    ops: list[Op] = []
-    result, depth = _layout(op.result), shape(a.type)[-1]
+def _on_cores(op: Op, bits: int, buffers: list[Op]) -> list[Op]:
+    a, b, total = op.operands
+    result, depth = layout_of(op.result), shape(a.type)[-1] >> bits
     staged = []
     for operand, axis in ((a, -2), (b, -1)):
-        source, e = _layout(operand), scalar(operand.type)
-        inner = axis_bases(source.shape, len(source.shape) - 3 - axis)
-        if len(source.shape) > 2 and e.bytes >= BANK_BYTES and inner \
-                and inner[0] in source.register:
+        inner, e = -3 - axis, scalar(operand.type)
+        slices = slices_of(operand, inner, bits)
+        source = part_layout(layout_of(operand), slices)
+        steps = axis_bases(source.shape, inner)
+        if len(source.shape) > 2 and e.bytes >= BANK_BYTES and steps \
+                and steps[0] in source.register:
             layout = conversion_buffer(source, fma_operand(result, depth, operand is a), e.bits)
         else:
             layout = staging_layout(source, axis, e.bytes)
-        staged.append(_store(operand, layout, buffers, ops, ("trans", "reshape")))
-    return [*ops, make_op("fma_dot", [*staged, c], span=op.span, table=ALL_OPS)]
-
-
-def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, buffers: list[Op]) -> list[Op]:
-    a, b, c = op.operands
+        staged.append(InMemory(operand, layout, slices, buffers, ("trans", "reshape")))
     ops: list[Op] = []
-    wanted = matrix.operand_layouts(row, shape(op.result.type), shape(a.type)[-1], warps)
-    fragments: list[Value] = []
-    for operand, layout in zip((a, b), wanted, strict=True):
+    for index in range(1 << bits):
+        for one in staged:
+            ops += one.ready(index)
+        ops.append(make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span,
+                           table=ALL_OPS))
+        total = ops[-1].result
+    return ops
+
+
+def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buffers: list[Op]
+              ) -> list[Op]:
+    a, b, total = op.operands
+    extents, depth = shape(op.result.type), shape(a.type)[-1]
+    whole = matrix.operand_layouts(row, extents, depth, warps)
+    thin = matrix.operand_layouts(row, extents, depth >> bits, warps)
+    staged: list[InMemory | InRegisters] = []
+    for operand, layout, axis in zip((a, b), whole, (-1, -2), strict=True):
         assert layout is not None
-        if not _needs_memory(operand, layout):
-            move = make_op("convert_layout", [operand], with_layout(operand.type, layout),
-                           span=op.span, table=ALL_OPS)
+        slices = slices_of(operand, axis, bits)
+        if _needs_memory(operand, layout):
+            staged.append(InMemory(operand, _panel(operand, slices), slices, buffers))
         else:
-            buffer = _store(operand, panel_layout(operand), buffers, ops)
-            move = make_op("shared_load", [buffer], with_layout(operand.type, layout),
-                           span=op.span, table=ALL_OPS)
-        move.result.name = operand.name
-        ops.append(move)
-        fragments.append(move.result)
-    return [*ops, make_op("mma_dot", [*fragments, c], span=op.span, table=ALL_OPS,
-                          instruction=row.name)]
-
-
-def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, buffers: list[Op],
-                   exact: bool) -> list[Op]:
-    a, b, c = op.operands
+            staged.append(InRegisters(operand, layout, slices, op.span))
     ops: list[Op] = []
+    for index in range(1 << bits):
+        for one in staged:
+            ops += one.ready(index)
+        fragments: list[Value] = []
+        for one, operand, to in zip(staged, (a, b), thin, strict=True):
+            if isinstance(one, InRegisters):
+                fragments.append(one.seen)
+                continue
+            assert to is not None
+            ops.append(make_op("shared_load", [one.seen], Tile(scalar(operand.type), to.shape, to),
+                               span=op.span, table=ALL_OPS))
+            ops[-1].result.name = operand.name
+            fragments.append(ops[-1].result)
+        ops.append(make_op("mma_dot", [*fragments, total], span=op.span, table=ALL_OPS,
+                           instruction=row.name))
+        total = ops[-1].result
+    return ops
+
+
+def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
+                   buffers: list[Op], exact: bool) -> list[Op]:
+    a, b, total = op.operands
     wanted, _ = matrix.operand_layouts(row, shape(op.result.type), shape(a.type)[-1], warps)
+    slices = slices_of(a, -1, bits)
+    left: InMemory | InRegisters = InRegisters(a, wanted, slices, op.span)
     if _needs_memory(a, wanted):
-        left = _store(a, panel_layout(a, inner=None if row.transposes else 1), buffers, ops)
-    else:
-        move = make_op("convert_layout", [a], with_layout(a.type, wanted), span=op.span,
-                       table=ALL_OPS)
-        ops.append(move)
-        left = move.result
-    right = _store(b, panel_layout(b, inner=None if row.transposes else 0), buffers, ops)
-    for store in ops:
-        if store.name == "shared_store" and row.operand == TF32:
-            store.attributes["round"] = True  # wgmma would cut the numbers that it reads
-    ops.append(make_op("proxy_fence", [], span=op.span, table=ALL_OPS))
-    if exact and row.operand in (F8E4M3, F8E5M2):
-        return [*ops, *_promoted(op, row, left, right)]
-    return [*ops, *_started(op, row, left, right, c)]
+        left = InMemory(a, _panel(a, slices, None if row.transposes else 1), slices, buffers)
+    slices = slices_of(b, -2, bits)
+    right = InMemory(b, _panel(b, slices, None if row.transposes else 0), slices, buffers)
+    ops: list[Op] = []
+    for index in range(1 << bits):
+        stores = [*left.ready(index), *right.ready(index)]
+        for store in stores:
+            if store.name == "shared_store" and row.operand == TF32:
+                store.attributes["round"] = True  # wgmma would cut the numbers that it reads
+        ops += [*stores, make_op("proxy_fence", [], span=op.span, table=ALL_OPS)]
+        if exact and row.operand in (F8E4M3, F8E5M2):
+            ops += _promoted(op, row, left.seen, right.seen, total)
+        else:
+            ops += _started(op, row, left.seen, right.seen, total)
+        total = ops[-1].result
+    return ops
 
 
 def _started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c: Value,
@@ -171,13 +263,14 @@ def _started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c
     return [start, make_op("wgmma_wait", [start.result], span=op.span, table=ALL_OPS, pending=0)]
 
 
-def _promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value) -> list[Op]:
+def _promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, total: Value
+              ) -> list[Op]:
     """Products of at most PROMOTED elements each from zero, added as floats.
 
     The tensor cores keep some 14 bits of a sum of products of 8-bit floats.  With -ffast-math
     that is enough, and the accumulators stay theirs.
     """
-    total, depth = op.operands[2], shape(right.type)[0]
+    depth = shape(right.type)[0]
     zero = make_op("constant", [], op.result.type, span=op.span, value=0.0)
     ops = [zero]
     for start in range(0, depth, PROMOTED):
@@ -188,14 +281,9 @@ def _promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value) 
     return ops
 
 
-def _layout(value: Value) -> Layout:
-    assert isinstance(value.type, Tile) and value.type.layout is not None
-    return value.type.layout
-
-
 def _needs_memory(operand: Value, layout: Layout) -> bool:
     """Whether the operand reaches a fragment layout only through shared memory."""
-    plan = plan_conversion(_layout(operand), layout, scalar(operand.type).bits)
+    plan = plan_conversion(layout_of(operand), layout, scalar(operand.type).bits)
     return isinstance(plan, Shared) or _loaded(operand)
 
 
@@ -206,95 +294,6 @@ def _loaded(value: Value) -> bool:
     return value.op is not None and value.op.name in ("load", "trans")
 
 
-def _store(operand: Value, layout: SharedLayout, buffers: list[Op], ops: list[Op],
-           moves: tuple[str, ...] = ("trans",)) -> Value:
-    """Store the operand to a new buffer; the buffer, or the view of it that has `layout`.
-
-    What operations of `moves` made is stored as it was before, and the buffer is seen so.
-    """
-    span, source, held = operand.op.span if operand.op else None, operand, layout
-    views: list[Op] = []  # from the last
-    while source.op is not None and source.op.name in moves:
-        (before,) = source.op.operands
-        if not isinstance(before.type, Tile):
-            break
-        view = Op(f"buffer_{source.op.name}", [], dict(source.op.attributes),
-                  (Buffer(scalar(operand.type), held.shape, 1, held),), span=span)
-        views.append(view)
-        if source.op.name == "trans":
-            order = source.op.attributes["permutation"]
-            held = transpose(held, sorted(range(len(order)), key=lambda d: order[d]))
-        else:
-            held = SharedLayout(shape(before.type), held.offset, held.alignment)
-        source = before
-    buffer = make_op("alloc_shared", [], Buffer(scalar(source.type), shape(source.type), 1, held),
-                     table=ALL_OPS, span=span)
-    buffer.result.name = f"{source.name}_shared" if source.name else "shared"
-    buffers.append(buffer)
-    ops.append(make_op("shared_store", [buffer.result, source], table=ALL_OPS, span=span))
-    seen = buffer.result
-    for view in reversed(views):
-        view.operands = [seen]
-        ops.append(view)
-        seen = view.result
-    return seen
-
-
-def contiguous_axis(layout: Layout) -> int:
-    """The axis along which a thread, or else neighbouring lanes, hold neighbours."""
-    def run(axis: int) -> tuple[int, bool, int]:
-        steps = axis_bases(layout.shape, axis)
-        held = 0
-        while held < len(steps) and steps[held] in layout.register:
-            held += 1
-        first_lane = bool(steps[held:]) and steps[held] == layout.lane[0]
-        return held, first_lane, axis
-
-    return max(range(len(layout.shape)), key=run)
-
-
-def panel_layout(operand: Value, inner: int | None = None) -> SharedLayout:
-    """The swizzled layout that ldmatrix and wgmma read, contiguous along `inner`, or as loaded."""
-    layout = _layout(operand)
-    size = scalar(operand.type).bytes
-    axis = contiguous_axis(layout) if inner is None else inner
-    order = (axis, *[d for d in reversed(range(len(layout.shape))) if d != axis])
-    row = layout.shape[axis] * size
-    for swizzle in (128, 64, 32):
-        if row >= swizzle:
-            return tensor_core(layout.shape, order, size, swizzle)
-    if row >= 16:
-        return tensor_core(layout.shape, order, size, 0)
-    return row_major(layout.shape, order)
-
-
-def staging_layout(layout: Layout, axis: int, element_bytes: int) -> SharedLayout:
-    """A shared layout with `axis` contiguous, free of bank conflicts for stores from `layout`.
-
-    Reads take 16 bytes along `axis` at one position of the others, which the compiler knows: so an
-    XOR with bits of that position keeps the words whole, and inside a word it permutes elements in
-    a way known to the compiler.  The bank bits that no lane reaches by its steps along
-    `axis` are given, by XOR, to lanes that step along the other axes.
-
-    >>> from tritonc.ir.layout import Layout
-    >>> k_contiguous = Layout((32, 16), (1, 2), (4, 8, 16, 32, 64), (128, 256))
-    >>> staging_layout(k_contiguous, 0, 4).index[:4]      # k steps 1, 2 as they are; 4, 8 swizzled
-    (32, 64, 136, 272)
-    """
-    extents = layout.shape
-    axis %= len(extents)
-    order = (axis, *[d for d in reversed(range(len(extents))) if d != axis])
-    plain = row_major(extents, order)
-    if bank_conflicts(layout, plain, 8 * element_bytes) == 1:
-        return plain
-    index = list(plain.index)
-    along = axis_bases(extents, axis)
-    reached = {log2(plain.offset_of(basis)) for basis in layout.lane if basis in along}
-    free = [bit for bit in range(log2(max(1, BANK_BYTES // element_bytes)),
-                                 min(log2(BANKS * BANK_BYTES // element_bytes), len(along)))
-            if bit not in reached]
-    for basis in layout.lane:
-        if basis and basis not in along and free:
-            index[log2(basis)] ^= 1 << free.pop(0)
-    swizzled = SharedLayout(extents, f2.inverse(tuple(index)), plain.alignment)
-    return min(plain, swizzled, key=lambda s: bank_conflicts(layout, s, 8 * element_bytes))
+def _panel(operand: Value, slices: tuple[int, ...], inner: int | None = None) -> SharedLayout:
+    part = part_layout(layout_of(operand), slices)
+    return panel_layout(part, scalar(operand.type).bytes, inner)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tritonc.backend.conversion import Shared, plan_conversion
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.shared_memory import VIEWS, accesses, allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layout_ops import reduction
 from tritonc.ir.types import F32, I1, TF32, Buffer, Tile, Type, scalar, with_element
 
 DOTS = ("fma_dot", "mma_dot", "wgmma")
+EXCHANGES = ("convert_layout", "reduce", "gather", "atomic_rmw", "atomic_cas")
 MOST_REGISTERS = 200  # of the 255 that a thread can have
 
 
@@ -20,7 +24,8 @@ class StagedLoop:
     """An innermost loop with one exit, at its header, whose stores feed its own dots.
 
     `always`: the blocks that every complete iteration runs; `stores` are in them; `fences`: the
-    proxy_fences that serve these stores and no other; `pinned`: buffers of the whole run.
+    proxy_fences that serve these stores and no other; `pinned`: buffers of the whole run;
+    `exchange`: bytes of shared memory without which other operations of the loop cannot do.
     """
 
     loop: Loop
@@ -33,6 +38,7 @@ class StagedLoop:
     stores: list[Op]
     fences: list[Op]
     pinned: list[Op]
+    exchange: int
 
     @property
     def replaced(self) -> set[Op]:
@@ -50,6 +56,7 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
     cfg = Cfg(kernel)
     outer = {loop.parent for loop in cfg.loops}
     users = _buffer_users(kernel)
+    readers = uses(kernel)
     pinned = [op for op in kernel.ops() if op.attributes.get("pinned")]
     found = []
     for loop in cfg.loops:
@@ -69,9 +76,26 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
             fences = [op for block in loop.blocks if block in always for op in block.ops
                       if op.name == "proxy_fence" and all(
                           other in stores for other in block.ops if other.name == "shared_store")]
+            exchange = max(_least_exchange(op) for op in inside
+                           if any(result in readers for result in op.results))
             found.append(StagedLoop(loop, preheader, latch, stay, leave, test.operands[0], always,
-                                    stores, fences, pinned))
+                                    stores, fences, pinned, exchange))
     return found
+
+
+def _least_exchange(op: Op) -> int:
+    """The bytes of shared memory that the operation needs at least: an element for each thread."""
+    t = op.operands[0].type if op.operands else None
+    if op.name not in EXCHANGES or not isinstance(t, Tile) or t.layout is None:
+        return 0
+    if op.name == "convert_layout":
+        result = op.result.type
+        assert isinstance(result, Tile) and result.layout is not None
+        if not isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared):
+            return 0
+    elif op.name == "reduce" and not reduction(t.layout, op.attributes["axes"]).warp:
+        return 0
+    return min(t.size, t.layout.num_warps * WARP_SIZE) * t.element.bytes
 
 
 def registers(staged: StagedLoop, held: list[Value]) -> int:
@@ -102,7 +126,7 @@ def stages_that_fit(staged: StagedLoop, limit: int) -> int:
             for access in accesses(op):
                 if access.allocation not in own:
                     others[access.allocation] = _buffer(access.allocation.result).bytes
-    return (limit - sum(others.values())) // sum(own.values())
+    return (limit - staged.exchange - sum(others.values())) // sum(own.values())
 
 
 def _buffer(value: Value) -> Buffer:

@@ -28,12 +28,14 @@ from collections.abc import Callable, Iterable
 from tritonc.backend import axis_info
 from tritonc.backend.affine import Affinity
 from tritonc.backend.aliases import Roots, may_alias, pointer_roots
+from tritonc.backend.allocate_shared import fits
 from tritonc.backend.conversion import Shared, plan_conversion
 from tritonc.backend.linear import emit
 from tritonc.backend.lower_conversions import part_type
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import LARGE
 from tritonc.backend.persist import counts_instances
+from tritonc.backend.shared_memory import LEFT
 from tritonc.backend.signs import positive
 from tritonc.backend.target import Target
 from tritonc.backend.tensor_access import (
@@ -93,6 +95,9 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART \
             or not _alone(kernel, cfg, block, op):
         return False
+    count = min(BUFFERS, 1 << len(bits))
+    if not fits(kernel, context.target.shared_per_block - LEFT, count * size):
+        return False
     claimed = claim(kernel, place)
     columns = swizzle // e.bytes
     box = (columns, extents[outer])
@@ -100,7 +105,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
     allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), table=ALL_OPS,
                            span=op.span, pinned=True)
-                   for _ in range(min(BUFFERS, 1 << len(bits)))]
+                   for _ in range(count)]
     kernel.entry.ops[:0] = allocations
     buffers = [allocation.result for allocation in allocations]
     for buffer in buffers:

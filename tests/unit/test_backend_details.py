@@ -146,6 +146,27 @@ def test_a_loop_that_stores_elsewhere_is_if_that_is_known() -> None:
     assert not pipelined(strip_sum(body, multiple_of=16))
 
 
+def private(program: Program) -> int:
+    return sum(bool(op.attributes.get("private")) for op in ops(program, "alloc_shared"))
+
+
+def test_what_is_turned_is_copied_as_it_is_and_turned_by_its_thread() -> None:
+    """No register waits for memory: where the addresses are aligned, the loop has no loads."""
+    for a, b in ((False, False), (False, True), (True, True)):
+        done = lowered(matmul(a_transposed=a, b_transposed=b), target="sm_80")
+        assert private(done) == (not a) + b
+        loads = [op for op in ops(done, "load") if isinstance(op.result.type, Tile)]
+        assert all("fast" not in block.name for block in done.kernel.blocks
+                   for op in block.ops if op in loads)
+    assert not private(lowered(matmul(), target="sm_75"))
+
+
+def test_what_is_turned_goes_through_registers_where_its_copy_does_not_fit() -> None:
+    program = matmul(tile=(64, 128, 64), b_transposed=True)
+    assert private(lowered(program, target="sm_90")) == 2
+    assert not private(lowered(program, target="sm_86"))
+
+
 # ---- lower_atomics
 
 

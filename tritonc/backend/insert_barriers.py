@@ -72,6 +72,7 @@ class Pending:
     proxy: str = ""  # "", FENCED, MET, or both
     handed: int = 0
     copies: bool = False
+    private: Op | None = None  # a buffer whose elements are one thread's each
 
     @property
     def own_write(self) -> bool:
@@ -241,7 +242,9 @@ class _Uses:
                                  access.ahead if ring else None, buffer.stages, access.part, ring,
                                  bool(access.allocation.attributes.get("continues")), flight,
                                  age=1 if CLOSES.get(op.name) == flight else 0,
-                                 alone=op.name in ALONE, copies=op.name == "tensor_copy"))
+                                 alone=op.name in ALONE, copies=op.name == "tensor_copy",
+                                 private=access.allocation
+                                 if access.allocation.attributes.get("private") else None))
         effects = ALL_OPS[op.name].effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
@@ -292,6 +295,8 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
             old.part[1] <= new.part[0] or new.part[1] <= old.part[0]):
         return False
     if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.copies):
+        return False
+    if old.private is not None and old.private is new.private:
         return False
     if old.ring is new.ring and old.ahead is not None and new.ahead is not None and (
             (old.start, old.end) == (new.start, new.end)):

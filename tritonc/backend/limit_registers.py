@@ -65,10 +65,10 @@ def _wanted(kernel: Kernel, target: Target) -> int:
 
 def _registers(kernel: Kernel, loop: Loop) -> int:
     """An estimate of what a thread holds at once in the loop: of products the largest, and all
-    other tiles that the loop carries or loads."""
+    other tiles that the loop carries or loads, be it from shared memory."""
     ops = [op for block in loop.blocks for op in block.ops]
     dots = [op for op in ops if op.name == "fma_dot"]
-    held = sum(_size(op.result) for op in ops if op.name == "load" or (
+    held = sum(_size(op.result) for op in ops if op.name in ("load", "shared_load") or (
         op.name == "phi" and op in loop.header.ops))
     fresh = max((_size(op.result) for op in dots if not _carried(op, loop)), default=0)
     return round(held + fresh + max(map(_fragments, dots)) + OTHERS)

@@ -160,7 +160,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("alloc_shared", (), rules.stated_type,
            "A buffer in shared memory, at byte `offset` once it is allocated; `pinned`: for the "
            "whole run; `continues`: its stages go on turning from one run of their loop to the "
-           "next.", None, optional=("offset", "pinned", "continues"),
+           "next; `private`: each element is used by one thread only.", None,
+           optional=("offset", "pinned", "continues", "private"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("buffer_stage", ("buffer", "stage"), _stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "

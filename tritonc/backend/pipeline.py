@@ -20,14 +20,16 @@ After the loop nothing may be in flight, since the stages' bytes may serve anoth
 
 Needs what prefetch needs, and copies that the hardware can do: operands stored as loaded, in pieces
 of 4, 8 or 16 bytes that are contiguous in both memories, zeros where a mask does not hold.  Where
-an operand is turned on its way, pieces would be single elements while loads are wide: such an
-operand goes through registers, in the same pipeline, if another one is copied.
+an operand is turned on its way, pieces would be single elements while loads are wide.  One
+iteration ahead, such an operand is copied as it is to a buffer where each thread finds its own
+elements, and turns them from there when the iteration ends: no register waits for memory.
+Otherwise it goes through registers, in the same pipeline, if another one is copied.
 """
 
 from __future__ import annotations
 
 from tritonc.backend import axis_info, layout_choice
-from tritonc.backend.access import shared_accesses
+from tritonc.backend.access import VECTOR_BITS, shared_accesses
 from tritonc.backend.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.loop_slice import find_slice
 from tritonc.backend.machine_ops import ALL_OPS
@@ -38,14 +40,19 @@ from tritonc.backend.staged_loop import (
     registers,
     source_load,
     staged_loops,
+    stages_that_fit,
 )
 from tritonc.backend.target import Target
 from tritonc.backend.tensor_pipeline import tensor_pipeline
+from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.layout import SharedLayout, log2
 from tritonc.ir.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Tile, scalar
+
+TURNED = "it is turned on its way, and goes through registers"
 
 
 def pipeline(kernel: Kernel, context: Context) -> bool:
@@ -63,7 +70,17 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
 
 def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
               context: Context) -> bool:
+    stages = context.meta.get("num_stages") or most_stages(staged, context.target)
+    distance = stages - 2 if staged.asynchronous else stages - 1
+    if distance < 1:
+        return False
     found = [_copied(store, staged, infos) for store in staged.stores]
+    raw = _raw_buffers(staged, found, infos) if distance == 1 else {}
+    room = context.target.shared_per_block - 1024
+    if stages_that_fit(staged, room - sum(_bytes(buffer) for buffer in raw.values())) < stages:
+        raw = {}
+    found = [source_load(store) or TURNED if store in raw else what
+             for store, what in zip(staged.stores, found, strict=True)]
     for store, load in zip(staged.stores, found, strict=True):
         if isinstance(load, str):
             span = store.operands[1].op.span if store.operands[1].op is not None else store.span
@@ -82,11 +99,8 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads],
                         pointer_roots(kernel)):
         return False
-    stages = context.meta.get("num_stages") or most_stages(staged, context.target)
-    distance = stages - 2 if staged.asynchronous else stages - 1
-    if distance < 1:
-        return False
-    Rewrite(kernel, staged, part, loads, stages, distance).run()
+    kernel.entry.ops[:0] = raw.values()
+    Rewrite(kernel, staged, part, loads, stages, distance, raw).run()
     context.remark("pipeline", f"loop pipelined: operands copied {distance} iterations ahead",
                    copied[0].span)
     return True
@@ -120,8 +134,37 @@ def _copied(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | str:
     together = min(width // size, loaded)
     if layout_choice.sector_share(t.layout, axis, size, together) < layout_choice.sector_share(
             t.layout, axis, size, loaded):
-        return "it is turned on its way, and goes through registers"
+        return TURNED
     return load
+
+
+def _raw_buffers(staged: StagedLoop, found: list[Op | str],
+                 infos: axis_info.Infos) -> dict[Op, Op]:
+    """For stores of what is turned, a buffer for it as it is loaded: the elements of a thread side
+    by side, so that it can copy what it will turn itself, 16 bytes at once."""
+    raw = {}
+    for store, what in zip(staged.stores, found, strict=True):
+        value, load = store.operands[1], store.operands[1].op
+        t = value.type
+        if what != TURNED or load is None or load.name != "load" or not isinstance(t, Tile) \
+                or t.layout is None or not all(t.layout.thread) or not all(t.layout.register):
+            continue  # another thread would hold the same elements
+        e, layout = scalar(t), t.layout
+        held = log2(min(layout.registers, VECTOR_BITS // e.bits))
+        offset = (*layout.register[:held], *layout.thread, *layout.register[held:])
+        shared = SharedLayout(t.shape, offset, VECTOR_BITS // 8)
+        buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, shared), span=store.span,
+                         table=ALL_OPS, private=True)
+        buffer.result.name = f"{value.name}_raw" if value.name else "raw"
+        if copy_width(load.operands[0], load.guard, buffer.result, infos) == VECTOR_BITS // 8:
+            raw[store] = buffer
+    return raw
+
+
+def _bytes(buffer: Op) -> int:
+    t = buffer.result.type
+    assert isinstance(t, Buffer)
+    return t.bytes
 
 
 def copy_width(pointer: Value, guard: Value | None, buffer: Value,

@@ -13,7 +13,7 @@ conjunction, turns with the loop where it must, and guards the copies and every 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tritonc.backend.loop_slice import Slice, copy_slice, initial_values, stays_false
 from tritonc.backend.machine_ops import ALL_OPS
@@ -51,15 +51,17 @@ class Rewrite:
     """The transformation, with cp.async; `tensor_pipeline` has the one with tensor copies.
 
     `loads`: for each store of the loop the load to copy, None where the value goes through
-    registers.  `part`: what runs ahead, with the values of the latter.
+    registers.  `part`: what runs ahead, with the values of the latter.  `raw`: buffers to which a
+    store's load is copied as it is, one iteration ahead; each thread turns its own elements.
     """
 
     def __init__(self, kernel: Kernel, staged: StagedLoop, part: Slice, loads: Sequence[Op | None],
-                 stages: int, distance: int) -> None:
+                 stages: int, distance: int, raw: Mapping[Op, Op] | None = None) -> None:
         self.kernel = kernel
         self.staged = staged
         self.part = part
         self.loads = loads
+        self.raw = raw or {}
         self.span = next((load.span for load in loads if load is not None), None)
         self.stages = stages
         self.distance = distance
@@ -136,9 +138,13 @@ class Rewrite:
             pointer = mapping.get(load.operands[0], load.operands[0])
             guard = load.guard and mapping.get(load.guard, load.guard)
             new, under = guards.under(guard, pointer.type)
-            view = widen(store.operands[0], self.stages, stage, ahead)
-            ops += [*new, view, make_op("async_copy", [view.result, pointer], guard=under,
-                                        span=load.span, table=ALL_OPS)]
+            ops += new
+            buffer = self.raw.get(store)
+            if buffer is None:
+                buffer = widen(store.operands[0], self.stages, stage, ahead)
+                ops.append(buffer)
+            ops.append(make_op("async_copy", [buffer.result, pointer], guard=under,
+                               span=load.span, table=ALL_OPS))
         return [*ops, make_op("async_commit", [], table=ALL_OPS)]
 
     def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
@@ -158,14 +164,22 @@ class Rewrite:
         return [op for op in ops if op in needed], [op for op in ops if op not in needed]
 
     def stores(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
-        """The stores of what the iteration's copies loaded to registers."""
+        """The stores of what the iteration's copies loaded to registers or to buffers to turn."""
         ops = list(self.late)
+        if self.raw:
+            ops.append(make_op("async_wait", [], table=ALL_OPS, pending=0))
         for load, store in zip(self.loads, self.staged.stores, strict=True):
-            if load is None:
-                buffer, value = store.operands
-                view = widen(buffer, self.stages, stage, ahead)
-                ops += [view, make_op("shared_store", [view.result, mapping.get(value, value)],
-                                      span=store.span, table=ALL_OPS, **store.attributes)]
+            if load is not None and store not in self.raw:
+                continue
+            buffer, value = store.operands
+            found = mapping.get(value, value)
+            if store in self.raw:
+                ops.append(make_op("shared_load", [self.raw[store].result], value.type,
+                                   span=store.span, table=ALL_OPS))
+                found = ops[-1].result
+            view = widen(buffer, self.stages, stage, ahead)
+            ops += [view, make_op("shared_store", [view.result, found], span=store.span,
+                                  table=ALL_OPS, **store.attributes)]
         return ops
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:

@@ -53,16 +53,16 @@ def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> Matri
             continue
         if extents[0] < row.rows or extents[1] < row.columns or depth < row.depth:
             continue
-        if row.kind == WGMMA and not row.transposes and not inner_first(op, infos):
+        if row.kind == WGMMA and not row.transposes and not all(inner_first(op, infos)):
             continue
         return row
     return None
 
 
-def inner_first(dot: Op, infos: axis_info.Infos) -> bool:
-    """Whether both operands are loaded with their inner axis (that of K) contiguous."""
+def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:
+    """Whether each operand is loaded with its inner axis (that of K) contiguous."""
     a, b = dot.operands[:2]
-    return _inner_first(a, 1, infos) and _inner_first(b, 0, infos)
+    return _inner_first(a, 1, infos), _inner_first(b, 0, infos)
 
 
 def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str, Span | None]:

@@ -56,7 +56,8 @@ class Feature:
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
     element: str = ""  # of a dot's operands
-    inner: bool = True  # whether the operands are loaded with the axis of a dot's K contiguous
+    # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
+    inner: tuple[bool, bool] = (True, True)
 
 
 Profile = tuple[Feature, ...]
@@ -140,7 +141,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
                 e = element(op.operands[0].type)
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
-                              e.bytes == 2 or inner_first(op, axis_info.analyze(kernel)))
+                              (True, True) if e.bytes == 2 else inner_first(
+                                  op, axis_info.analyze(kernel)))
             elif op.name in ("reduce", "argreduce", "scan"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
@@ -198,6 +200,7 @@ def _form(feature: Feature) -> Feature:
 _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulators and more each
 _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
+_TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
@@ -219,7 +222,7 @@ def _product_cost(dot: Feature, target: Target) -> float:
     """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best."""
     rows = [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
             and str(row.operand) == dot.element and (
-                dot.inner or row.kind != WGMMA or row.transposes)]
+                all(dot.inner) or row.kind != WGMMA or row.transposes)]
     if not rows:
         return _dot_cost(dot, target)
     m, n, k = dot.extents
@@ -263,7 +266,8 @@ def _dot_cost(dot: Feature, target: Target) -> float:
     """Time per multiply-add of a dot in a loop over k, staged in shared memory: 1 is the peak.
 
     Accumulators live in registers, `ACCUMULATORS` in a thread if the tile is large enough, as a
-    square micro-tile: a thread reads m + n words of shared memory for m x n multiply-adds.
+    square micro-tile: a thread reads m + n words of shared memory for m x n multiply-adds.  An
+    operand that comes with K contiguous is turned, and had better be the one with less to turn.
     """
     *batch, m, n, k = dot.extents
     results = prod(batch) * m * n
@@ -285,7 +289,8 @@ def _dot_cost(dot: Feature, target: Target) -> float:
     resident = blocks * threads / 32
     hidden = min(1.0, resident / _WARPS_THAT_HIDE_LATENCY)
     idle = min(1.0, results / threads / 4)  # threads that hold copies do nothing new
-    compute = (1 + 0.5 * 2 / side + _STEP / (held * k)) / idle
+    turn = _TURN * words * (dot.inner[0] / n + dot.inner[1] / m)
+    compute = (1 + 0.5 * 2 / side + _STEP / (held * k) + turn) / idle
     traffic = (1 / m + 1 / n) * dot.bytes / _L2_BYTES_PER_MAC * words
     # Loads overlap with arithmetic until they take longer; until then they still disturb it.
     return max(compute / (0.5 + 0.5 * hidden) + 0.1 * traffic, traffic)

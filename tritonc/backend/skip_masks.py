@@ -123,7 +123,8 @@ def _branch(kernel: Kernel, block: Block, select: Op, tests: list[Linear]) -> Bl
     masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
     at = block.ops.index(select)
     before, rest.ops = block.ops[:at], block.ops[at + 1 :]
-    sunk = _only_for(select, before, kernel)
+    tested = {v for total in tests for monomial, _ in total.terms for v in monomial}
+    sunk = _only_for(select, before, kernel, tested)
     block.ops = [op for op in before if op not in sunk]
     masked.ops = [*(op for op in before if op in sunk), select]
     Builder(masked).emit("br", blocks=[rest])
@@ -150,12 +151,13 @@ def _branch(kernel: Kernel, block: Block, select: Op, tests: list[Linear]) -> Bl
     return rest
 
 
-def _only_for(select: Op, before: list[Op], kernel: Kernel) -> set[Op]:
-    """The pure operations before the selection that only its mask and its last operand need."""
-    readers, found = uses(kernel), {select}
+def _only_for(select: Op, before: list[Op], kernel: Kernel, tested: set[Value]) -> set[Op]:
+    """The pure operations before the selection that only its mask and its last operand need, and
+    not the test, which reads the values `tested`."""
+    readers, found, kept = uses(kernel), {select}, {select.operands[1], *tested}
     for op in reversed(before):
         if op.name != "phi" and ALL_OPS[op.name].pure and op.results and all(
                 reader in found for r in op.results for reader in readers.get(r, [])
-                ) and select.operands[1] not in op.results:
+                ) and kept.isdisjoint(op.results):
             found.add(op)
     return found - {select}

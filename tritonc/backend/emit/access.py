@@ -104,7 +104,7 @@ def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> di
 def _asm_load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
               other: int | float | None) -> dict[int, str]:
     words = _words(access)
-    fill = bits_of(access.element, other or 0)
+    fill = bits_of(access.element, 0 if other is None else other)
     size = access.element.bits if access.element.bits > 1 else 8
     word = sum(fill << (i * size) for i in range(words.each))
     n = words.count

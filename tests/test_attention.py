@@ -55,6 +55,8 @@ def test_products_and_softmax_overlap() -> None:
     assert order == [("wgmma", None), ("wgmma", None), ("wgmma_wait", 1), ("exp2", None),
                      ("exp2", None), ("wgmma_wait", 0)]
     assert ("select", None) not in names[: names.index(("cond_br", None))]
+    starts = [i for i, name in enumerate(names) if name[0] == "wgmma"]
+    assert ("fmul", None) not in names[starts[0] : starts[1]]  # the tensor cores would wait for it
 
 
 def without(name: str) -> Callable[[Kernel], None]:

@@ -23,6 +23,9 @@ Legal where the first part needs nothing of the second but in later iterations n
 parts are closed under dependence, phis included), and no effect of one part meets one of the other:
 the second part only uses buffers and rings that the first does not, the first only loads beside.
 
+What the second product adds to, such as accumulators that are scaled, is computed where an
+iteration ends (`scale_early`).
+
 Where the products take longer than what is computed in between, warpgroups start theirs in turn
 (meta-parameter `take_turns`): each computes beside the products of the next, not beside its own.
 
@@ -35,6 +38,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.scale_early import copies, scale_early
 from tritonc.backend.shared_memory import allocation
 from tritonc.backend.staged_loop import MOST_REGISTERS
 from tritonc.ir.build import make_op
@@ -221,10 +225,10 @@ class _Rotation:
         parts, header, body = self.parts, self.header, self.body
         initial = {phi.result: incoming(phi, self.before) for phi in header.phis()}
         at_entry = dict(initial)
-        self.before.ops[-1:] = _copies(header.ops[len(header.phis()):], at_entry,
+        self.before.ops[-1:] = copies(header.ops[len(header.phis()):], at_entry,
                                        {body: self.first, parts.exit: self.after})
         in_first = dict(at_entry)
-        self.first.ops = [*_copies(parts.first, in_first, {}),
+        self.first.ops = [*copies(parts.first, in_first, {}),
                           Op("br", [], blocks=[header], span=body.terminator.span)]
         self.turn_labels()
         for phi in header.phis():
@@ -235,12 +239,13 @@ class _Rotation:
             phi.blocks[at] = self.first
         lagging = self.lag(in_first)
         final = dict(lagging)
-        self.last.ops = [*self.part_from_loop(final), *_copies(parts.last, final, {}),
-                         Op("br", [], blocks=[self.after])]
+        self.last.ops = [*copies(parts.last, final, {}), Op("br", [], blocks=[self.after])]
         self.leave(at_entry, final)
         for op in parts.last:
             op.replace_inputs(lagging)
         self.interleave()
+        scale_early(header, (self.first, body), parts.products[1],
+                    next(op for op in self.last.ops if op.name == "wgmma"))
         blocks = self.kernel.blocks
         blocks.insert(blocks.index(self.before) + 1, self.first)
         at = blocks.index(body) + 1
@@ -261,20 +266,6 @@ class _Rotation:
                     found[value] = phi.result
                     header.ops.insert(0, phi)
         return found
-
-    def part_from_loop(self, final: dict[Value, Value]) -> list[Op]:
-        """Accumulators that the last turn reads, through a wait for nothing: or LLVM scales them,
-        for it and the loop's body, in the loop's header, before the body's first product starts."""
-        values = list(dict.fromkeys(
-            final.get(v, v) for op in self.parts.last for v in op.inputs()
-            if isinstance(v.type, Tile) and v.op in self.parts.phis))
-        wait = make_op("wgmma_wait", values, table=ALL_OPS, pending=0)
-        through = dict(zip(values, wait.results, strict=True))
-        for value, result in through.items():
-            result.name = value.name
-        final.update({v: through[final.get(v, v)] for op in self.parts.last for v in op.inputs()
-                      if final.get(v, v) in through})
-        return [wait]
 
     def leave(self, at_entry: dict[Value, Value], final: dict[Value, Value]) -> None:
         """Behind the loop: its values from the last turn, or those from before it."""
@@ -309,10 +300,6 @@ class _Rotation:
             (self.parts.first, self.parts.last), self.parts.products, self.parts.waits,
             strict=True))
         self.parts.waits[0].attributes["pending"] = 1
-        # A wait that is over already keeps the assembler from moving the one for the product, and
-        # so all that is computed beside it, before what is to be computed.
-        again = [op for op in self.parts.last if op.name == "ring_wait"]
-        last = (*last[:2], [*_copies(again, {}, {}), *last[2]])
         self.body.ops[:-1] = [op for pair in zip(first, last, strict=True)
                               for ops in pair for op in ops]
 
@@ -341,18 +328,3 @@ def _around(ops: list[Op], product: Op, wait: Op) -> tuple[list[Op], list[Op], l
     """The operations up to a product's start, while it runs, and from the wait for it on."""
     start, end = ops.index(product) + 1, ops.index(wait)
     return ops[:start], ops[start:end], ops[end:]
-
-
-def _copies(ops: list[Op], mapping: dict[Value, Value], blocks: dict[Block, Block]) -> list[Op]:
-    """Copies that read mapped values; their results are added to `mapping`."""
-    found = []
-    for op in ops:
-        new = Op(op.name, list(op.operands), dict(op.attributes),
-                 tuple(r.type for r in op.results), op.guard, op.span,
-                 [blocks.get(block, block) for block in op.blocks])
-        new.replace_inputs(mapping)
-        for old, result in zip(op.results, new.results, strict=True):
-            result.name = old.name
-            mapping[old] = result
-        found.append(new)
-    return found

@@ -3,8 +3,8 @@
     python bench/streaming.py [--dtype f32,bf16] [--rows 16384] [--columns 1024,4096,8192,12345]
 
 The copy is a kernel of torch's (x * 1), of float32 numbers, 1 GiB, beside each kernel in the same
-run: copy_ would use the copy engine, which is slower.  Rows of a
-kernel that are no longer than its largest tile are one tile.
+run: copy_ would use the copy engine, which is slower.  "like copy" moves as many bytes as the
+kernel.  Rows of a kernel that are no longer than its largest tile are one tile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from torch.nn import functional
 DTYPES = {"f32": ("float", torch.float32, 1e-5), "bf16": ("bfloat16", torch.bfloat16, 1e-2)}
 COPY = 1 << 30  # bytes of the copy
 FLAT = 1 << 28  # numbers of an elementwise kernel
-TILE = 4096  # elements of a tile of rows, at least, if a row has fewer
+TILE = 8192  # bytes of a tile of rows, at least, if a row has fewer
+SUMMED = 4096  # elements of a tile of rows that are only added up, at most
 
 
 def sample(name: str, ctype: str, **tune: int) -> Kernel:
@@ -46,18 +47,21 @@ class Bench:
 
     def compare(self, name: str, moved: int, ours: Callable[[], Any], torchs: Callable[[], Any],
                 triton: Callable[[], Any], found: torch.Tensor, want: torch.Tensor) -> None:
-        """One line: our bandwidth, and our speed relative to the copy's, torch's and Triton's."""
+        """One line: our bandwidth, and our speed relative to the copy's, to that of a copy that
+        moves as much, torch's and Triton's."""
         found.fill_(float("nan"))
         ours()
         error = relative_error(found, want)
+        source, target = self.source[: moved // 8], self.target[: moved // 8]
         times = interleaved({
             "tritonc": ours, "copy": lambda: torch.mul(self.source, 1, out=self.target),
-            "torch": torchs, "triton": triton})
+            "like copy": lambda: torch.mul(source, 1, out=target), "torch": torchs,
+            "triton": triton})
         middle = {key: median(values) for key, values in times.items()}
         speed = {key: moved / ms * 1e-6 for key, ms in middle.items()}
         speed["copy"] = 2 * COPY / middle["copy"] * 1e-6
         ratios = ", ".join(f"of {peer} {speed['tritonc'] / speed[peer]:.3f}"
-                           for peer in ("copy", "torch", "triton"))
+                           for peer in ("copy", "like copy", "torch", "triton"))
         spreads = "/".join(f"{spread(values):.3f}" for values in times.values())
         print(f"{self.dtype} {name}: {speed['tritonc']:5.0f} GB/s (copy {speed['copy']:.0f}), "
               f"{ratios}, spreads {spreads}, error {error:.1e}"
@@ -81,9 +85,9 @@ class Bench:
         w, b = self.randn(n), self.randn(n)
         turn = sample("transpose", self.ctype)
         whole = 1 << (n - 1).bit_length()
-        tile = {"TM": max(1, min(8, TILE // whole)), "TN": whole}
+        tile = {"TM": max(1, min(8, TILE // (whole * x.element_size()))), "TN": whole}
         softmax, norm = (sample(name, self.ctype, **tile) for name in ("softmax", "layer_norm"))
-        total = sample("row_sum", self.ctype, TM=tile["TM"], TN=min(whole, TILE))
+        total = sample("row_sum", self.ctype, TM=tile["TM"], TN=min(whole, SUMMED))
         moved, shape = 2 * x.element_size() * m * n, f"{m}x{n}"
         self.compare(f"transpose {shape}", moved, lambda: turn((m, n), x, t, m, n),
                      lambda: t.copy_(x.t()), peers.transpose(x, t), t, x.t())

@@ -13,8 +13,8 @@ from sketch import Program, Sketch
 from test_backend_passes import lowered
 
 from tritonc import driver
-from tritonc.backend.held import most_held
-from tritonc.ir.types import F32, I32
+from tritonc.backend.held import MOST_HELD, most_held
+from tritonc.ir.types import BF16, F32, I32, Tile
 from tritonc.options import Options
 from tritonc.source import SourceFile
 
@@ -98,3 +98,35 @@ def test_live_tiles_count_once() -> None:
     a, b = k.load(k.at(x, r)), k.load(k.at(y, r))
     k.store(k.at(y, r), k.fadd(k.fmul(a, a), b))
     assert most_held(lowered(k.done()).kernel) == 2 * 512 / 32
+
+
+def weighted(n: int) -> Program:
+    """y = (x - sum of x) * w * v of one row, w and v the same for all instances; n numbers each."""
+    k = Sketch(warps=1)
+    x, y = k.pointer("x", BF16, data(2 * n)), k.pointer("y", F32, np.ones(2 * n))
+    w, v = k.pointer("w", BF16, data(n), **ALONE), k.pointer("v", BF16, data(n), **ALONE)
+    r, first = k.arange(n), k.mul(k.get_program_id(axis=0), k.number(n))
+    mask, t = k.less(r, k.integer("n", n - 3)), Tile(F32, (n,))
+    row = k.fpcast(k.load(k.at(k.at(x, first), r), mask, other=0.0), type=t)
+    total = k.spread(k.reduce(row, kind="fadd", axes=(0,)), (n,))
+    weights = [k.fpcast(k.load(k.at(p, r), mask, other=0.0), type=t) for p in (w, v)]
+    found = k.fsub(row, total)
+    for weight in weights:
+        found = k.fmul(found, weight)
+    k.store(k.at(k.at(y, first), r), found, mask)
+    return k.done()
+
+
+def test_weights_of_all_rows_come_piece_by_piece() -> None:
+    program = weighted(1024)
+    done = lowered(program, check=True, without=("specialize",))
+    marks = [op.attributes.get("piecewise") for op in done.kernel.ops() if op.name == "load"]
+    assert marks == [None, True, True]
+    assert most_held(done.kernel) <= MOST_HELD < most_held(
+        lowered(program, without=("specialize", "delay_loads")).kernel)
+    np.testing.assert_allclose(execute(done)["y"], program.run()["y"], rtol=1e-4)
+
+
+def test_few_weights_come_at_once() -> None:
+    done = lowered(weighted(256), without=("specialize",))
+    assert not any(op.attributes.get("piecewise") for op in done.kernel.ops())

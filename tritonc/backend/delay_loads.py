@@ -1,4 +1,4 @@
-"""delay_loads: large tiles on their way to shared memory pass through few registers.
+"""delay_loads: large tiles pass through few registers on their way to where they are read.
 
 Before:  %v = load %p                           After:  ...
          ...                                            %v = load %p {late = true}
@@ -8,22 +8,39 @@ A thread holds a register for each element that an unaligned operand loads on it
 accumulators of the product there may be no room for all.  Such a load is made piece by piece, where
 each piece is stored.  Pieces wait for each other, so a load is left alone where it fits.
 
-Must come after the passes that move loads and stores; insert_barriers treats the two as one.
+Before:  %w = load %p                           After:  ...
+         ...                                            %w = load %p {piecewise = true}
+         %x = fmul %y, %w                               %x = fmul %y, %w
+
+So it is with weights that a row is multiplied by, where a thread would hold too much: those are the
+same for all rows, so that they come from a cache.
+
+Must come after the passes that move loads and stores; insert_barriers treats a late load and its
+store as one.
 """
 
 from __future__ import annotations
 
+from tritonc.backend.held import MOST_HELD, made_alone, most_held
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.staged_loop import DOTS, MOST_REGISTERS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import READ
 from tritonc.ir.types import Tile, scalar
+
+ENOUGH = 16  # registers of a tile that are worth it
 
 
 def delay_loads(kernel: Kernel, context: Context) -> bool:
-    """Mark the loads that are to be made where they are stored, and move them there."""
+    """Mark the loads that are to be made where they are read, and move them there."""
     readers = uses(kernel)
+    names = {op.name for op in kernel.ops()}
     changed = False
+    if "reduce" in names and not names & set(DOTS) and most_held(kernel) > MOST_HELD:
+        for block in kernel.blocks:
+            for op in [op for op in block.ops if op.name == "load"]:
+                changed |= _spread(block, op, readers)
     for block in kernel.blocks:
         held = sum(_registers(op.result) * scalar(op.result.type).bytes / 4
                    for op in block.ops if op.name in DOTS)
@@ -55,3 +72,39 @@ def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     block.ops.insert(last - 1, load)
     load.attributes["late"] = True
     return True
+
+
+def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
+    """Move a load of what all instances read alike, with what is made of it alone, to its reader,
+    if that is in this block, computes element by element, and only loads stand between."""
+    if _registers(load.result) < ENOUGH or load.attributes.get("volatile") or _is_own(load):
+        return False
+    chain = [load]
+    while len(found := readers.get(chain[-1].result, [])) == 1 and made_alone(found[0]):
+        chain += found
+    if len(found) != 1 or found[0] not in block.ops or not ALL_OPS[found[0].name].elementwise or \
+            len(found[0].results) != 1:
+        return False
+    first, last = block.ops.index(load), block.ops.index(found[0])
+    if any(ALL_OPS[op.name].effects - {READ} for op in block.ops[first + 1 : last]):
+        return False
+    block.ops[:] = [op for op in block.ops if op not in chain]
+    at = block.ops.index(found[0])
+    block.ops[at:at] = chain
+    load.attributes["piecewise"] = True
+    return True
+
+
+def _is_own(load: Op) -> bool:
+    """Whether where the load reads depends on which instance it is, or on data."""
+    seen: set[Op] = set()
+    stack = [v.op for v in load.operands]
+    while stack:
+        op = stack.pop()
+        if op is None or op in seen:
+            continue
+        if op.name == "get_program_id" or not ALL_OPS[op.name].pure:
+            return True
+        seen.add(op)
+        stack += [v.op for v in op.inputs()]
+    return False

@@ -17,7 +17,7 @@ Needs allocate_shared.
 
 from __future__ import annotations
 
-from tritonc.backend.held import most_held
+from tritonc.backend.held import MOST_HELD, most_held
 from tritonc.backend.staged_loop import DOTS
 from tritonc.backend.target import Target
 from tritonc.ir.cfg import Cfg, Loop
@@ -28,8 +28,6 @@ from tritonc.ir.types import Tile, is_float, scalar
 
 ENOUGH = 16  # warps of a multiprocessor, for products
 ROW_WARPS = 32  # for rows
-MOST_HELD = 40  # registers for the numbers of rows, beside those for addresses and what is made of
-# the numbers on the way
 OTHERS = 40  # registers: addresses, counters, masks
 
 

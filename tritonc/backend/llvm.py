@@ -13,6 +13,7 @@ from tritonc.backend.emit import EMITTERS
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
+from tritonc.backend.emit.pieces import emit_op
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.target import Target
 from tritonc.ir.core import Kernel, Module, Value
@@ -41,7 +42,9 @@ def emit(module: Module, target: Target, options: Options) -> str:
         shared = _shared_memory(emitter, kernel, target)
         function = FunctionEmitter(emitter, kernel, shared)
         _parameters(function, kernel)
-        emitter.functions.append(function.emit(EMITTERS, _header(kernel, options)))
+        emitter.functions.append(function.emit(
+            lambda f, op, machine: emit_op(f, EMITTERS[op.name], op, machine),
+            _header(kernel, options)))
     return emitter.text()
 
 

@@ -58,7 +58,7 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
                     mask |= found.get(result, 0)
                 if not mask and not is_root(op, machine):
                     continue
-                for value, wanted in _reads(op, mask, machine):
+                for value, wanted in reads(op, mask, machine):
                     old = found.get(value, 0)
                     if wanted & ~old:
                         found[value] = old | wanted
@@ -87,7 +87,8 @@ def _mask(numbers: Iterable[int]) -> int:
     return mask
 
 
-def _reads(op: Op, mask: int, machine: Machine) -> Wanted:
+def reads(op: Op, mask: int, machine: Machine) -> Wanted:
+    """The registers of its operands that an operation reads for those of `mask` of its results."""
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op, mask, machine)

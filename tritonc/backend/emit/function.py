@@ -242,7 +242,7 @@ class FunctionEmitter:
 
     # the kernel
 
-    def emit(self, emitters: dict[str, Callable[[FunctionEmitter, Op], None]], header: str) -> str:
+    def emit(self, emit_op: Callable[[FunctionEmitter, Op, Machine], None], header: str) -> str:
         """The whole function; `header` is its text up to the brace."""
         cfg = Cfg(self.kernel)
         machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert)
@@ -257,7 +257,7 @@ class FunctionEmitter:
             for op in block.ops:
                 start = len(self.lines)
                 if is_root(op, machine) or any(map(self.wanted, op.results)):
-                    emitters[op.name](self, op)
+                    emit_op(self, op, machine)
                 if suffix and op.span is not None:
                     self._locate(start, op)
             self._ends[block] = self.label

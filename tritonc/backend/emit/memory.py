@@ -32,7 +32,7 @@ def _pointer(op: Op) -> Pointer:
 
 def emit_load(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = found = f.blank(op.result.type)
-    if op.attributes.get("late"):
+    if op.attributes.get("late") or op.attributes.get("piecewise"):
         f.fetch[op.result] = partial(_load, f, op, found)
     else:
         _load(f, op, found, f.wanted(op.result))

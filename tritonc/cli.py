@@ -30,7 +30,7 @@ from tritonc.commandline import (
     help_text,
     program_arguments,
 )
-from tritonc.console import INTERRUPTED, SUCCESS, USAGE_ERROR
+from tritonc.console import INTERRUPTED, SUCCESS, USAGE_ERROR, Messages
 from tritonc.options import COMMANDS, Option, rows
 
 
@@ -73,8 +73,8 @@ def _click_command(name: str) -> click.Command:
         if answered is not None:
             return answered
         module, _, function = COMMANDS[name].function.partition(":")
-        code: int = getattr(import_module(module), function)(files, **given)
-        return code
+        run = getattr(import_module(module), function)
+        return Messages(given).guard(lambda: run(files, **given))
 
     by_name: dict[str, list[Option]] = {}
     for row in rows(name):

@@ -48,14 +48,11 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     check_settings(options)
     inputs = [options.tuning] if options.tuning else []  # as they are read
 
-    def action() -> int:
-        try:
-            return _compile(path, targets, options, given, messages, inputs)
-        except CompileError:
-            outputs.remove(targets.values(), inputs)
-            raise
-
-    return messages.guard(action)
+    try:
+        return _compile(path, targets, options, given, messages, inputs)
+    except CompileError:
+        outputs.remove(targets.values(), inputs)
+        raise
 
 
 _NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-MQ",
@@ -70,7 +67,7 @@ def _kinds(given: Mapping[str, Any]) -> list[str]:
             near = closest(word, KINDS)
             hint = f"did you mean '{near}'? " if near else ""
             raise click.UsageError(f"there is no kind of output '{word}'; {hint}"
-                                   f"Kinds are {', '.join(KINDS)}")
+                                   f"kinds are {', '.join(KINDS)}")
         if word not in kinds:
             kinds.append(word)
     if given["syntax_only"]:

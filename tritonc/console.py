@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from tritonc import __version__
-from tritonc.options import NATIVE, Options
+from tritonc.options import COMMANDS, NATIVE, Options
 from tritonc.outputs import STANDARD
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
+from tritonc.spelling import closest
 
 SUCCESS, INPUT_ERROR, USAGE_ERROR, NO_DEVICE = 0, 1, 2, 3
 INTERNAL_ERROR, INTERRUPTED = 70, 130
@@ -74,7 +75,9 @@ def only_file(files: Sequence[str]) -> str:
     if not files:
         raise click.UsageError("no input file")
     if len(files) > 1:
-        raise click.UsageError(f"one input file at a time, found {', '.join(files)}")
+        near = closest(files[0], COMMANDS)
+        hint = f"; did you mean the command '{near}'?" if near else ""
+        raise click.UsageError(f"one input file at a time, found {', '.join(files)}{hint}")
     return files[0]
 
 
@@ -107,7 +110,10 @@ class Messages:
             sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def guard(self, action: Callable[[], int]) -> int:
-        """The exit code of `action`; what it raises becomes a message and the code that fits."""
+        """The exit code of `action`; what it raises becomes a message and the code that fits.
+
+        The command line runs each command under it; `test` each of its files.
+        """
         from tritonc.driver import InternalError
 
         try:

@@ -34,28 +34,24 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc info [FILE]`: the exit code.  `given` has the parameters by name."""
     messages = Messages(given)
     if not files:
-        return messages.guard(lambda: _say(_machine(given["ptxas"])))
+        return _say(_machine(given["ptxas"]))
     path = only_file(files)
     options = with_tuning_file(options_from(given), path)
     check_settings(options)
-
-    def action() -> int:
-        diagnostics = driver.new_diagnostics(options)
-        source = read_source(path, diagnostics)
-        if path.endswith(".ptx"):
-            try:
-                manifest, ptx = read(source.text), source.text
-            except ValueError as error:
-                raise failure("unreadable-file", f"cannot read '{path}': {error}") from None
-        else:
-            result = driver.compile(source, native(options), ("ptx",),
-                                    language=language_of(path, given), diagnostics=diagnostics)
-            messages.show(result.diagnostics)
-            assert result.manifest is not None
-            manifest, ptx = result.manifest, result.outputs["ptx"]
-        return _say(_module(manifest, _resources(ptx, manifest["target"], given["ptxas"])))
-
-    return messages.guard(action)
+    diagnostics = driver.new_diagnostics(options)
+    source = read_source(path, diagnostics)
+    if path.endswith(".ptx"):
+        try:
+            manifest, ptx = read(source.text), source.text
+        except ValueError as error:
+            raise failure("unreadable-file", f"cannot read '{path}': {error}") from None
+    else:
+        result = driver.compile(source, native(options), ("ptx",),
+                                language=language_of(path, given), diagnostics=diagnostics)
+        messages.show(result.diagnostics)
+        assert result.manifest is not None
+        manifest, ptx = result.manifest, result.outputs["ptx"]
+    return _say(_module(manifest, _resources(ptx, manifest["target"], given["ptxas"])))
 
 
 def _say(lines: Iterator[str]) -> int:

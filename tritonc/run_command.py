@@ -27,8 +27,7 @@ def run_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc run FILE`: the exit code.  `given` has the parameters by name."""
     path, options = only_file(files), _options(given)
     messages = Messages(given)
-    return messages.guard(lambda: INPUT_ERROR if _run(path, options, given, messages).failed
-                          else SUCCESS)
+    return INPUT_ERROR if _run(path, options, given, messages).failed else SUCCESS
 
 
 def test_command(files: tuple[str, ...], **given: Any) -> int:

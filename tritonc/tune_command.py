@@ -70,7 +70,7 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
         choices = tuner.tune(request, task, site, sys.stderr)
         return SUCCESS if len(choices) == len(task.sizes) else INPUT_ERROR
 
-    return messages.guard(action)
+    return action()
 
 
 def bench_command(files: tuple[str, ...], **given: Any) -> int:
@@ -97,7 +97,7 @@ def bench_command(files: tuple[str, ...], **given: Any) -> int:
         messages.show(diagnostics.items)
         return INPUT_ERROR if failed else SUCCESS
 
-    return messages.guard(action)
+    return action()
 
 
 def _native(options: Options, given: Mapping[str, Any]) -> Options:

@@ -84,6 +84,7 @@ def test_subcommand_is_the_first_word_that_is_no_option() -> None:
     ("--tune=T=x add.tc", "--tune takes NAME=INTEGER"),
     ("", "no input file"),
     ("add.tc fill.tir", "one input file at a time"),
+    ("rnu add.tc", "did you mean the command 'run'?"),
     ("add.tc -o add.tc", "the output 'add.tc' is the source itself"),
     ("add.tc --emit=ptx,ll -o - -o-", "cannot share standard output"),
     ("add.tc --print-after=css", "did you mean 'cse'?"),
@@ -277,6 +278,15 @@ def test_a_bug_exits_70_and_names_its_place(monkeypatch: pytest.MonkeyPatch) -> 
     assert "internal error in parse: ZeroDivisionError: deep inside" in done.err
     assert "Traceback" not in done.err and "report it" in done.err
     assert "Traceback" in tritonc("fill.tir", "-fsyntax-only", "-v").err
+
+
+def test_a_bug_of_a_command_exits_70(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tritonc import info_command
+
+    monkeypatch.setattr(info_command, "only_file", lambda files: files[7])
+    done = tritonc("info", "add.tc")
+    assert done.code == 70
+    assert "internal error in the driver: IndexError" in done.err and "report it" in done.err
 
 
 def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

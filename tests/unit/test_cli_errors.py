@@ -46,6 +46,8 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("none.tc", 1, "tritonc: error: cannot read 'none.tc': No such file"),
     ("dangling.tc", 1, "tritonc: error: cannot read 'dangling.tc': No such file"),
     ("folder.tc", 1, "tritonc: error: cannot read 'folder.tc': Is a directory"),
+    (".", 1, "tritonc: error: cannot read '.': Is a directory"),
+    ("info /", 1, "tritonc: error: cannot read '/': Is a directory"),
     ("good.tc/x.tc", 1, "tritonc: error: cannot read 'good.tc/x.tc': Not a directory"),
     ("empty.tc", 1, "empty.tc:1:1: error: there is no kernel here"),
     ("blank.tc", 1, "error: there is no kernel here"),

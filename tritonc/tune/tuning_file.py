@@ -23,7 +23,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import log2, prod
-from pathlib import PurePath
 from typing import Any, Protocol
 
 from tritonc.options import Options
@@ -69,7 +68,7 @@ def beside(path: str) -> str:
     >>> beside("kernels/matmul.tc")
     'kernels/matmul.tune.json'
     """
-    return str(PurePath(path).with_suffix(SUFFIX))
+    return os.path.splitext(path)[0] + SUFFIX
 
 
 def with_tuning_file(options: Options, path: str) -> Options:

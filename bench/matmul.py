@@ -2,8 +2,9 @@
 
     python bench/matmul.py [--dtype f32,bf16] [--size 1024,2048,4096] [--layout nn,nt,tn,tt]
 
-Peers: torch.matmul (with TF32 allowed for tf32), torch._scaled_mm without fast accumulation for
-e4m3, torch._int_mm for s8; with --triton the fastest of some kernels in Triton (triton_matmul.py).
+Peers: torch.matmul (with TF32 allowed for tf32), torch._scaled_mm for e4m3, with fast accumulation
+where --fast-math compiles with -ffast-math, torch._int_mm for s8; with --triton the fastest of some
+kernels in Triton (triton_matmul.py).
 """
 
 from __future__ import annotations
@@ -64,12 +65,13 @@ def operands(dtype: str, m: int, n: int, k: int) -> tuple[torch.Tensor, torch.Te
     return a.to(KINDS[dtype].stored), b.to(KINDS[dtype].stored)
 
 
-def cublas(dtype: str, a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
+def cublas(dtype: str, a: torch.Tensor, b: torch.Tensor, fast: bool = False
+           ) -> Callable[[], torch.Tensor]:
     """The peer for operands seen as M x K and K x N, however they are stored."""
     if dtype == "e4m3":
         one = torch.ones((), device="cuda")
         return lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16,
-                                        use_fast_accum=False)
+                                        use_fast_accum=fast)
     if dtype == "s8":
         return lambda: torch._int_mm(a, b)
     return lambda: torch.matmul(a, b)
@@ -82,6 +84,7 @@ def main() -> None:
     parser.add_argument("--layout", default="nn")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--tune", default="", help="NAME=VALUE,...")
+    parser.add_argument("--fast-math", action="store_true", help="compile with -ffast-math")
     parser.add_argument("--triton", action="store_true", help="measure Triton too")
     parser.add_argument("--save", type=Path, default=None, help="a folder for the PTX")
     parser.add_argument("--arch", default="sm_90a")
@@ -91,7 +94,8 @@ def main() -> None:
     for dtype, layout in itertools.product(options.dtype.split(","), options.layout.split(",")):
         kind = KINDS[dtype]
         torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
-        kernel = build(source(layout, dtype), arch=options.arch, tune=tune)
+        kernel = build(source(layout, dtype), arch=options.arch, tune=tune,
+                       fast_math=options.fast_math)
         if options.save is not None:
             (options.save / f"matmul_{layout}_{dtype}.ptx").write_text(kernel.ptx)
         for text in options.size.split(","):
@@ -105,7 +109,8 @@ def main() -> None:
             # peers that take one layout only get that one
             peer = cublas(dtype, left.t() if layout[0] == "t" and kind.stored.itemsize > 1 else a,
                           right.t() if layout[1] == "t" else
-                          b if kind.stored.itemsize > 1 else b.t().contiguous().t())
+                          b if kind.stored.itemsize > 1 else b.t().contiguous().t(),
+                          options.fast_math)
             kernel((m, n), left, right, c, m, n, k)
             torch.cuda.synchronize()
             error = relative_error(c, _expected(dtype, a, b, peer))

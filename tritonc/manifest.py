@@ -96,7 +96,7 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "name": kernel.name,
         "entry": kernel.name,
         "parameters": parameters,
-        "threads": 32 * int(kernel.attributes.get("num_warps", 1)),
+        "threads": kernel.threads,
         "shared_bytes": 0 if dynamic else shared,
         "dynamic_shared_bytes": shared if dynamic else 0,
         "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],

@@ -52,6 +52,9 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("continued", "pipeline", "Whether rings go on between instances.", (0,),
                   range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0))),
+    MetaParameter("copier", "pipeline", "Whether a warp of its own makes the tensor copies.",
+                  (0,), range(2), frozenset({"wgmma"}),
+                  (("wgmma", 0), ("tensor_copy", 0), ("tensor_store", 2), ("continued", 0))),
 )
 BY_NAME: dict[str, MetaParameter] = {row.name: row for row in META_PARAMETERS}
 

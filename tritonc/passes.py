@@ -39,6 +39,7 @@ from tritonc.backend.select_dots import select_dots
 from tritonc.backend.select_matrix_loads import select_matrix_loads
 from tritonc.backend.skip_masks import skip_masks
 from tritonc.backend.specialize import specialize
+from tritonc.backend.specialize_warps import specialize_warps
 from tritonc.backend.split_dots import split_dots
 from tritonc.backend.split_reductions import split_reductions
 from tritonc.backend.stage_dots import stage_dots
@@ -187,6 +188,8 @@ BACKEND: list[Pass] = [
          "All buffers are there.", "backend", 0),
     Pass("limit_registers", limit_registers,
          "Shared memory says how many blocks can be resident.", "backend"),
+    Pass("specialize_warps", specialize_warps,
+         "What uses which bytes is known, and where copies stand.", "backend"),
     Pass("insert_barriers", insert_barriers,
          "Last: all accesses of memory stand in their order, and buffers have their places.",
          "backend", 0),

@@ -42,7 +42,7 @@ def launch(program: Program, target: str = "sm_80", kind: type[Machine] = Machin
     for table in program.module.constants:
         memory.define_table(table)
     text = llvm.emit(program.module, find(target), Options(**options))
-    machine = kind(text, memory, 32 * program.kernel.attributes["num_warps"])
+    machine = kind(text, memory, program.kernel.threads)
     machine.launch(program.kernel.name, numbers, program.grid)
     return {b.name: b.array for b in buffers}, machine
 

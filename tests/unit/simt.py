@@ -33,6 +33,9 @@ from tritonc.ir.memory import Memory
 SHARED = 1 << 20  # the address at which shared memory starts, so that 0 is no address
 
 
+PAUSE = object()  # what an instruction gives that threads have to try again
+
+
 @dataclass
 class Function:
     name: str
@@ -57,6 +60,8 @@ class Machine:
         self.block_id = self.grid = (0, 0, 0)
         self.all = np.ones(threads, bool)
         self.constants: dict[tuple[str, str], Lanes] = {}
+        self.stalled = False  # whether threads have just waited in vain
+        self.met = np.zeros(threads, bool)  # at the barrier of all, of threads in different code
         self._parse(text)
 
     def launch(self, name: str, arguments: list[Any], grid: tuple[int, ...]) -> None:
@@ -69,6 +74,7 @@ class Machine:
                 for x in range(self.grid[0]):
                     self.block_id = (x, y, z)
                     self.shared = np.zeros(1 << 18, np.uint8)
+                    self.met[:] = False
                     self.call(function, given, self.all)
 
     def _argument(self, t: str, a: Any) -> Any:
@@ -166,11 +172,17 @@ class Machine:
         waiting = {first: mask.copy()}
         came_from = np.zeros(self.threads, np.int32)
         result: Lanes = None
+        turn = 0  # of blocks that wait in vain, which come after the others
+        late: dict[str, int] = {}
+        paused: dict[str, int] = {}  # where in its block
         while waiting:
-            label = min(waiting, key=function.order.__getitem__)
+            label = min(waiting, key=lambda b: (late.get(b, 0), function.order[b]))
             active = waiting.pop(label)
-            self._phis(function, label, env, active, came_from)
-            for name, op, rest in function.blocks[label]:
+            self.stalled = False
+            first = paused.pop(label, 0)
+            if not first:
+                self._phis(function, label, env, active, came_from)
+            for at, (name, op, rest) in enumerate(function.blocks[label][first:], first):
                 if op == "phi":
                     continue
                 if op == "ret":
@@ -184,8 +196,13 @@ class Machine:
                             waiting[target] = waiting.get(target, False) | going
                 else:
                     found = self._execute(env, op, rest, active)
+                    if found is PAUSE:
+                        waiting[label], paused[label] = active, at
+                        break
                     if name:
                         env[name] = merge(active, found, env.get(name))
+            turn += 1
+            late[label] = turn if self.stalled else 0
         return result
 
     def _phis(self, function: Function, label: str, env: dict[str, Lanes], active: Any,
@@ -212,6 +229,12 @@ class Machine:
         condition = self.value(env, *typed(parts[0]))
         yield parts[1].split("%")[1], active & condition
         yield parts[2].split("%")[1], active & ~condition
+
+    def meet(self, active: Any) -> Any:
+        """The one barrier at which threads meet that run different code."""
+        self.met |= active
+        self.stalled = not self.met.all()
+        return PAUSE if self.stalled else None
 
     # instructions
 

@@ -59,6 +59,12 @@ def fma(t: str, a: Any, b: Any, c: Any) -> Any:
     return round_to(BF16, total) if t == "bfloat" else total.astype(a.dtype)
 
 
+def _saturated_difference(m: Any, name: str, types: list[str], v: list[Lanes], active: Any
+                          ) -> Lanes:
+    a, b = (x.view(np.int32).astype(np.int64) for x in v)
+    return np.clip(a - b, -(1 << 31), (1 << 31) - 1).astype(np.int32).view(np.uint32)
+
+
 def _extreme(choose: Any) -> Any:
     def compute(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
         a, b = v
@@ -100,7 +106,20 @@ def _special(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -
 
 
 def _together(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
-    assert active.all(), f"{name} without all threads"
+    """All threads, or as many as a barrier says; of two roles, the first ones wait."""
+    if ".count" not in name:
+        assert active.all(), f"{name} without all threads"
+    elif v[1][active][0] == m.threads and not active.all():
+        return m.meet(active)
+    else:
+        for number in np.unique(v[0][active]):
+            assert (active & (v[0] == number)).sum() == v[1][active][0], f"{name} without all"
+    return None
+
+
+def _whole_groups(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+    groups = active.reshape(-1, 128)
+    assert (groups.all(1) | ~groups.any(1)).all(), f"{name} in a part of a warpgroup"
 
 
 def _shuffle(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
@@ -251,6 +270,7 @@ def _elements(values: list[Lanes], kind: str, operand: Any) -> list[Any]:
 _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.read.ptx.sreg", _special),
     ("llvm.nvvm.barrier", _together),
+    ("llvm.nvvm.setmaxnreg", _whole_groups),
     ("llvm.nvvm.cp.async", lambda m, name, types, v, active: None),
     ("llvm.nvvm.shfl", _shuffle),
     ("llvm.nvvm.redux", _redux),
@@ -266,6 +286,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.rsqrt", _unary(lambda a: 1 / np.sqrt(a.astype(np.float64)))),
     ("llvm.nvvm.lg2", _unary(lambda a: np.log2(a.astype(np.float64)))),
     ("llvm.nvvm.sin", _unary(np.sin)), ("llvm.nvvm.cos", _unary(np.cos)),
+    ("llvm.ssub.sat.i32", _saturated_difference),
     ("llvm.minnum", _extreme(np.fmin)), ("llvm.maxnum", _extreme(np.fmax)),
     ("llvm.smin", _extreme(np.fmin)), ("llvm.smax", _extreme(np.fmax)),
     ("llvm.umin", _extreme(np.minimum)), ("llvm.umax", _extreme(np.maximum)),

@@ -189,10 +189,9 @@ class MatrixMachine(Machine):
 
     def store_matrix(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         self.whole_warps(active)
-        assert active.all()
         address = v[0].astype(np.int64) - SHARED
-        assert not (address % 16).any()
-        thread = np.arange(self.threads)
+        assert not (address[active] % 16).any()
+        thread = np.nonzero(active)[0]
         lane, warp = thread & 31, thread & ~31
         for matrix, words in enumerate(v[1:]):
             for i in (0, 1):
@@ -201,7 +200,8 @@ class MatrixMachine(Machine):
                     row, column = column, row
                 at = address[warp + 8 * matrix + row] + 2 * column
                 for byte in (0, 1):
-                    self.shared[at + byte] = words >> np.uint32(16 * i + 8 * byte) & np.uint32(255)
+                    shift = np.uint32(16 * i + 8 * byte)
+                    self.shared[at + byte] = words[thread] >> shift & np.uint32(255)
         return None
 
     def _bytes(self, address: Any, size: int) -> Any:
@@ -214,7 +214,9 @@ class MatrixMachine(Machine):
         parts = constraints.split(",")
         outputs = sum(p.startswith("=") for p in parts)
         tied = [int(p) for p in parts if p.isdigit()]
-        assert tied in ([], list(range(outputs))) and active.all()
+        assert tied in ([], list(range(outputs)))
+        groups = active.reshape(-1, GROUP)
+        assert (groups.all(1) | ~groups.any(1)).all(), "a part of a warpgroup"
         registers: list[Any] = [None] * outputs + arguments
         for i in tied:
             registers[i] = np.array(arguments[i])
@@ -232,7 +234,7 @@ class MatrixMachine(Machine):
             elif op.startswith("wgmma.mma_async"):
                 assert fenced and not committed
                 self.seen.add(op)
-                self._multiply(op, rest, registers, virtual)
+                self._multiply(op, rest, registers, virtual, active)
             elif op.startswith("wgmma.fence"):
                 fenced = True
             elif op.startswith("wgmma.commit"):
@@ -242,7 +244,8 @@ class MatrixMachine(Machine):
         assert committed == fenced
         return registers[:outputs] if outputs > 1 else registers[0]
 
-    def _multiply(self, op: str, rest: str, registers: list[Any], virtual: dict[str, Any]) -> None:
+    def _multiply(self, op: str, rest: str, registers: list[Any], virtual: dict[str, Any],
+                  active: Any) -> None:
         found = re.search(r"m64n(\d+)k(\d+)\.(\w+)\.(\w+)\.", op)
         assert found
         columns, depth, e = int(found[1]), int(found[2]), OPERANDS[found[4]]
@@ -259,7 +262,7 @@ class MatrixMachine(Machine):
         else:
             assert len(more) == (0 if e == I8 else 2)
         layout = accumulator_fragment(64, columns)
-        for first in range(0, self.threads, GROUP):
+        for first in np.nonzero(active)[0][::GROUP]:
             if in_registers:
                 words = [registers[int(n)] for n in re.findall(r"\d+", a)]
                 left = self._fragment(words, first, e, depth)
@@ -335,12 +338,20 @@ class MatrixMachine(Machine):
         barrier.settle()
         return np.zeros(self.threads, np.uint64)
 
+    def arrive(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        for t in np.nonzero(active)[0]:
+            barrier = self.barriers[int(v[0][t]) - SHARED]
+            barrier.arrivals -= 1
+            barrier.settle()
+        return np.zeros(self.threads, np.uint64)
+
     def try_wait(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         self.polls += 1
         assert self.polls < 10000, "waits for ever"
         done = np.zeros(self.threads, bool)
         for t in np.nonzero(active)[0]:
             done[t] = self.barriers[int(v[0][t]) - SHARED].phase != int(v[1][t])
+        self.stalled = not done.any()
         return done
 
     def copy_box(self, name: str, v: list[Lanes], active: Any) -> Lanes:
@@ -376,8 +387,12 @@ class MatrixMachine(Machine):
         waiting.settle()
 
     def store_box(self, name: str, v: list[Lanes], active: Any) -> Lanes:
-        """What lies outside of the tensor is not written."""
-        assert active.sum() == 1
+        """What lies outside of the tensor is not written.  One thread, or one of each group."""
+        if active.sum() > 1:
+            assert not (np.nonzero(active)[0] % GROUP).any()
+            for thread in np.nonzero(active)[0]:
+                self.store_box(name, v, np.arange(self.threads) == thread)
+            return None
         source, tensor, *starts = (int(x[active][0]) for x in v[:4])
         fields = self.maps[tensor].fields
         size = _ELEMENT_BYTES[fields["elemtype"]]
@@ -400,6 +415,7 @@ class MatrixMachine(Machine):
                 values[: box[0]] = line
                 self.write((base + y * pitch + x * size).astype(np.uint64), values, size,
                            "global", inside)
+        return None
 
     def nothing(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         return None
@@ -425,6 +441,7 @@ _INTRINSICS: dict[str, Any] = {
     "tensormap.replace": MatrixMachine.replace,
     "mbarrier.init": MatrixMachine.barrier_init,
     "mbarrier.arrive.expect.tx": MatrixMachine.expect,
+    "mbarrier.arrive": MatrixMachine.arrive,
     "mbarrier.try.wait.parity": MatrixMachine.try_wait,
     "cp.async.bulk.tensor.g2s.tile.2d": MatrixMachine.copy_box,
     "cp.async.bulk.tensor.s2g.tile.2d": MatrixMachine.store_box,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_programs import MATRIX_PROGRAMS, PROGRAMS
+from matrix_programs import matmul
 from sketch import Program, context, same
 
 from tritonc import passes
@@ -16,6 +17,7 @@ from tritonc.backend.staged_loop import DOTS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.interp import InterpreterError
+from tritonc.ir.types import BF16, F16
 from tritonc.ir.verify import Known, verify
 from tritonc.opt.canonicalize_loops import canonicalize_loops
 from tritonc.opt.expand_range import expand_range
@@ -258,5 +260,18 @@ def test_sabotage_of_a_tensor_pipeline_is_seen(sabotage: Any, message: str | Non
     if message is None:
         assert not np.array_equal(program.run()["c"], MATRIX_PROGRAMS["f16 tt"]().expected["c"])
         return
+    with pytest.raises(InterpreterError, match=message):
+        program.run()
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("ring_release", "waits for ever"), ("ring_acquire", "overwrites: another thread used it"),
+    ("group_barrier", "no proxy_fence and barrier between"),
+])
+def test_sabotage_of_a_copier_is_seen(name: str, message: str) -> None:
+    program = lowered(matmul(BF16, 136, 72, 264, (128, 64, 64), result=F16), target="sm_90a",
+                      copier=1)
+    for block in program.kernel.blocks:
+        block.ops = [op for op in block.ops if op.name != name]
     with pytest.raises(InterpreterError, match=message):
         program.run()

@@ -368,3 +368,32 @@ def test_every_machine_operation_is_simulated() -> None:
                if row.meaning is None and row.name not in table]
     assert not missing
     assert not [name for name in table if name not in ALL_OPS]
+
+
+@pytest.mark.parametrize("warps, meet", [("[64,32,128]", True), ("[128,64,32]", False)])
+def test_warpgroups_meet_by_themselves(warps: str, meet: bool) -> None:
+    """256 elements, a thread for each; they are read by other warps, of the same group or not."""
+    text = f"""
+#row = #layout<shape=[256], register=[], lane=[1,2,4,8,16], warp=[32,64,128]>
+#other = #layout<shape=[256], register=[], lane=[1,2,4,8,16], warp={warps}>
+#buffer = #shared<shape=[256], offset=[1,2,4,8,16,32,64,128], alignment=16>
+kernel @k(i32* %y) {{num_warps = 8}} {{
+entry:
+  %r = range {{start = 0, stop = 256}} : i32<256; #row>
+  %ro = range {{start = 0, stop = 256}} : i32<256; #other>
+  %ys = splat %y : i32*<256; #other>
+  %py = addptr %ys, %ro : i32*<256; #other>
+  %s = alloc_shared {{offset = 0}} : buffer<1 x i32<256>; #buffer>
+  shared_store %s, %r
+  group_barrier
+  %w = shared_load %s : i32<256; #other>
+  store %py, %w
+  ret
+}}
+"""
+    program = Program(parse(text), [np.zeros(256)], (1,))
+    if meet:
+        np.testing.assert_array_equal(program.run()["y"], np.arange(256))
+    else:
+        with pytest.raises(InterpreterError, match="another thread wrote it"):
+            program.run()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from machine_programs import execute
-from sketch import Program, Sketch
+from sketch import Program, Sketch, parse
 from test_backend_passes import lowered
 
 from tritonc.ir.formats import held_dtype, round_to
@@ -211,3 +211,27 @@ def test_psi_takes_the_last_that_holds(e: Scalar) -> None:
     given = operands(types)
     given[0] = np.ones(N, bool)
     check(program("psi", given, types))
+
+
+@pytest.mark.parametrize("start", [0, 5, (1 << 31) - 64])
+@pytest.mark.parametrize("limit", [-(1 << 31), -1, 0, 7, 40, 64, (1 << 31) - 1])
+def test_comparisons_by_distances(start: int, limit: int) -> None:
+    text = """
+#l = #layout<shape=[64], register=[32], lane=[1,2,4,8,16], warp=[]>
+kernel @k(i32* %y, i32 %start, i32 %limit) {num_warps = 1} {
+entry:
+  %r = range {start = 0, stop = 64} : i32<64; #l>
+  %s = splat %start : i32<64; #l>
+  %i = add %r, %s : i32<64; #l>
+  %b = splat %limit : i32<64; #l>
+  %c = icmp %i, %b {predicate = slt, based = true} : i1<64; #l>
+  %n = zext %c : i32<64; #l>
+  %ys = splat %y : i32*<64; #l>
+  %py = addptr %ys, %r : i32*<64; #l>
+  store %py, %n
+  ret
+}
+"""
+    program = Program(parse(text), [np.zeros(64, np.int32), start, limit], (1,))
+    found = execute(program)["y"].view(np.int32)
+    np.testing.assert_array_equal(found, np.arange(start, start + 64) < limit)

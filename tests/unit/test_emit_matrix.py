@@ -4,6 +4,7 @@ the assembler takes it as it is."""
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ from tritonc.backend.emit.wgmma import shared_operand
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix_access import MatrixAccesses, matrix_accesses
 from tritonc.backend.select_matrix_loads import select_matrix_loads
+from tritonc.backend.specialize_warps import specialize_warps
 from tritonc.backend.target import find
 from tritonc.ir import f2, fragment
 from tritonc.ir.build import make_op
+from tritonc.ir.core import Kernel
 from tritonc.ir.layout import Layout, SharedLayout
 from tritonc.ir.shared_layout import row_major, tensor_core
-from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, TF32, Scalar
+from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I16, I32, TF32, Scalar
 from tritonc.options import Options
 from tritonc.source import CompileError
 
@@ -106,6 +109,57 @@ def test_a_ring_that_goes_on_from_one_instance_to_the_next(depth: int, store: in
 @pytest.mark.parametrize("meta", ["continued", "tensor_store", "persistent"])
 def test_without_what_the_parts_of_a_persistent_product_rely_on(meta: str) -> None:
     run(matmul(BF16, 72, 136, 72, (64, 64, 64)), "sm_90a", **{meta: 0})
+
+
+def test_a_warp_of_its_own_makes_the_copies() -> None:
+    """Instances follow each other; two warpgroups take registers and store for themselves."""
+    program = matmul(BF16, 136, 72, 136, (128, 64, 64), result=F16)
+    done = lowered(program, target="sm_90a", copier=1)
+    np.testing.assert_array_equal(done.run()["c"], program.expected["c"])
+    assert done.kernel.threads == 256 + 128
+    (body,) = [block for block in done.kernel.blocks if any(
+        op.name == "ring_acquire" for op in block.ops) and "opening" not in block.name]
+    assert not any(op.name == "barrier" for op in body.ops)
+    found, machine = launch(done, "sm_90a", MatrixMachine)
+    np.testing.assert_array_equal(found["c"], program.expected["c"].reshape(found["c"].shape))
+    assert isinstance(machine, MatrixMachine)
+    assert has(machine.seen, BOX) and has(machine.seen, "mbarrier.arrive.scope", "cta")
+
+
+def _load_start(kernel: Kernel) -> None:
+    """A box starts where memory says."""
+    copy = next(op for op in kernel.ops() if op.name == "tensor_copy")
+    block = next(b for b in kernel.blocks if copy in b.ops)
+    load = make_op("load", [kernel.parameters[0]])
+    bits = make_op("bitcast", [load.result], I16)
+    start = make_op("sext", [bits.result], I32)
+    at = block.ops.index(copy)
+    block.ops[at:at] = [load, bits, start]
+    copy.operands[-1] = start.result
+
+
+def _no_acquire(kernel: Kernel) -> None:
+    for block in kernel.blocks:
+        block.ops = [op for op in block.ops if op.name != "ring_acquire"]
+
+
+def _other_use(kernel: Kernel) -> None:
+    """Threads write what copies write, while copies can follow."""
+    copy = next(op for op in kernel.ops() if op.name == "tensor_copy")
+    block = next(b for b in kernel.blocks if copy in b.ops)
+    block.ops.insert(-1, make_op("ring_init", [copy.operands[0]], table=ALL_OPS))
+
+
+@pytest.mark.parametrize("change", [_load_start, _no_acquire, _other_use])
+def test_copies_that_are_no_program_of_their_own_stay(change: Callable[[Kernel], None]) -> None:
+    done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", copier=1,
+                   without=("specialize_warps", "insert_barriers"))
+    kernel = done.kernel
+    assert specialize_warps(kernel, context("sm_90a"))
+    del kernel.attributes["copier_warps"]
+    change(kernel)
+    assert not specialize_warps(kernel, context("sm_90a"))
+    assert "copier_warps" not in kernel.attributes
 
 
 @pytest.mark.parametrize("columns, engine", [(128, False), (256, True)])

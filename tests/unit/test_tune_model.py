@@ -72,7 +72,7 @@ def test_choices(name: str, choices: list[dict[str, int]]) -> None:
     ("sm_90a", "matmul", "bfloat16", (128, 256, 64)),
     ("sm_90a", "matmul_nt", "half", (128, 256, 64)),
     ("sm_90a", "matmul_nt", "int8", (128, 256, 128)),
-    ("sm_90a", "matmul_nt", "float8_e4m3", (128, 128, 128)),  # with as many accumulators again
+    ("sm_90a", "matmul_nt", "float8_e4m3", (128, 256, 128)),  # added up by halves
     ("sm_90a", "matmul", "int8", (128, 128, 64)),  # wgmma reads no such operands
     ("sm_80", "matmul", "half", (128, 128, 32)),
 ])

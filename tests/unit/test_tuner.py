@@ -136,8 +136,8 @@ def test_the_default_comes_first_and_what_is_given_is_fixed() -> None:
 @pytest.mark.parametrize("arch, element, names", [
     ("sm_80", "float", {"group", "min_blocks", "num_warps", "slices"}),
     ("sm_80", "half", {"group", "num_stages", "num_warps"}),
-    ("sm_90a", "half", {"continued", "group", "num_stages", "num_warps", "persistent",
-                        "tensor_copy", "tensor_store", "wgmma"}),
+    ("sm_90a", "half", {"continued", "copier", "group", "num_stages", "num_warps",
+                        "persistent", "tensor_copy", "tensor_store", "wgmma"}),
 ])
 def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) -> None:
     text = (ROOT / "samples" / "matmul.tc").read_text().replace("float", element)

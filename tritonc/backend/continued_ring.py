@@ -101,13 +101,16 @@ class ContinuedRewrite(TensorRewrite):
     """A pipeline with tensor copies, of a loop in `outer`."""
 
     outer: Loop
-    opening = False  # whether first copies are being made
     borrows = False  # whether the result leaves through stages of the ring
 
-    def start_ring(self, ops: list[Op]) -> None:
+    @property
+    def home(self) -> Block:
         """Once, where the maps are made."""
         assert self.outer.preheader is not None
-        self.outer.preheader.ops[-1:-1] = ops
+        return self.outer.preheader
+
+    def start_ring(self, ops: list[Op]) -> None:
+        super().start_ring(ops)
         for store in self.staged.stores:
             assert store.operands[0].op is not None
             store.operands[0].op.attributes["continues"] = True
@@ -123,7 +126,7 @@ class ContinuedRewrite(TensorRewrite):
         return state
 
     def leading_turn(self, ahead: int) -> Value:
-        return self.number(ahead) if self.opening else super().leading_turn(ahead)
+        return super().leading_turn(ahead) if self.opening is None else self.number(ahead)
 
     def run(self) -> None:
         super().run()
@@ -132,10 +135,12 @@ class ContinuedRewrite(TensorRewrite):
         always = {block for block in outer.blocks if cfg.dominates(block, outer.latch)}
         test = outer.header.terminator.operands[0]
         follows = self.ring[0].result  # the stage behind the last one that the loop has read
-        openings = [self.opening_copies(stage) for stage in (self.number(0), follows)]
+        phase = self.phase.result
+        openings = [self.opening_copies(self.number(0), self.number(0)),
+                    self.opening_copies(follows, phase)]
         made = {result for ops in openings for op in ops for result in op.results}
         needed = [v for ops in openings for op in ops for v in op.inputs()
-                  if v not in made and v is not follows]
+                  if v not in made and v not in (follows, phase)]
         condition = find_slice(outer, [test], ALL_OPS, always)
         whole = find_slice(outer, [test, *needed], ALL_OPS, always, comes=True)
         assert condition is not None and whole is not None
@@ -201,18 +206,23 @@ class ContinuedRewrite(TensorRewrite):
         at = next(i for i, op in enumerate(body.ops) if op.name == "ring_expect")
         body.ops.insert(at, make_op("store_wait", [], table=ALL_OPS, pending=0))
 
-    def opening_copies(self, stage: Value) -> list[Op]:
-        """The first copies of a turn, from a stage on."""
-        self.opening, self.runs = True, None
+    def opening_copies(self, stage: Value, phase: Value) -> list[Op]:
+        """The first copies of a turn, from a stage on, which is read in that phase."""
+        self.runs = None
         state = initial_values(self.part)
         ops: list[Op] = []
         for ahead in range(self.distance):
+            self.opening = phase
             ops += self.copies(state, stage, ahead)
             state = self.next_values(state)
             following = self.turn(stage)
             ops += following
             stage = following[-1].result
-        self.opening = False
+            if self.apart:
+                following = self.turn_phase(stage, phase)
+                ops += following
+                phase = following[-1].result
+        self.opening = None
         return ops
 
     def turn_with(self, outer: Loop) -> None:
@@ -232,6 +242,11 @@ class ContinuedRewrite(TensorRewrite):
         past = b.value("icmp", ahead, self.number(self.stages), predicate="sge")
         wrapped = b.value("sub", ahead, self.number(self.stages))
         write.operands[write.blocks.index(preheader)] = b.value("select", past, wrapped, ahead)
+        if self.apart:
+            phase = self.phase.operands[self.phase.blocks.index(preheader)]
+            other = b.value("xor", phase, self.number(1))
+            self.next_phase.operands[self.next_phase.blocks.index(preheader)] = b.value(
+                "select", past, other, phase)
 
     def branch(self, block: Block, at: int, ops: list[Op], condition: Value) -> Block:
         """Split a block before operation `at`, and give the new block that is run in between where

@@ -6,7 +6,9 @@ Before:  %v = load %p                           After:  ...
 
 A thread holds a register for each element that an unaligned operand loads on its own; beside the
 accumulators of the product there may be no room for all.  Such a load is made piece by piece, where
-each piece is stored.  Pieces wait for each other, so a load is left alone where it fits.
+each piece is stored.  Pieces wait for each other, so a load is left alone where it fits.  Nor is
+there room for the indices of all rows that the masks of a product on wgmma compare with a limit: a
+thread compares the distance of its first one with constants (`based`).
 
 Before:  %w = load %p                           After:  ...
          ...                                            %w = load %p {piecewise = true}
@@ -23,11 +25,12 @@ from __future__ import annotations
 
 from tritonc.backend.held import MOST_HELD, made_alone, most_held
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.signs import non_negative
 from tritonc.backend.staged_loop import DOTS, MOST_REGISTERS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ
-from tritonc.ir.types import Tile, scalar
+from tritonc.ir.types import I32, Tile, element, scalar
 
 ENOUGH = 16  # registers of a tile that are worth it
 
@@ -71,7 +74,25 @@ def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     del block.ops[first]
     block.ops.insert(last - 1, load)
     load.attributes["late"] = True
+    if any(op.name == "wgmma" for op in block.ops):
+        _compare_distances(load.guard)
     return True
+
+
+def _compare_distances(mask: Value | None) -> None:
+    """Mark the comparisons that make a mask, where no index is negative."""
+    stack = [mask]
+    while stack:
+        value = stack.pop()
+        op = value.op if value is not None else None
+        if op is None:
+            continue
+        if op.name == "icmp":
+            if op.attributes["predicate"] == "slt" and element(op.operands[0].type) == I32 \
+                    and non_negative(op.operands[0]):
+                op.attributes["based"] = True
+        elif op.name in ("and", "cmpp", "broadcast", "reshape", "convert_layout"):
+            stack += op.operands
 
 
 def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:

@@ -28,6 +28,8 @@ from tritonc.ir.layout_ops import slice_axes
 
 # Beside the numbers of threads; RELEASED: all who read it have said that they are done.
 NOBODY, MANY, RELEASED = -1, -2, -3
+GROUPS = -16  # less g: a thread of warpgroup g, whose threads have met since
+GROUP_BITS = 7  # of a thread's number, below that of its warpgroup
 _ROUND = 16  # bytes; no element is larger
 
 Threads = npt.NDArray[np.int16]  # one per element
@@ -49,6 +51,12 @@ class Hazards:
             self.writer.fill(NOBODY)
             self.reader.fill(NOBODY)
             self.clean = True
+
+    def meet(self) -> None:
+        """The threads of each warpgroup have met."""
+        for table in (self.writer, self.reader):
+            threads = table >= 0
+            table[threads] = _group(table[threads])
 
     def read(self, index: Indices, width: int, threads: Threads) -> Any:
         """Elements `index` of `width` bytes are read.  Gives the mask of those that another thread
@@ -75,18 +83,25 @@ class Hazards:
         if self.clean:
             return None
         found = table.reshape(-1, width)[index]
-        wrong = ((found != NOBODY) & (found != threads[:, np.newaxis])).any(axis=1)
+        mine = threads[:, np.newaxis]
+        wrong = ((found != NOBODY) & (found != mine) & (found != _group(mine))).any(axis=1)
         several = threads == MANY
         if several.any():
             wrong |= several & (found != NOBODY).any(axis=1)
         return wrong if wrong.any() else None
 
 
+def _group(threads: Threads) -> Threads:
+    """How a thread is kept once its warpgroup has met; of what is no thread nothing that is."""
+    return np.where(threads >= 0, GROUPS - (threads >> GROUP_BITS), NOBODY).astype(np.int16)
+
+
 def _record(table: Threads, index: Indices, width: int, threads: Threads) -> None:
     elements = table.reshape(-1, width)
     found = elements[index]
     mine = threads[:, np.newaxis]
-    elements[index] = np.where((found == NOBODY) | (found == mine), mine, np.int16(MANY))
+    own = (found == NOBODY) | (found == mine) | (found == _group(mine))
+    elements[index] = np.where(own, mine, np.int16(MANY))
     shared = (elements[index] != mine).any(axis=1)  # an element named twice
     if shared.any():
         elements[index[shared]] = MANY

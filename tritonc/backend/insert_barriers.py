@@ -52,6 +52,8 @@ class Pending:
 
     `handed`: how far a read in a ring is known to have ended, to the thread that makes its copies:
     RELEASED by all warps, then ACQUIRED by that thread.  `copies`: an access of that thread's.
+
+    `grouped`: of a buffer in which each warpgroup has a part of its own.
     """
 
     write: bool
@@ -73,6 +75,7 @@ class Pending:
     handed: int = 0
     copies: bool = False
     private: Op | None = None  # a buffer whose elements are one thread's each
+    grouped: bool = False
 
     @property
     def own_write(self) -> bool:
@@ -91,19 +94,20 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
     found = _Uses(kernel, cfg)
     loops = {loop.header: loop for loop in cfg.loops}
     incoming: dict[Block, State] = {block: frozenset() for block in cfg.order}
-    needs: dict[Op, bool] = {}
+    needs: dict[Op, str] = {}
     work = list(cfg.order)
     while work:
         block = work.pop(0)
         state = incoming[block]
         for op in block.ops:
-            if op.name in ("barrier", "memory_barrier"):
-                state, needs[op] = _flying(state), False
+            if op.name in ("barrier", "memory_barrier", "start_copier"):
+                state, needs[op] = _flying(state), ""
                 continue
             state = _progress(op, state)
             new = found.together(op)
-            needs[op] = any(_conflict(kernel, old, use) for old in state for use in new)
-            state = _flying(state) if needs[op] else state
+            needs[op] = _needed([(old, use) for old in state for use in new
+                                 if _conflict(kernel, old, use)])
+            state = _flying(state, needs[op]) if needs[op] else state
             if op.name != "tensor_copy":  # whoever reads it waits at the ring
                 state = state.union(new)
         for successor in block.successors:
@@ -117,7 +121,7 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
         ops: list[Op] = []
         for op in block.ops:
             if needs[op]:
-                ops.append(make_op("barrier", [], span=op.span, table=ALL_OPS))
+                ops.append(make_op(needs[op], [], span=op.span, table=ALL_OPS))
             ops.append(op)
         block.ops = ops
     return any(needs.values())
@@ -128,10 +132,22 @@ def _late(op: Op | None) -> bool:
     return op is not None and op.name == "load" and bool(op.attributes.get("late"))
 
 
-def _flying(state: State) -> State:
-    """What a barrier leaves: accesses that no thread has waited for, writes without a fence."""
-    return frozenset(replace(p, proxy=MET) if p.own_write else p
-                     for p in state if p.flight or (p.own_write and FENCED not in p.proxy))
+def _needed(conflicts: list[tuple[Pending, Pending]]) -> str:
+    """The barrier that ends the conflicts; "" if there are none."""
+    if not conflicts:
+        return ""
+    alone = all(old.grouped and new.grouped and (old.start, old.end) == (new.start, new.end)
+                for old, new in conflicts)
+    return "group_barrier" if alone else "barrier"
+
+
+def _flying(state: State, barrier: str = "barrier") -> State:
+    """What a barrier leaves: accesses that no thread has waited for, writes without a fence; and
+    one of warpgroups all that is not theirs."""
+    kept = frozenset(p for p in state if barrier == "group_barrier" and not p.grouped)
+    return kept | frozenset(replace(p, proxy=MET) if p.own_write else p
+                            for p in state - kept
+                            if p.flight or (p.own_write and FENCED not in p.proxy))
 
 
 # Which operation closes a group of each kind of asynchronous access, and which waits for groups.
@@ -244,7 +260,8 @@ class _Uses:
                                  age=1 if CLOSES.get(op.name) == flight else 0,
                                  alone=op.name in ALONE, copies=op.name == "tensor_copy",
                                  private=access.allocation
-                                 if access.allocation.attributes.get("private") else None))
+                                 if access.allocation.attributes.get("private") else None,
+                                 grouped="groups" in access.allocation.attributes))
         effects = ALL_OPS[op.name].effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:

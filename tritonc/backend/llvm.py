@@ -85,7 +85,7 @@ def _header(kernel: Kernel, options: Options) -> str:
             alignment = info.multiple_of & -info.multiple_of
             attributes += f" align {max(alignment, e.element.bytes)}"
         parameters.append(f"{_parameter_type(value)}{attributes} {parameter_name(value, kernel)}")
-    launch = [f'"nvvm.reqntid"="{32 * kernel.attributes["num_warps"]},1,1"']
+    launch = [f'"nvvm.reqntid"="{kernel.threads},1,1"']
     if kernel.attributes.get("min_blocks"):
         launch.append(f'"nvvm.minctasm"="{kernel.attributes["min_blocks"]}"')
     if kernel.attributes.get("max_registers"):

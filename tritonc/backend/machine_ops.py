@@ -160,8 +160,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("alloc_shared", (), rules.stated_type,
            "A buffer in shared memory, at byte `offset` once it is allocated; `pinned`: for the "
            "whole run; `continues`: its stages go on turning from one run of their loop to the "
-           "next; `private`: each element is used by one thread only.", None,
-           optional=("offset", "pinned", "continues", "private"),
+           "next; `private`: each element is used by one thread only; `groups`: each of so many "
+           "warpgroups has rows of its own.", None,
+           optional=("offset", "pinned", "continues", "private", "groups"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("buffer_stage", ("buffer", "stage"), _stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "
@@ -186,6 +187,8 @@ _ROWS: list[OpInfo] = [
            "Reads, as element i, element `index[i]` of the buffer's tile, counted row-major.",
            effects=frozenset({SHARED_READ})),
     OpInfo("barrier", (), rules.nothing, "Waits for all threads of the block.",
+           effects=frozenset({SYNC})),
+    OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",
            effects=frozenset({SYNC})),
     OpInfo("async_copy", ("buffer", "p"), _async_copy,
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
@@ -237,6 +240,11 @@ _ROWS: list[OpInfo] = [
            "Makes the ring's barriers, one for each stage, whose phases end with copied bytes, or "
            "once all warps have released the stage (`released`).", None, optional=("released",),
            effects=frozenset({SHARED_WRITE})),
+    OpInfo("start_copier", ("slot", "cell"), lambda types, attributes, stated: (types[0],),
+           "Waits for all threads of the block, and gives the slot, which the cell names, to the "
+           "thread that makes the copies: it may use maps `indices`.  If that is one of a warp of "
+           "its own, it goes on by itself from here.", lambda m, op, slot, cell: slot,
+           ("indices",), effects=frozenset({SHARED_READ, SYNC})),
     OpInfo("ring_expect", ("ring",), rules.nothing,
            "The stage's barrier completes its phase after `bytes` more bytes.", None, ("bytes",),
            effects=frozenset({OUTPUT}), guardable=True),
@@ -248,12 +256,14 @@ _ROWS: list[OpInfo] = [
     OpInfo("tensor_store", ("buffer", "slot", "start0", "start1", "*start2"),
            rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "
-           "`index`, in `panels` pieces along axis 0 of the map.  Nothing else that the instance "
-           "does meets with what it writes.", None,
-           ("index", "panels", "box"), effects=frozenset({OUTPUT, SHARED_READ})),
+           "`index`, in `panels` pieces along axis 0 of the map; each of `groups` warpgroups such "
+           "a box of its own rows, one below the other.  Nothing else that the instance does meets "
+           "with what it writes.", None, ("index", "panels", "box"), ("groups",),
+           effects=frozenset({OUTPUT, SHARED_READ})),
     OpInfo("store_wait", (), rules.nothing,
-           "Waits until all but the last `pending` tensor_stores have read their buffers.", None,
-           ("pending",), effects=frozenset({SHARED_WRITE, OUTPUT})),
+           "Waits until all but the last `pending` tensor_stores have read their buffers; in each "
+           "of `groups` warpgroups its own.", None, ("pending",), ("groups",),
+           effects=frozenset({SHARED_WRITE, OUTPUT})),
     OpInfo("ring_wait", ("ring", "phase"), rules.nothing,
            "Waits for the phase of that parity of the stage's barrier to complete.",
            effects=frozenset({SHARED_READ, SYNC})),

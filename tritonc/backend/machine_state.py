@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tritonc.backend import hazards
-from tritonc.backend.hazards import MANY, NOBODY, Hazards, Indices, Threads
+from tritonc.backend.hazards import GROUPS, MANY, NOBODY, Hazards, Indices, Threads
 from tritonc.ir.core import Op, Value
 from tritonc.ir.formats import from_memory, memory_dtype, to_memory
 from tritonc.ir.frame import Frame, Step
@@ -198,6 +198,12 @@ class Machine:
         for table in self.memory.values():
             table.clear()
         self.others = self.locked = False
+
+    def group_barrier(self) -> None:
+        """The threads of each warpgroup have met."""
+        for space in self.spaces():
+            space.hazards.meet()
+            space.proxy[(space.proxy == FENCED) & (space.hazards.writer <= GROUPS)] = SEEN
 
     def land(self, frame: Frame, copy: Copy, everybody: bool) -> None:
         """What a copy brings is there: for the thread that started it, or for all that waited."""

@@ -33,6 +33,8 @@ def _known(value: Value, assumed: set[Op]) -> bool:
         return True
     if op.name == "constant":
         return bool(op.attributes["value"] >= 0)
+    if op.name == "range":
+        return bool(op.attributes["start"] >= 0)
     if op.name == "phi":
         assumed = {*assumed, op}
     operands = op.operands[1:] if op.name == "select" else op.operands

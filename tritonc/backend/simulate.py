@@ -226,6 +226,10 @@ def _barrier(machine: Machine, frame: Frame, op: Op) -> None:
     machine.barrier()
 
 
+def _group_barrier(machine: Machine, frame: Frame, op: Op) -> None:
+    machine.group_barrier()
+
+
 def _async_copy(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     pointer = op.operands[1]
@@ -258,6 +262,6 @@ _SIMULATED: dict[str, Simulated] = {
     "shared_store": _shared_store, "shared_load": _shared_load,
     "tile_part": _tile_part, "join_parts": _join_parts,
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
-    "barrier": _barrier, "memory_barrier": _barrier,
+    "group_barrier": _group_barrier, "barrier": _barrier, "memory_barrier": _barrier,
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,
 }

@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product as pairs
 from typing import Any
 
 import numpy as np
 
-from tritonc.backend.hazards import MANY, NOBODY, RELEASED, Threads
+from tritonc.backend.hazards import GROUP_BITS, MANY, NOBODY, RELEASED, Threads
 from tritonc.backend.machine_state import (
     FENCED,
     FIRST,
@@ -166,7 +167,8 @@ class Engine:
     slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
     made: dict[int, TensorMap] = field(default_factory=dict)  # not published yet
     rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
-    stores: deque[list[View]] = field(default_factory=deque)  # in flight: what each reads
+    # in flight: what each reads, and the thread that made it
+    stores: deque[list[tuple[View, int]]] = field(default_factory=deque)
 
 
 def _engine(machine: Machine) -> Engine:
@@ -283,21 +285,24 @@ def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
     tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
     _check_map(frame, op, tensor)
     box0, box1 = tensor.box
-    views: list[View] = []
-    for panel in range(op.attributes["panels"]):
-        addresses, active = tensor.piece([start0 + panel * box0, *others])
-        first = buffer.start + (int(buffer.offsets.min()) + panel * box0 * box1
+    views: list[tuple[View, int]] = []
+    groups = op.attributes.get("groups", 1)
+    for panel, group in pairs(range(op.attributes["panels"]), range(groups)):
+        thread = group << GROUP_BITS
+        addresses, active = tensor.piece([start0 + panel * box0, others[0] + group * box1,
+                                          *others[1:]])
+        first = buffer.start + (int(buffer.offsets.min()) + (panel * groups + group) * box0 * box1
                                 ) * tensor.element.bytes
         view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
         _fenced(machine, frame, op, view, active.shape)
-        held, *unknown = machine.get(frame, op, view, np.zeros(active.size, np.int16),
+        held, *unknown = machine.get(frame, op, view, np.full(active.size, thread, np.int16),
                                      active.shape)
         if unknown[0] is not None and (unknown[0] & active).any():
             frame.fail(op, "run-undefined", "elements of this store are undefined",
                        unknown[0] & active)
         frame.scatter(op, buffer.element, addresses, held, active)
         view.space.products.reshape(-1, view.element.bytes)[view.places] += 1
-        views.append(view)
+        views.append((view, thread))
     _engine(machine).stores.append(views)
 
 
@@ -305,10 +310,10 @@ def _store_wait(machine: Machine, frame: Frame, op: Op) -> None:
     """The first thread waits: the others must meet it before they write there."""
     stores = _engine(machine).stores
     while len(stores) > op.attributes["pending"]:
-        for view in stores.popleft():
+        for view, thread in stores.popleft():
             view.space.products.reshape(-1, view.element.bytes)[view.places] -= 1
             view.space.hazards.read(view.places, view.element.bytes,
-                                    np.zeros(view.places.size, np.int16))
+                                    np.full(view.places.size, thread, np.int16))
 
 
 def _rows(first: int, tensor: TensorMap) -> Any:

@@ -47,6 +47,7 @@ from tritonc.backend.allocate_shared import fits
 from tritonc.backend.conversion import Shared, part_layout, plan_conversion
 from tritonc.backend.layout_choice import fma_operand
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.promote import promoted, started
 from tritonc.backend.staged_operand import InMemory, InRegisters, layout_of, slices_of
 from tritonc.backend.staging_layout import panel_layout, staging_layout
 from tritonc.backend.swizzle import conversion_buffer
@@ -57,8 +58,6 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import Layout, SharedLayout, axis_bases
 from tritonc.ir.shared_layout import BANK_BYTES
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
-
-PROMOTED = 128  # elements of k that 8-bit floats add in the tensor cores' own format
 
 
 def stage_dots(kernel: Kernel, context: Context) -> bool:
@@ -248,35 +247,9 @@ def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
                 store.attributes["round"] = True  # wgmma would cut the numbers that it reads
         ops += [*stores, make_op("proxy_fence", [], span=op.span, table=ALL_OPS)]
         if exact and row.operand in (F8E4M3, F8E5M2):
-            ops += _promoted(op, row, left.seen, right.seen, total)
+            ops += promoted(op, row, left.seen, right.seen, total)
         else:
-            ops += _started(op, row, left.seen, right.seen, total)
-        total = ops[-1].result
-    return ops
-
-
-def _started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c: Value,
-             inner: tuple[int, int] | None = None) -> list[Op]:
-    start = make_op("wgmma", [left, right, c], span=op.span, table=ALL_OPS, instruction=row.name)
-    if inner is not None:
-        start.attributes["inner"] = inner
-    return [start, make_op("wgmma_wait", [start.result], span=op.span, table=ALL_OPS, pending=0)]
-
-
-def _promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, total: Value
-              ) -> list[Op]:
-    """Products of at most PROMOTED elements each from zero, added as floats.
-
-    The tensor cores keep some 14 bits of a sum of products of 8-bit floats.  With -ffast-math
-    that is enough, and the accumulators stay theirs.
-    """
-    depth = shape(right.type)[0]
-    zero = make_op("constant", [], op.result.type, span=op.span, value=0.0)
-    ops = [zero]
-    for start in range(0, depth, PROMOTED):
-        part = (start, min(start + PROMOTED, depth))
-        ops += _started(op, row, left, right, zero.result, part if depth > PROMOTED else None)
-        ops.append(make_op("fadd", [total, ops[-1].result], span=op.span))
+            ops += started(op, row, left.seen, right.seen, total)
         total = ops[-1].result
     return ops
 

@@ -21,14 +21,17 @@ from tritonc.backend import axis_info
 from tritonc.backend.affine import Affinity, Iteration
 from tritonc.backend.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.continued_ring import ContinuedRewrite, outer_loop
+from tritonc.backend.loop_products import handed_over, products
 from tritonc.backend.loop_slice import find_slice
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import LARGE
 from tritonc.backend.ring import most_stages
-from tritonc.backend.staged_loop import StagedLoop, source_load
+from tritonc.backend.roles import registers
+from tritonc.backend.staged_loop import StagedLoop, source_load, stages_that_fit
 from tritonc.backend.target import Target
 from tritonc.backend.tensor_access import MOST_BOX, available, claim_place, recognize
-from tritonc.backend.tensor_ring import Operand, TensorRewrite, products
+from tritonc.backend.tensor_ring import Operand, TensorRewrite
+from tritonc.backend.warpgroup_stores import spread
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
@@ -36,6 +39,7 @@ from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Tile
 
 STORE = 1  # by default, results leave through buffers of their own
+COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
 RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
 
 
@@ -64,20 +68,29 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if not all(available(v, staged.preheader, cfg) for a in accesses for v in a.strip.values()):
         return False
     groups = products(kernel, staged)
+    separate = (len(groups) == 1 and not part.loads and handed_over(kernel, staged)
+                and registers(kernel.attributes["num_warps"], target) is not None
+                and context.meta.get("tensor_store", STORE) != 2
+                and bool(context.meta.get("copier", _pays(staged))))
+    outer = None
+    if len(groups) == 1 and context.meta.get("continued", 1) and all(
+            available(v, place, cfg) for a in accesses for v in a.strip.map_values()):
+        outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
+    separate &= outer is not None or staged.preheader not in cfg.innermost
+    if separate:
+        staged.pinned += spread(kernel, lambda more: stages_that_fit(
+            staged, target.shared_per_block - 1024 - more) >= COPIER_STAGES)
     stages = context.meta.get("num_stages") or most_stages(staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)
     if stages < (3 if len(groups) == 1 else 2):
         return False
     distance = max(1, stages - 2)
-    outer = None
-    if len(groups) == 1 and context.meta.get("continued", 1) and all(
-            available(v, place, cfg) for a in accesses for v in a.strip.map_values()):
-        outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
     rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
         kernel, staged, part, loads, stages, distance)
     rewrite.accesses, rewrite.place = accesses, place
     rewrite.products = groups
+    rewrite.separate = separate
     if isinstance(rewrite, ContinuedRewrite) and outer is not None:
         rewrite.outer = outer
         rewrite.borrows = context.meta.get("tensor_store", STORE) == 2

@@ -8,11 +8,12 @@ from tritonc.backend.linear import emit
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.ring import Rewrite
 from tritonc.backend.shared_memory import allocation
-from tritonc.backend.staged_loop import StagedLoop, widen
+from tritonc.backend.staged_loop import widen
 from tritonc.backend.tensor_access import Strip, available, claim, make_map
+from tritonc.backend.warpgroup_stores import by_warpgroups
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I32, I64, Buffer, Scalar, Tile
 
@@ -29,40 +30,20 @@ class Operand:
     panels: int
 
 
-def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
-    """The numbers of the stores that feed each product of the loop; all in one list unless each
-    product, with the wait for its result, stands in the one block of the loop's body."""
-    together = [list(range(len(staged.stores)))]
-    readers = uses(kernel)
-    if staged.body is not staged.latch or len(staged.loop.blocks) != 2:
-        return together
-    found: dict[Op, list[int]] = {op: [] for op in staged.body.ops if op.name == "wgmma"}
-    for product in found:
-        ends = readers.get(product.result, [])
-        if len(ends) != 1 or ends[0].name != "wgmma_wait" or ends[0] not in staged.body.ops:
-            return together
-    for i, store in enumerate(staged.stores):
-        root = allocation(store.operands[0])[0]
-        products = [op for op in found if any(
-            isinstance(v.type, Buffer) and allocation(v)[0] is root for v in op.operands)]
-        if len(products) != 1:
-            return together
-        found[products[0]].append(i)
-    groups = [group for group in found.values() if group]
-    return groups if len(groups) > 1 else together
-
-
 class TensorRewrite(Rewrite):
     """The pipeline with tensor copies and a ring of barriers that count bytes.
 
     With several products in an iteration, each has a ring of its own, and a second one on which
     the warps say that they have read a stage: what feeds a product is waited for just before it,
-    and no warp waits for the others but the one that makes the copies.
+    and no warp waits for the others but the one that makes the copies.  So has a single product
+    where a warp of its own shall make the copies (`separate`).
     """
 
     accesses: list[Operand]
     place: Block
     products: list[list[int]]
+    separate = False
+    opening: Value | None = None  # the phase in which first copies that are being made are read
 
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
@@ -90,19 +71,43 @@ class TensorRewrite(Rewrite):
                 self.starts[i, 2] = emit(b, access.strip.depth[0], I32)
         at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before.ops
-        self.start_ring([make_op("proxy_fence", [], table=ALL_OPS),
-                         *(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
-                         *(make_op("ring_init", [ring], table=ALL_OPS, released=True)
-                           for ring in self.released)])
+        inits = [*(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
+                 *(make_op("ring_init", [ring], table=ALL_OPS, released=True)
+                   for ring in self.released)]
+        fence = make_op("proxy_fence", [], table=ALL_OPS)
+        if self.separate:  # the rings while another thread claims the slot
+            where = self.place.ops.index(claimed.slot)
+            self.place.ops[where:where] = inits
+            begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
+                            table=ALL_OPS, indices=tuple(self.maps))
+            self.slot = begin.result
+            self.slot.name = "own_slot"
+            by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
+            self.start_ring([fence, begin] if self.stores_before() else [begin])
+        else:
+            self.start_ring([fence, *inits])
         ahead = self.first_copies()
         self.hoist(at)
-        if self.apart:  # the loop has no barrier of its own
+        if self.apart and not self.separate:  # the loop has no barrier of its own
             staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
         return ahead
 
+    def stores_before(self) -> bool:
+        """Whether threads may have written what the copies overwrite."""
+        cfg = Cfg(self.kernel)
+        found = [self.home]
+        for block in found:
+            found += [b for b in cfg.predecessors[block] if b not in found]
+        return any(op.name == "shared_store" for block in found for op in block.ops)
+
+    @property
+    def home(self) -> Block:
+        """The block at whose end the ring starts."""
+        return self.staged.preheader
+
     def start_ring(self, ops: list[Op]) -> None:
         """Place what makes the ring's barriers."""
-        self.staged.preheader.ops[-1:-1] = ops
+        self.home.ops[-1:-1] = ops
 
     def first_copies(self) -> dict[Value, Value]:
         """Start those before the loop.  Returns each phi's value `distance` turns on."""
@@ -132,8 +137,8 @@ class TensorRewrite(Rewrite):
 
     @property
     def apart(self) -> bool:
-        """Whether each product has its own ring."""
-        return len(self.products) > 1
+        """Whether each product has its own ring, and warps release its stages."""
+        return self.separate or len(self.products) > 1
 
     def new_ring(self, name: str) -> Value:
         """Barriers for the stages, at the entry."""
@@ -146,7 +151,7 @@ class TensorRewrite(Rewrite):
     def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
         """One iteration's copies: the box of its turn."""
         ops, self.coming = self.iteration(mapping)
-        if self.apart and self.ring:
+        if self.apart and self.ring and self.opening is None:
             return ops  # the copies stand before the products
         return [*ops, *(op for i in range(len(self.products)) for op in self.fill(i, stage, ahead))]
 
@@ -161,10 +166,11 @@ class TensorRewrite(Rewrite):
         views = [widen(store.operands[0], self.stages, stage, ahead) for store in stores]
         for op in (barrier, *views):
             b.insert(op)
-        if self.apart and self.ring:
+        if self.separate or (self.apart and self.ring):
             released = widen(self.released[product], self.stages, stage, ahead)
             b.insert(released)
-            before = b.value("xor", self.next_phase.result, self.number(1))
+            phase = self.opening or (self.next_phase.result if self.ring else self.number(0))
+            before = b.value("xor", phase, self.number(1))
             b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
                              guard=runs, table=ALL_OPS))
         b.insert(make_op("ring_expect", [barrier.result], guard=runs, table=ALL_OPS,
@@ -229,13 +235,13 @@ class TensorRewrite(Rewrite):
         roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
         for i, members in enumerate(self.products):
             own = [roots[m] for m in members]
-            start = next(op for op in body.ops if op.name == "wgmma" and any(
-                isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands))
-            at = body.ops.index(start)
-            body.ops[at : at + 1] = [*self.arrival(i), start,
+            starts = [op for op in body.ops if op.name == "wgmma" and any(
+                isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands)]
+            at = body.ops.index(starts[0])
+            body.ops[at : at + 1] = [*self.arrival(i), starts[0],
                                      *self.fill(i, write.result, self.distance)]
-            end = next(op for op in body.ops
-                       if op.name == "wgmma_wait" and start.result in op.operands)
+            end = next(op for op in reversed(body.ops) if op.name == "wgmma_wait"
+                       and starts[-1].result in op.operands)
             view = widen(self.released[i], self.stages, read.result, 0)
             at = body.ops.index(end) + 1
             body.ops[at:at] = [view, make_op("ring_release", [
@@ -247,22 +253,28 @@ class TensorRewrite(Rewrite):
             self.hand_over()
         latch = self.staged.latch
         step = make_op("add", [self.turns.result, self.number(1)])
-        # the phase turns when the stage to read returns to 0
-        after = self.ring[0].operands[-1]
-        wraps = make_op("icmp", [after, self.number(0)], predicate="eq")
-        other = make_op("xor", [self.phase.result, self.number(1)])
-        phase = make_op("select", [wraps.result, other.result, self.phase.result])
-        latch.ops[-1:-1] = [step, wraps, other, phase]
-        turned = [(self.turns, step.result), (self.phase, phase.result)]
-        if self.apart:  # likewise that of the stage to write
-            wraps = make_op("icmp", [self.ring[1].operands[-1], self.number(0)], predicate="eq")
-            other = make_op("xor", [self.next_phase.result, self.number(1)])
-            phase = make_op("select", [wraps.result, other.result, self.next_phase.result])
-            latch.ops[-1:-1] = [wraps, other, phase]
-            turned.append((self.next_phase, phase.result))
+        phase = self.turn_phase(self.ring[0].operands[-1], self.phase.result)
+        latch.ops[-1:-1] = [step, *phase]
+        turned = [(self.turns, step.result), (self.phase, phase[-1].result)]
+        if self.apart:
+            phase = self.turn_phase(self.ring[1].operands[-1], self.next_phase.result)
+            latch.ops[-1:-1] = phase
+            turned.append((self.next_phase, phase[-1].result))
         for phi, value in turned:
             phi.operands.append(value)
             phi.blocks.append(latch)
 
+    def turn_phase(self, stage: Value, phase: Value) -> list[Op]:
+        """The phase of `stage`, which follows one in `phase`: it turns with stage 0."""
+        wraps = make_op("icmp", [stage, self.number(0)], predicate="eq")
+        other = make_op("xor", [phase, self.number(1)])
+        return [wraps, other, make_op("select", [wraps.result, other.result, phase])]
+
     def end(self) -> None:
         """Each copy that was started is waited for: its iteration runs."""
+
+    def keep_in_flight(self) -> None:
+        """Not where warps release stages, which they do when a product has ended: other warps'
+        products fill the time until the next one starts."""
+        if not self.separate:
+            super().keep_in_flight()

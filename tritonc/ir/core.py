@@ -147,6 +147,12 @@ class Kernel:
     def entry(self) -> Block:
         return self.blocks[0]
 
+    @property
+    def threads(self) -> int:
+        """Of a block: those that hold tiles, and those of warps that only make copies."""
+        warps = self.attributes.get("num_warps", 1) + self.attributes.get("copier_warps", 0)
+        return 32 * int(warps)
+
     def ops(self) -> Iterator[Op]:
         """All operations in block order.  Do not change the lists meanwhile."""
         for block in self.blocks:

@@ -164,9 +164,10 @@ _ROWS: list[OpInfo] = [
     _unary_float("trunc", "The integer part."),
     # comparisons and predicates
     OpInfo("icmp", ("a", "b"), rules.compare_int, "Integer comparison.  `vector` neighbours along "
-           "`vector_axis` are known to compare alike.",
-           lambda m, op, a, b: m.compare_int(op, a, b), ("predicate",), ("vector", "vector_axis"),
-           elementwise=True),
+           "`vector_axis` are known to compare alike; `based`: a is not negative, and may be "
+           "compared by its distance from another element.",
+           lambda m, op, a, b: m.compare_int(op, a, b), ("predicate",),
+           ("vector", "vector_axis", "based"), elementwise=True),
     OpInfo("fcmp", ("a", "b"), rules.compare_float, "Float comparison, IEEE.",
            lambda m, op, a, b: m.compare_float(op, a, b), ("predicate",), elementwise=True),
     _elementwise("cmpp", "c", rules.predicates,

@@ -36,7 +36,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import F8E4M3, F8E5M2, element, scalar, shape
+from tritonc.ir.types import element, scalar, shape
 from tritonc.source import CompileError
 
 Binding = dict[str, int]
@@ -244,7 +244,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target) -> float:
     wide = row.kind == WGMMA
     threads = 128 * min(4, max(m // 64, m * n // (128 * MATRIX_ACCUMULATORS))) if wide else max(
         128, m * n // MATRIX_ACCUMULATORS)
-    held = m * n / threads * (2 if row.operand in (F8E4M3, F8E5M2) and wide else 1)
+    held = m * n / threads
     stage = (m + n) * k * dot.bytes
     results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
     blocks = 1 if wide else 2

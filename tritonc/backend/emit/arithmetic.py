@@ -275,6 +275,11 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
     left: dict[tuple[str, str], str] = {}  # base of indices, limit -> from the one to the other
 
     def compare(a: str, b: str) -> str:
+        if op.attributes.get("based") and f.constant_parts.get(a, ("", -1))[1] >= 0:
+            base, step = f.constant_parts[a]  # not negative together, so the base has not wrapped
+            if (base, b) not in left:
+                left[base, b] = f.call(f"llvm.ssub.sat.{t}", t, f"{t} {b}", f"{t} {base}")
+            return emit(f"icmp sgt {t} {left[base, b]}, {step}")
         if not mirrored or a not in f.ranges:
             return emit(f"icmp {predicate} {t} {a}, {b}")
         base, step = f.ranges[a]

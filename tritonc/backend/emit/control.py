@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.registers import members
+from tritonc.backend.emit.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.ir.core import Op
+
+_GROUPS = 8  # the barrier of the first warpgroup; those before it are for turns (`take_turns`)
 
 
 def phi(f: FunctionEmitter, op: Op) -> None:
@@ -34,10 +37,16 @@ def ret(f: FunctionEmitter, op: Op) -> None:
 
 def barrier(f: FunctionEmitter, op: Op) -> None:
     """Also orders the block's accesses of global and shared memory."""
-    f.convergent("llvm.nvvm.barrier.cta.sync.aligned.all", "void", "i32 0")
+    f.barrier()
+
+
+def group_barrier(f: FunctionEmitter, op: Op) -> None:
+    own = f.prelude(f"add i32 {warpgroup(f)}, {_GROUPS}")
+    f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", f"i32 {own}",
+                 f"i32 {1 << WARPGROUP_BITS}")
 
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "phi": phi, "br": br, "cond_br": cond_br, "ret": ret,
-    "barrier": barrier, "memory_barrier": barrier,
+    "group_barrier": group_barrier, "barrier": barrier, "memory_barrier": barrier,
 }

@@ -26,6 +26,7 @@ from tritonc.backend.emit.registers import (
     sources,
 )
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.roles import COPIER, COPIES, READERS, START
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layout_ops import slice_axes
 from tritonc.ir.ops import READ, SHARED_READ
@@ -40,6 +41,7 @@ class Machine:
     warps: int
     access_bytes: int
     checks: bool  # whether printf and assert are compiled
+    role: str = ""  # of the threads that run the code (see `backend.roles`); "" if there is one
 
 
 def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
@@ -68,6 +70,10 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
 
 def is_root(op: Op, machine: Machine) -> bool:
     """Whether an operation is emitted although nobody reads its results."""
+    if machine.role == COPIER:
+        return op.name in (*COPIES, START) or ALL_OPS[op.name].terminator
+    if machine.role == READERS and op.name in COPIES:
+        return False
     if op.name in ("printf", "assert"):
         return machine.checks
     if op.name in ("alloc_shared", "buffer_stage"):
@@ -144,6 +150,10 @@ def _first(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(value, 1) for value in op.inputs()]
 
 
+def _start_copier(op: Op, mask: int, machine: Machine) -> Wanted:
+    return [(op.operands[1], 1)]  # the cell, which has the slot
+
+
 def _renaming(op: Op, mask: int, machine: Machine) -> Wanted:
     moved = sources(op, machine.warps)
     if moved is None:
@@ -197,6 +207,6 @@ _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
     "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
     "convert_layout": _renaming, "shared_gather": _gather,
     "tile_part": _tile_part, "join_parts": _join_parts,
-    "step_pointers": _first,
+    "step_pointers": _first, "start_copier": _start_copier,
     "reduce": _reduce,
 }

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tritonc.backend.emit.demand import Machine, demand, is_root
+from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
 from tritonc.backend.emit.registers import layout_of, registers
+from tritonc.backend.roles import COPIER, READERS, leading_to_copies
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layout import LANE_BITS, Layout
@@ -30,42 +32,6 @@ class BufferAddress:
 
     offset: int
     dynamic: str = ""
-
-
-def linear_map(bases: tuple[int, ...], source: str, emit: Callable[[str], str],
-               bounded: bool = False) -> str:
-    """The XOR of `bases[i]` over the bits i of the i32 `source` that are 1; "0" for no bases.
-
-    Input bits that move by one distance move together: a mask and a shift for each distance.
-    `bounded`: the source has no bits beyond the bases.
-    """
-    moved: dict[int, int] = {}  # distance (left) -> mask of input bits
-    for bit, image in enumerate(bases):
-        while image:
-            low = image & -image
-            distance = low.bit_length() - 1 - bit
-            moved[distance] = moved.get(distance, 0) | 1 << bit
-            image ^= low
-    every = (1 << len(bases)) - 1 if bounded else -1
-    total, taken = "0", 0
-    for distance in sorted(moved):
-        mask = moved[distance]
-        part = source
-        if every & ~mask & (-1 << -distance if distance < 0 else -1):
-            part = emit(f"and i32 {part}, {mask}")
-        if distance > 0:
-            part = emit(f"shl nuw nsw i32 {part}, {distance}")
-        elif distance < 0:
-            part = emit(f"lshr i32 {part}, {-distance}")
-        image = mask << distance if distance >= 0 else mask >> -distance
-        if total == "0":
-            total = part
-        elif image & taken:
-            total = emit(f"xor i32 {total}, {part}")
-        else:
-            total = emit(f"or disjoint i32 {total}, {part}")
-        taken |= image
-    return total
 
 
 class FunctionEmitter:
@@ -86,6 +52,7 @@ class FunctionEmitter:
         self.fetch: dict[Value, Callable[[int], None]] = {}  # loads a mask of registers, on use
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.label = ""  # the LLVM block being written
+        self.role = ""  # whose code is being written: READERS, COPIER, or of all threads
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
         self.constant_parts: dict[str, tuple[str, int]] = {}
         # name -> (base, c): an index of a range, which is base + c, both from 0
@@ -245,25 +212,64 @@ class FunctionEmitter:
     def emit(self, emit_op: Callable[[FunctionEmitter, Op, Machine], None], header: str) -> str:
         """The whole function; `header` is its text up to the brace."""
         cfg = Cfg(self.kernel)
-        machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert)
-        self.demand = demand(cfg.order, machine)
-        for i, block in enumerate(cfg.order):
-            self._labels[block] = f"b{i}"
         suffix = ""
         if self.options.line_info and self.kernel.span is not None:
             suffix = self.module.subprogram(self.kernel.name, self.kernel.span)
-        for block in cfg.order:
+        if self.kernel.attributes.get("copier_warps"):
+            self._role(READERS, "b", cfg.order, emit_op, bool(suffix))
+            self._role(COPIER, "c", cfg.order, emit_op, bool(suffix))
+            own = self.prelude(f"icmp uge i32 {self.thread}, {self.warps << LANE_BITS}")
+            start = f"br i1 {own}, label %c0, label %b0"
+        else:
+            self._role("", "b", cfg.order, emit_op, bool(suffix))
+            start = "br label %b0"
+        entry = ["entry:", *self._prelude, f"  {start}"]
+        return "\n".join([f"{header}{suffix} {{", *entry, *self.lines, "}\n"])
+
+    def _role(self, role: str, prefix: str, blocks: list[Block],
+              emit_op: Callable[[FunctionEmitter, Op, Machine], None], located: bool) -> None:
+        """The code of the threads of a role; `blocks` are all that can be reached."""
+        self.role = role
+        self._labels = {block: f"{prefix}{i}" for i, block in enumerate(blocks)}
+        self._ends, self._phis = {}, []
+        if role == COPIER:
+            blocks = leading_to_copies(blocks)
+        machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert, role)
+        self.demand = demand(blocks, machine)
+        first = True
+        for block in blocks:
             self.start_block(self._labels[block])
+            if role and first:
+                self._take_registers()
+            first = False
             for op in block.ops:
                 start = len(self.lines)
                 if is_root(op, machine) or any(map(self.wanted, op.results)):
                     emit_op(self, op, machine)
-                if suffix and op.span is not None:
+                if located and op.span is not None:
                     self._locate(start, op)
             self._ends[block] = self.label
         self._fill_phis()
-        entry = ["entry:", *self._prelude, f"  br label %{self._labels[cfg.order[0]]}"]
-        return "\n".join([f"{header}{suffix} {{", *entry, *self.lines, "}\n"])
+        for block in self._labels:
+            if role == COPIER and block not in self._ends:
+                self.start_block(self._labels[block])
+                self.line("ret void")
+
+    def _take_registers(self) -> None:
+        """Readers take registers that the copier's warps do not need."""
+        copier, readers = self.kernel.attributes["registers"]
+        if readers:
+            kind, count = ("dec", copier) if self.role == COPIER else ("inc", readers)
+            self.convergent(f"llvm.nvvm.setmaxnreg.{kind}.sync.aligned.u32", "void",
+                            f"i32 {count}")
+
+    def barrier(self) -> None:
+        """Wait for all threads of the role.  Orders their accesses of memory, too."""
+        name = "llvm.nvvm.barrier.cta.sync.aligned"
+        if self.role:
+            self.convergent(f"{name}.count", "void", "i32 0", f"i32 {self.warps << LANE_BITS}")
+        else:
+            self.convergent(f"{name}.all", "void", "i32 0")
 
     def branch_target(self, block: Block) -> str:
         return self._labels[block]

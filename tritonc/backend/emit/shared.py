@@ -14,7 +14,8 @@ from tritonc.backend.conversion import part_holders, part_layout, part_registers
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.arithmetic import map_registers
 from tritonc.backend.emit.casts import round_to_tf32
-from tritonc.backend.emit.function import BufferAddress, FunctionEmitter, linear_map
+from tritonc.backend.emit.function import BufferAddress, FunctionEmitter
+from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.registers import accesses_of, copied

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.shared import buffer_type
 from tritonc.backend.emit.tensor_maps import GLOBAL, first_thread, map_address, shared_pointer
-from tritonc.backend.emit.wgmma import shared_address
+from tritonc.backend.emit.wgmma import WARPGROUP_BITS, shared_address, warpgroup
+from tritonc.backend.roles import COPIER
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import WARP_SIZE
 
@@ -35,12 +36,15 @@ def ring_init(f: FunctionEmitter, op: Op) -> None:
         f.call("llvm.nvvm.fence.mbarrier_init.release.cluster", "void")
         f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")
 
-    f.under(first_thread(f), "ring", initialize)
+    # All wait before the copier begins, so a thread may do it that has nothing else to do.
+    f.under(first_thread(f, f.warps - 1 if f.role else 0), "ring", initialize)
 
 
 def _guarded(f: FunctionEmitter, op: Op) -> str:
-    """The condition under which the first thread acts."""
-    return f.both(first_thread(f), f.scalar(op.guard) if op.guard is not None else "")
+    """The condition under which a thread makes copies: the first one, or the copier, who is alone
+    in its code."""
+    return f.both("" if f.role == COPIER else first_thread(f),
+                  f.scalar(op.guard) if op.guard is not None else "")
 
 
 def ring_expect(f: FunctionEmitter, op: Op) -> None:
@@ -83,34 +87,47 @@ def _coordinates(f: FunctionEmitter, starts: list[Value], moved: int) -> list[st
     return [f"i32 {name}" for name in (first, *rest)]
 
 
+def leader(f: FunctionEmitter, op: Op) -> str:
+    """An i1 that holds in the thread that makes stores, or in one of each warpgroup."""
+    if not op.attributes.get("groups"):
+        return first_thread(f)
+    own = f.prelude(f"and i32 {f.thread}, {(1 << WARPGROUP_BITS) - 1}")
+    return f.prelude(f"icmp eq i32 {own}, 0")
+
+
 def tensor_store(f: FunctionEmitter, op: Op) -> None:
     """A box for each panel, all of one group."""
     f.target.require("tensor_copy", op.span)
-    f.under(first_thread(f), "send", lambda: _store_panels(f, op))
+    f.under(leader(f, op), "send", lambda: _store_panels(f, op))
 
 
 def _store_panels(f: FunctionEmitter, op: Op) -> None:
     buffer, slot, *starts = op.operands
     box, size = op.attributes["box"], buffer_type(buffer.type).element.bytes
+    bytes_, groups = box[0] * box[1] * size, op.attributes.get("groups", 1)
     generic = f.op(f"addrspacecast {GLOBAL} {map_address(f, slot, op.attributes['index'])} "
                    "to ptr")
     for panel in range(op.attributes["panels"]):
-        source = shared_address(f, f.buffers[buffer], panel * box[0] * box[1] * size)
+        source = shared_address(f, f.buffers[buffer], panel * bytes_ * groups)
+        first, row, *rest = _coordinates(f, starts, panel * box[0])
+        if groups > 1:
+            own = warpgroup(f)
+            source = f.op(f"add i32 {source}, {f.prelude(f'mul i32 {own}, {bytes_}')}")
+            row = f"i32 {f.op(f'add {row}, ' + f.prelude(f'mul i32 {own}, {box[1]}'))}"
         f.call(f"llvm.nvvm.cp.async.bulk.tensor.s2g.tile.{len(starts)}d", "void",
-               shared_pointer(f, source), f"ptr {generic}",
-               *_coordinates(f, starts, panel * box[0]), "i64 0", "i1 false")
+               shared_pointer(f, source), f"ptr {generic}", first, row, *rest, "i64 0", "i1 false")
     f.call("llvm.nvvm.cp.async.bulk.commit.group", "void")
 
 
 def store_wait(f: FunctionEmitter, op: Op) -> None:
-    """Groups are those of the thread that started them, the first."""
+    """Groups of stores are those of the thread that started them."""
     f.target.require("tensor_copy", op.span)
 
     def wait() -> None:
         f.call("llvm.nvvm.cp.async.bulk.wait.group.read", "void",
                f"i32 {op.attributes['pending']}")
 
-    f.under(first_thread(f), "sent", wait)
+    f.under(leader(f, op), "sent", wait)
 
 
 def ring_wait(f: FunctionEmitter, op: Op) -> None:

@@ -14,13 +14,14 @@ that no block waits for a slot while it holds one that others wait for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.warps import FULL_WARP
-from tritonc.backend.emit.wgmma import shared_address
+from tritonc.backend.emit.wgmma import WARPGROUP_BITS, shared_address
+from tritonc.backend.roles import COPIER
 from tritonc.backend.tensor_access import ENDLESS
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import WARP_SIZE, log2
@@ -28,6 +29,7 @@ from tritonc.ir.types import SCALARS, TF32, Scalar
 
 MAP_BYTES = 128
 ROWS, SLOTS = 256, 8  # multiprocessors, and blocks of one that run at once without waiting
+_MEETING = 15  # the barrier at which the copier's warps meet the others, once
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 GLOBAL, _SHARED = f"ptr addrspace({GLOBAL_SPACE})", f"ptr addrspace({SHARED_SPACE})"
 
@@ -177,16 +179,47 @@ def publish_maps(f: FunctionEmitter, op: Op) -> None:
     for index in op.attributes["indices"]:
         f.under(_in_warp(f, _maker(f, index)), "publish",
                 lambda index=index: _publish(f, scratch, cell, index))  # type: ignore[misc]
-    f.convergent("llvm.nvvm.barrier.cta.sync.aligned.all", "void", "i32 0")
+    if not f.role:  # else they wait in start_copier
+        f.barrier()
+        f.under(first_thread(f), "acquire",
+                lambda: _acquire(f, op.operands[0], op.attributes["indices"]))
 
-    def acquire() -> None:
-        for index in op.attributes["indices"]:
-            to = map_address(f, op.operands[0], index)
-            pointer = f.op(f"addrspacecast {GLOBAL} {to} to ptr")
-            f.call("llvm.nvvm.fence.proxy.tensormap_generic.acquire.gpu", "void",
-                   f"ptr {pointer}", f"i32 {MAP_BYTES}")
 
-    f.under(first_thread(f), "acquire", acquire)
+def _acquire(f: FunctionEmitter, slot: Value, indices: Sequence[int]) -> None:
+    """This thread may use maps that others have published."""
+    for index in indices:
+        pointer = f.op(f"addrspacecast {GLOBAL} {map_address(f, slot, index)} to ptr")
+        f.call("llvm.nvvm.fence.proxy.tensormap_generic.acquire.gpu", "void",
+               f"ptr {pointer}", f"i32 {MAP_BYTES}")
+
+
+def start_copier(f: FunctionEmitter, op: Op) -> None:
+    """One thread of the warps that others do without makes the copies; the rest of them end.
+
+    The maps are published.  The copier may use some of them then, the first thread the others.
+    """
+    slot, cell = op.operands
+    if not f.role:
+        f.barrier()
+    else:
+        f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", f"i32 {_MEETING}",
+                     f"i32 {f.kernel.threads}")  # not "all": their instructions are two
+    if f.role == COPIER:
+        go, end = f.new_label("copier"), f.new_label("idle")
+        f.line(f"br i1 {first_thread(f, f.warps)}, label %{go}, label %{end}")
+        f.start_block(end)
+        f.line("ret void")
+        f.start_block(go)
+    place = shared_pointer(f, shared_address(f, f.buffers[cell]))
+    f.values[op.result] = [f.op(f"load {GLOBAL}, {place}, align 8")]
+    if f.role == COPIER:
+        _acquire(f, op.result, op.attributes["indices"])
+        return
+    others = [i for other in f.kernel.ops() if other.name == "publish_maps"
+              and other.operands[0] is slot for i in other.attributes["indices"]
+              if i not in op.attributes["indices"]]
+    own = f.prelude(f"and i32 {f.thread}, {(1 << WARPGROUP_BITS) - 1}")
+    f.under(f.prelude(f"icmp eq i32 {own}, 0"), "acquire", lambda: _acquire(f, op.result, others))
 
 
 def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> None:
@@ -224,5 +257,5 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
-    "publish_maps": publish_maps,
+    "publish_maps": publish_maps, "start_copier": start_copier,
 }

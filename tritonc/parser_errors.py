@@ -187,15 +187,21 @@ def _at_statement(place: Place) -> Problem | None:
         return _string(token)
     start = place.partner.get(place.index - 1, place.index - 1)
     if start > 0 and place.tokens[start - 1].text == "@" and place.terminal in _OPERATORS:
-        return Problem("a predicate that is an expression stands in parentheses, as in "
-                       "'@(r < n)'", token.span)
+        return _bare_predicate(token)
     return None
+
+
+def _bare_predicate(token: Token) -> Problem:
+    return Problem("a predicate that is an expression stands in parentheses, as in '@(r < n)'",
+                   token.span)
 
 
 def _at_expression(place: Place) -> Problem | None:
     token = place.token
     if place.terminal == "STRING":
         return _string(token)
+    if token.text in ("!", "~", "-") and place.previous and place.previous.text == "@":
+        return _bare_predicate(token)
     if token.text == "{":
         return Problem("initialiser lists are only for tunables; assign a scalar, which fills the "
                        "tile", token.span, "unsupported-construct", recovery="braces")

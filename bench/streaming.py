@@ -60,6 +60,7 @@ class Bench:
         middle = {key: median(values) for key, values in times.items()}
         speed = {key: moved / ms * 1e-6 for key, ms in middle.items()}
         speed["copy"] = 2 * COPY / middle["copy"] * 1e-6
+        speed["like copy"] = 8 * source.numel() / middle["like copy"] * 1e-6
         ratios = ", ".join(f"of {peer} {speed['tritonc'] / speed[peer]:.3f}"
                            for peer in ("copy", "like copy", "torch", "triton"))
         spreads = "/".join(f"{spread(values):.3f}" for values in times.values())

@@ -51,6 +51,7 @@ from tritonc.ir.layout import SharedLayout, log2
 from tritonc.ir.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Tile, scalar
+from tritonc.source import Span
 
 TURNED = "it is turned on its way, and goes through registers"
 
@@ -62,9 +63,20 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
         return False
     infos = axis_info.analyze(kernel)
     changed = False
+    hindered: list[tuple[Op, str]] = []
+    served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
     for staged in staged_loops(kernel):
-        changed |= (tensor_pipeline(kernel, staged, infos, context)
-                    or _pipeline(kernel, staged, infos, context))
+        spans = {load.span for load in map(source_load, staged.stores) if load is not None}
+        why = tensor_pipeline(kernel, staged, infos, context)
+        if why is None:
+            served |= spans
+        else:
+            hindered += why
+        changed |= why is None or _pipeline(kernel, staged, infos, context)
+    for op, reason in hindered:
+        if op.span not in served:
+            context.remark("pipeline", f"operand not brought by the copy engine: {reason}", op.span,
+                           missed=True)
     return changed
 
 

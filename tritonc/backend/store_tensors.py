@@ -85,7 +85,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     cfg = Cfg(kernel)
     before = cfg.immediate_dominator.get(block)
     place = claim_place(kernel, before) if before is not None else None
-    if strip is None or place is None or not all(map(positive, strip.starts)) \
+    if isinstance(strip, str) or place is None or not all(map(positive, strip.starts)) \
             or not all(available(v, place, cfg) for v in strip.map_values()):
         return False
     inner, outer = strip.axes

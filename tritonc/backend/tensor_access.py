@@ -70,27 +70,30 @@ class Strip:
 
 
 def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
-              infos: axis_info.Infos) -> Strip | None:
-    """The access of `size`-byte elements as a strip of a tensor; None if it is not such.
+              infos: axis_info.Infos) -> Strip | str:
+    """The access of `size`-byte elements as a strip of a tensor; if it is not such, why.
 
     `iteration`: of the loop around it that moves it, as in `affinity`.
     """
     pointer = op.operands[0]
     t, info, form = pointer.type, infos.get(pointer), affinity.of(pointer)
-    if not isinstance(t, Tile) or len(t.shape) != 2 or info is None or form is None \
-            or form.base is None or (iteration is not None and iteration.counter.op is not None):
-        return None
+    if not isinstance(t, Tile) or len(t.shape) != 2:
+        return "its tile does not have two axes"
+    if info is None or form is None or form.base is None or (
+            iteration is not None and iteration.counter.op is not None):
+        return "its addresses are not known to be base + row * stride + column"
     inner = next((d for d in (1, 0) if form.strides[d].constant == 1), None)
-    if inner is None or info.contiguity[inner] < t.shape[inner] \
-            or info.divisibility[inner] % ALIGNMENT:
-        return None
+    if inner is None or info.contiguity[inner] < t.shape[inner]:
+        return "neighbours in the tile are not known to be neighbours in memory"
+    if info.divisibility[inner] % ALIGNMENT:
+        return f"its rows are not known to begin at multiples of {ALIGNMENT} bytes"
     mask = affinity.mask(op.guard, 2)
     if mask is None or mask.conditions:
-        return None
+        return "its mask is no conjunction of bounds of the axes"
     stride = form.strides[1 - inner]
     split = form.offset.split(iteration.counter) if iteration else (form.offset, Linear())
     if split is None:
-        return None
+        return "it does not move equally far in each iteration"
     first, step = split
     starts = _split_start(first, stride)
     for steps in _steps(step, stride):
@@ -98,7 +101,7 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
         if extents is not None and steps[0] * size % ALIGNMENT == 0:
             return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
                              size)
-    return None
+    return "it does not move along its mask, by whole rows or by multiples of 16 bytes"
 
 
 def _deepened(strip: Strip, size: int) -> Strip:

@@ -38,35 +38,43 @@ from tritonc.ir.core import Kernel, Op
 from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Tile
 
+Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
 STORE = 1  # by default, results leave through buffers of their own
 COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
 RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
-                    context: Context) -> bool:
-    """Pipeline one loop with tensor copies, if all its operands allow it."""
+                    context: Context) -> Hindered | None:
+    """Pipeline one loop with tensor copies, if all its operands allow it; if not, what hinders."""
     target: Target = context.target
-    if not ({"tensor_map", "tensor_copy"} <= target.features and staged.asynchronous
-            and context.meta.get("tensor_copy", _pays(staged))):
-        return False
+    if not {"tensor_map", "tensor_copy"} <= target.features or not staged.asynchronous:
+        return []
+    if not context.meta.get("tensor_copy", _pays(staged)):
+        return [] if "tensor_copy" in context.meta else _all(
+            staged, "this product is so small that the threads' own copies are faster")
     iteration = Iteration(staged.loop)
     affinity = Affinity(iteration)
-    accesses = []
+    accesses, hindered = [], []
     for store in staged.stores:
         access = _recognize(store, affinity, iteration, infos)
-        if access is None:
-            return False
-        accesses.append(access)
+        if isinstance(access, str):
+            hindered.append((source_load(store) or store, access))
+        else:
+            accesses.append(access)
+    if hindered:
+        return hindered
     loads = [a.load for a in accesses]
     part = find_slice(staged.loop, [staged.condition], ALL_OPS, staged.always)
     place = claim_place(kernel, staged.preheader)
-    if part is None or place is None or stores_may_reach(
+    if part is None or place is None:
+        return _all(staged, "the way to the loop depends on what it computes")
+    if stores_may_reach(
             kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
-        return False
+        return _all(staged, "a store in the loop may change what it loads")
     cfg = Cfg(kernel)
     if not all(available(v, staged.preheader, cfg) for a in accesses for v in a.strip.values()):
-        return False
+        return _all(staged, "what it loads depends on what the loop computes")
     groups = products(kernel, staged)
     separate = (len(groups) == 1 and not part.loads and handed_over(kernel, staged)
                 and registers(kernel.attributes["num_warps"], target) is not None
@@ -83,8 +91,10 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     stages = context.meta.get("num_stages") or most_stages(staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)
-    if stages < (3 if len(groups) == 1 else 2):
-        return False
+    least = 3 if len(groups) == 1 else 2
+    if stages < least:
+        return _all(staged, f"{least} stages of the operands do not fit into shared memory, or "
+                    "are not asked for")
     distance = max(1, stages - 2)
     rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
         kernel, staged, part, loads, stages, distance)
@@ -97,7 +107,12 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: tensor copies {distance} iterations ahead",
                    loads[0].span)
-    return True
+    return None
+
+
+def _all(staged: StagedLoop, why: str) -> Hindered:
+    """One reason for all operands of the loop, at the first."""
+    return [(source_load(store) or store, why) for store in staged.stores[:1]]
 
 
 def _pays(staged: StagedLoop) -> bool:
@@ -108,22 +123,24 @@ def _pays(staged: StagedLoop) -> bool:
 
 
 def _recognize(store: Op, affinity: Affinity, iteration: Iteration,
-               infos: axis_info.Infos) -> Operand | None:
-    """The load that the store stores, as boxes of a tensor; None if it is not such."""
+               infos: axis_info.Infos) -> Operand | str:
+    """The load that the store stores, as boxes of a tensor; if it is not such, why."""
     load, buffer = source_load(store), store.operands[0].type
-    if load is None or load.attributes.get("other", 0) != 0:
-        return None
+    if load is None:
+        return "something is computed of what is loaded"
+    if load.attributes.get("other", 0) != 0:
+        return "what is masked is not zero"
     assert isinstance(buffer, Buffer)
     size, t = buffer.element.bytes, load.operands[0].type
     strip = recognize(load, size, affinity, iteration, infos)
-    if strip is None:
-        return None
+    if isinstance(strip, str):
+        return strip
     assert isinstance(t, Tile)
     inner, outer = strip.axes
     swizzle = next((s for s in (128, 64, 32) if t.shape[inner] * size >= s), None)
     if swizzle is None or t.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
             t.shape, (inner, outer), size, swizzle):
-        return None
+        return "the engine does not bring a tile of these extents as the product reads it"
     columns = swizzle // size
     return Operand(load, buffer.element, strip, swizzle, (columns, t.shape[outer]),
                    t.shape[inner] // columns)

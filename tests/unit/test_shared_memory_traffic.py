@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tritonc import driver
-from tritonc.backend.access import bank_conflicts
+from tritonc.backend.access import bank_conflicts, shared_accesses
 from tritonc.backend.layout_choice import fma_operand
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.shared_memory import allocation
@@ -81,6 +81,22 @@ def test_operands_of_products_meet_no_bank_conflicts(name: str, tile: tuple[int,
     traffic = operand_traffic(kernel)
     assert {what for what, _ in traffic} > {"fma_dot"}
     assert [entry for entry in traffic if entry[1] != 1] == []
+
+
+@pytest.mark.parametrize("name", LAYOUTS.values(), ids=LAYOUTS)
+def test_operands_in_registers_keep_their_parity(name: str) -> None:
+    """What a thread reads of an operand's word lies in registers of one parity for each k."""
+    kernel = last_form(name, "sm_90a")
+    kernel.blocks = [block for block in kernel.blocks if ".fast" in block.name]
+    for op in (op for op in kernel.ops() if op.name == "fma_dot"):
+        result, depth = op.result.type, shape(op.operands[0].type)[-1]
+        assert isinstance(result, Tile) and result.layout is not None
+        for value, left in zip(op.operands, (True, False), strict=False):
+            assert isinstance(value.type, Buffer) and value.type.layout is not None
+            moves = shared_accesses(fma_operand(result.layout, depth, left), value.type.layout, 32)
+            assert moves.vector == 4
+            assert all((r - i) % 2 == 0 for access in moves.accesses
+                       for i, r in enumerate(access.registers))
 
 
 @pytest.mark.parametrize("name", LAYOUTS.values(), ids=LAYOUTS)

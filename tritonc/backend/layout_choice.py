@@ -80,13 +80,16 @@ def turned(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo | N
     """The layout of a load whose tile goes to shared memory with another axis contiguous.
 
     Threads load words along the axis that is contiguous in global memory, first lanes side by side,
-    and store single elements.  Further lanes stand ACCESS_BYTES apart along `across`, which will be
-    contiguous in shared memory, so that each has a word to itself there; lanes side by side can
-    have other places inside the words (see `staging_layout`).  None if nothing is
-    turned, or if a warp would use sectors of global memory in parts.
+    and store single elements.  Further lanes stand along `across`, which will be contiguous in
+    shared memory: side by side, and ACCESS_BYTES apart, so that each has a bank to itself.  Lanes
+    along the other axis get the banks that are left (see `staging_layout`): other
+    places inside words, and other words.  Where elements are registers, a place inside a word
+    keeps its parity: the register file has a bank for odd and one for even numbers, and a product
+    reads it without conflicts only if each of its operands is always of one parity.  None if
+    nothing is turned, or if a warp would use sectors of global memory in parts.
 
     >>> print(turned((128, 16), AxisInfo((1, 16), (4, 16), (1, 1)), None, 4, 4, 0))
-    #layout<shape=[128,16], register=[1,2,512,1024], lane=[4,8,64,128,256], warp=[16,32]>
+    #layout<shape=[128,16], register=[1,2,512,1024], lane=[4,8,16,64,128], warp=[32,256]>
     """
     along = fastest_axis(pointer, len(shape))
     if pointer is None or along == across:
@@ -99,8 +102,10 @@ def turned(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo | N
 
     word = min(ACCESS_BYTES // element_bytes, shape[across])
     words = steps(across, word, min(shape[across], BANKS * BANK_BYTES // element_bytes))
-    lanes = steps(along, vector, shape[along])[: LANE_BITS - len(words)] + words
-    lanes = (lanes + steps(across, 1, word))[:LANE_BITS]
+    inside = steps(across, 1, word)
+    first = 1 if element_bytes == BANK_BYTES else 0  # of these, lanes before the words
+    lanes = steps(along, vector, shape[along])[: LANE_BITS - len(words)]
+    lanes = (lanes + inside[:first] + words + inside[first:])[:LANE_BITS]
     lanes_along = 1 << sum(axis == along for axis, _ in lanes)
     if vector < 2 or lanes_along * vector * element_bytes < min(
             SECTOR_BYTES, shape[along] * element_bytes):

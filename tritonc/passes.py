@@ -24,6 +24,7 @@ from tritonc.backend.assign_layouts import assign_layouts
 from tritonc.backend.cache_loads import cache_loads
 from tritonc.backend.choose_warps import choose_warps
 from tritonc.backend.delay_loads import delay_loads
+from tritonc.backend.detach_results import detach_results
 from tritonc.backend.fold_masked_loads import fold_masked_loads
 from tritonc.backend.group_instances import group_instances
 from tritonc.backend.insert_barriers import insert_barriers
@@ -184,6 +185,8 @@ BACKEND: list[Pass] = [
          "Nothing moves loads and stores any more.", "backend"),
     Pass("repeat_masks", repeat_masks,
          "The width of comparisons is known.", "backend"),
+    Pass("detach_results", detach_results,
+         "The width of stores is known.", "backend", 2),
     Pass("allocate_shared", allocate_shared,
          "All buffers are there.", "backend", 0),
     Pass("limit_registers", limit_registers,
@@ -236,6 +239,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("vectorize", "repeat_masks", "what a comparison of a copied limit is alike over is not known"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
+    ("vectorize", "detach_results", "narrow stores take any register"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
     ("vectorize", "delay_loads", "a tile takes the fewer registers, the wider its load"),
     ("delay_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),

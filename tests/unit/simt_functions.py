@@ -291,6 +291,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.smin", _extreme(np.fmin)), ("llvm.smax", _extreme(np.fmax)),
     ("llvm.umin", _extreme(np.minimum)), ("llvm.umax", _extreme(np.maximum)),
     ("llvm.fma", lambda m, name, types, v, active: fma(types[0], *v)),
+    ("llvm.canonicalize", lambda m, name, types, v, active: v[0]),
     ("llvm.fabs", _unary(np.abs)), ("llvm.floor", _unary(np.floor)), ("llvm.ceil", _unary(np.ceil)),
     ("llvm.trunc", _unary(np.trunc)), ("llvm.round", _unary(_away)),
     ("llvm.sqrt", _unary(np.sqrt)),

@@ -144,6 +144,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("convert_layout", ("a",), _layout_change,
            "The same tile, its elements placed in threads by another layout.",
            lambda m, op, a: a),
+    OpInfo("detach", ("a",), _same_types,
+           "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("step_pointers", ("p", "offset", "*strides"), _step_pointers,
            "The pointers `offset` elements further on.  The elements of p are known to lie "
            "`strides` elements apart along its axes: a thread needs the first one that it holds.",

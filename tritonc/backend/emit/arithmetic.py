@@ -431,6 +431,11 @@ def ptrdiff(f: FunctionEmitter, op: Op) -> None:
     each_register(f, op, subtract)
 
 
+def detach(f: FunctionEmitter, op: Op) -> None:
+    """Times one, which neither LLVM nor the assembler takes away: a NaN may change its bits."""
+    each_register(f, op, lambda a: f.call("llvm.canonicalize.f32", "float", f"float {a}"))
+
+
 def same(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = f.values[op.operands[0]]
 
@@ -447,4 +452,5 @@ EMITTERS: dict[str, Emitter] = {
     "fneg": fneg, "fabs": fabs, "fma": fma,
     "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi,
     "addptr": addptr, "step_pointers": step_pointers, "ptrdiff": ptrdiff, "assume_multiple": same,
+    "detach": detach,
 }

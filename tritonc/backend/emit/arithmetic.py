@@ -35,7 +35,7 @@ FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 _AXES = "xyz"
 _INTEGER = ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")
 _MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}  # with operands exchanged
-SHARED_LIMIT = 4  # registers of a range that are compared by way of their distance to the limit
+SHARED_LIMIT = 8  # registers of a range that are compared by way of their distance to the limit
 _CALLS = {"smin": "llvm.smin", "smax": "llvm.smax", "umin": "llvm.umin", "umax": "llvm.umax",
           "fmin": "llvm.minnum", "fmax": "llvm.maxnum"}
 SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}

@@ -8,7 +8,7 @@ import numpy as np
 from sketch import Program, Sketch
 
 from tritonc.ir.formats import round_to_tf32, to_memory
-from tritonc.ir.types import F32, F64, I32, Scalar
+from tritonc.ir.types import F16, F32, F64, I32, Scalar
 
 ALONE = {"no_alias": True, "multiple_of": 16}
 
@@ -96,4 +96,33 @@ def chained(e: Scalar, rows: int = 64, inner: int = 64, columns: int = 64) -> Pr
     k.store(k.rows(y, r, columns, s), k.dot(middle, c, k.full(0, F32, rows, columns)))
     program = k.done()
     program.expected["y"] = arrays[0] @ arrays[1] @ arrays[2]
+    return program
+
+
+def strided(stride: int, shift: int, promised: bool = False) -> Program:
+    """c = x @ b, where row i of x begins (i + 1) * stride + shift elements behind a.
+
+    `promised`: both numbers are declared not to be negative.
+    """
+    m, n, depth, tk = 64, 64, 64, 32
+    k = Sketch("strided")
+    a, b = data((m + 1) * depth), data(depth, n, seed=1)
+    more = {"least": 0} if promised else {}
+    pa, pb = k.pointer("a", F16, a, **ALONE), k.pointer("b", F16, b, **ALONE)
+    pc = k.pointer("c", F32, np.zeros((m, n)), **ALONE)
+    by, start = (k.integer(name, v, multiple_of=8, **more)
+                 for name, v in (("stride", stride), ("shift", shift)))
+    rm, rn, rk = k.indices(0, m), k.indices(1, n), k.arange(tk)
+    rows = k.add(rm, k.full(1, I32, m))
+    p = k.rows(k.addptr(pa, start), rows, by, rk)
+    q = k.rows(pb, rk, n, rn)
+    with k.loop(k.number(depth // tk), k.full(0, F32, m, n), p, q) as loop:
+        total, p, q = loop.values
+        loop.next = [k.dot(k.load(p), k.load(q), total),
+                     k.addptr(p, k.spread(k.number(tk), (m, tk))),
+                     k.addptr(q, k.spread(k.number(tk * n), (tk, n)))]
+    k.store(k.rows(pc, rm, n, rn), loop.values[0])
+    program = k.done()
+    index = (np.arange(m)[:, np.newaxis] + 1) * stride + np.arange(depth) + shift
+    program.expected["c"] = a[index].astype(np.float64) @ b
     return program

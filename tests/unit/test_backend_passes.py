@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_programs import MATRIX_PROGRAMS, PROGRAMS
-from matrix_programs import matmul
+from matrix_programs import matmul, strided
 from sketch import Program, context, same
 
 from tritonc import passes
@@ -213,6 +213,23 @@ def test_products_go_in_slices_where_operands_do_not_fit(name: str, target: str,
     assert sum(op.name in DOTS for op in done.kernel.ops()) == slices
     (result,) = program.expected
     np.testing.assert_array_equal(done.run()[result], program.expected[result])
+
+
+@pytest.mark.parametrize("stride, shift", [(64, 0), (64, -16), (-64, 64 * 64)])
+def test_tensors_have_neither_negative_strides_nor_coordinates(stride: int, shift: int) -> None:
+    """One body has tensor copies; it runs where strides and starts are not negative."""
+    program = strided(stride, shift)
+    done = lowered(program, target="sm_90a")
+    ran: dict[Op, None] = {}
+    np.testing.assert_array_equal(done.run(True, ran, ("tensor_copy",))["c"],
+                                  program.expected["c"])
+    assert _each(done, "tensor_copy") and bool(ran) == (min(stride, shift) >= 0)
+
+
+def test_promised_signs_need_no_test() -> None:
+    done = lowered(strided(64, 0, promised=True), target="sm_90a")
+    assert _each(done, "tensor_copy")
+    assert not any(block.name == "dispatch" for block in done.kernel.blocks)
 
 
 def _each(program: Program, name: str) -> list[Op]:

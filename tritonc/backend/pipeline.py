@@ -34,6 +34,7 @@ from tritonc.backend.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.loop_slice import find_slice
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.ring import Rewrite, most_stages
+from tritonc.backend.shared_memory import LEFT
 from tritonc.backend.staged_loop import (
     MOST_REGISTERS,
     StagedLoop,
@@ -88,7 +89,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return False
     found = [_copied(store, staged, infos) for store in staged.stores]
     raw = _raw_buffers(staged, found, infos) if distance == 1 else {}
-    room = context.target.shared_per_block - 1024
+    room = context.target.shared_per_block - LEFT
     if stages_that_fit(staged, room - sum(_bytes(buffer) for buffer in raw.values())) < stages:
         raw = {}
     found = [source_load(store) or TURNED if store in raw else what

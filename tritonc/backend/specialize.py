@@ -15,7 +15,7 @@ invariant bounds must hold for the whole tile, and a bound that moves with a loo
 of the access.
 
 Where the copy engine brings operands it masks them at no cost: then masks stay and edge tiles run
-in the fast body too.
+in the fast body too, which assumes that strides and offsets are not negative.
 
 Nothing is done where no access would get wider and no mask would go.  Needs loops with preheaders.
 The constants that it puts in place of masks are left to fold_constants and peephole, which run
@@ -48,6 +48,7 @@ class _Conditions:
 
     multiples: dict[Value, int] = field(default_factory=dict)  # parameter -> known divisor
     full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
+    signs: dict[Value, None] = field(default_factory=dict)  # parameters that are not negative
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
 
 
@@ -56,7 +57,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     found = _collect(kernel, _copies_tensors(kernel, context))
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
-    if not found.multiples and not found.full:
+    if not found.multiples and not found.full and not found.signs:
         return False
     fast, mapping = _copy(kernel)
     kernel.blocks[:0] = [_dispatch(kernel, found, fast[0])]
@@ -77,6 +78,10 @@ def _promise(found: _Conditions) -> str:
         some = names if len(names) < 2 else [", ".join(names[:-1]), names[-1]]
         verb = "is a multiple" if len(names) < 2 else "are multiples"
         parts.append(f"{' and '.join(some)} {verb} of {unit}")
+    if found.signs:
+        names = [f"'{value.name}'" for value in found.signs]
+        parts.append(f"none of {', '.join(names)} is negative" if len(names) > 1
+                     else f"{names[0]} is not negative")
     return (f"an instance runs a body made for it if {'; '.join(parts)}: what parameters promise "
             "needs no test")
 
@@ -102,7 +107,31 @@ def _collect(kernel: Kernel, masked: bool) -> _Conditions:
         for op in block.ops:
             if op.name in ("load", "store") and isinstance(op.operands[0].type, Tile):
                 _collect_access(op, affinity, infos, masked, found)
+                if masked:
+                    _collect_signs(op, affinity, found)
+    promised = {value for value, info in zip(kernel.parameters, kernel.info, strict=True)
+                if info.least is not None and info.least >= 0}
+    found.signs = {value: None for value in found.signs if value not in promised}
     return found
+
+
+def _collect_signs(op: Op, affinity: Affinity, found: _Conditions) -> None:
+    """What the copy engine moves has no negative strides and begins behind its base.
+
+    A parameter that limits an index is no question: where it is negative, nothing is accessed.
+    """
+    form = affinity.of(op.operands[0])
+    if form is None or form.base is None or len(form.strides) != 2:
+        return
+    limits: set[Value] = set()
+    mask = affinity.mask(op.guard, 2)
+    for bound in mask.bounds if mask else ():
+        fixed = [m for m, _ in bound.limit.terms if not any(map(is_counter, m))]
+        limits.update(v for m in fixed if len(fixed) == len(m) == 1 for v in m)
+    for polynomial in (form.offset, *form.strides):
+        for monomial, _ in polynomial.terms:
+            found.signs.update((v, None) for v in monomial
+                               if v.op is None and not is_counter(v) and v not in limits)
 
 
 def _collect_access(op: Op, affinity: Affinity, infos: axis_info.Infos, masked: bool,
@@ -184,10 +213,14 @@ def _dispatch(kernel: Kernel, found: _Conditions, fast: Block) -> Block:
 
     zero = b.constant(0, I64)
     for value, n in found.multiples.items():
-        wide = (b.value("ptrtoint", value, type=I64) if is_pointer(value.type)
-                else b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value)
-        low = b.value("and", wide, b.constant(n - 1, I64))
+        low = b.value("and", _wide(b, value), b.constant(n - 1, I64))
         both(b.value("icmp", low, zero, predicate="eq"))
+    if found.signs:
+        wide = [_wide(b, value) for value in found.signs]
+        together = wide[0]
+        for value in wide[1:]:
+            together = b.value("or", together, value)
+        both(b.value("icmp", together, zero, predicate="sge"))
     ids: dict[int, Value] = {}
 
     def here(value: Value) -> Value:
@@ -206,6 +239,13 @@ def _dispatch(kernel: Kernel, found: _Conditions, fast: Block) -> Block:
     assert ok is not None
     b.emit("cond_br", ok, blocks=[fast, kernel.entry])
     return block
+
+
+def _wide(b: Builder, value: Value) -> Value:
+    """A parameter as a signed number of 64 bits."""
+    if is_pointer(value.type):
+        return b.value("ptrtoint", value, type=I64)
+    return b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value
 
 
 def _copy(kernel: Kernel) -> tuple[list[Block], dict[Value, Value]]:
@@ -231,8 +271,10 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: _Conditions) 
     """Put what the conditions promise into the copy."""
     known: dict[Value, Value] = {}
     first: list[Op] = []
-    for value, n in found.multiples.items():
-        hint = make_op("assume_multiple", [value], n=n)
+    for value in {**found.multiples, **found.signs}:
+        hint = make_op("assume_multiple", [value], n=found.multiples.get(value, 1))
+        if value in found.signs:
+            hint.attributes["least"] = 0
         hint.result.name = value.name
         known[value] = hint.result
         first.append(hint)

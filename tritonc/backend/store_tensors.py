@@ -36,13 +36,14 @@ from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import LARGE
 from tritonc.backend.persist import counts_instances
 from tritonc.backend.shared_memory import LEFT
-from tritonc.backend.signs import positive
+from tritonc.backend.signs import known_parameters
 from tritonc.backend.target import Target
 from tritonc.backend.tensor_access import (
     MOST_BOX,
     available,
     claim,
     claim_place,
+    forward,
     make_map,
     recognize,
 )
@@ -85,7 +86,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     cfg = Cfg(kernel)
     before = cfg.immediate_dominator.get(block)
     place = claim_place(kernel, before) if before is not None else None
-    if isinstance(strip, str) or place is None or not all(map(positive, strip.starts)) \
+    if isinstance(strip, str) or place is None \
+            or not forward(strip, known_parameters(kernel, cfg, block)) \
             or not all(available(v, place, cfg) for v in strip.map_values()):
         return False
     inner, outer = strip.axes

@@ -9,9 +9,9 @@ gives the extent; an axis without one extends as far as coordinates can.
 
 Affine analysis proves what is legal: the pointer tile is base + i * 1 + j * stride, moves by a
 multiple of either per iteration, its mask is a box of the same axes; every row begins at a multiple
-of 16 bytes (axis information; specialize makes a body in which it is known).  A tile that begins
-past its mask must touch nothing although an extent of 0 is no tensor: its boxes start outside an
-extent of 1.
+of 16 bytes (axis information), and neither where boxes begin nor a stride is negative (`forward`);
+specialize makes a body in which that is known.  A tile that begins past its mask must touch nothing
+although an extent of 0 is no tensor: its boxes start outside an extent of 1.
 
 A batch of tensors, `base + number * rows * stride + ...` with the number from the program's ids, is
 one tensor with a third axis, of boxes of extent 1.
@@ -19,13 +19,14 @@ one tensor with a third axis, of boxes of extent 1.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from tritonc.backend import axis_info
 from tritonc.backend.affine import Affine, Affinity, Bound, Iteration, Mask
 from tritonc.backend.linear import Linear, emit, equal, number, symbol
 from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.signs import non_negative
+from tritonc.backend.signs import non_negative, positive
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -102,6 +103,20 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
             return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
                              size)
     return "it does not move along its mask, by whole rows or by multiples of 16 bytes"
+
+
+def forward(strip: Strip, known: Set[Value]) -> bool:
+    """Whether strides and all that boxes begin with are not negative, as those of `known` are not:
+    before the base of a tensor there is nothing, and it has no negative strides.
+
+    A value that is an extent is as good as known: where it is negative, nothing is accessed.
+    """
+    depth = strip.depth or (Linear(), Linear())
+    extents = {monomial[0] for start, extent in zip(strip.starts, strip.extents, strict=True)
+               if extent is not None and len(extent.terms) == 1 and positive(start, known)
+               for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
+    return min(strip.steps) >= 0 and all(positive(polynomial, known | extents) for polynomial in (
+        *strip.starts, strip.stride, *depth))
 
 
 def _deepened(strip: Strip, size: int) -> Strip:

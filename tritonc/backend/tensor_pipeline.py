@@ -27,9 +27,10 @@ from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import LARGE
 from tritonc.backend.ring import most_stages
 from tritonc.backend.roles import registers
+from tritonc.backend.signs import known_parameters
 from tritonc.backend.staged_loop import StagedLoop, source_load, stages_that_fit
 from tritonc.backend.target import Target
-from tritonc.backend.tensor_access import MOST_BOX, available, claim_place, recognize
+from tritonc.backend.tensor_access import MOST_BOX, available, claim_place, forward, recognize
 from tritonc.backend.tensor_ring import Operand, TensorRewrite
 from tritonc.backend.warpgroup_stores import spread
 from tritonc.ir.cfg import Cfg
@@ -75,6 +76,9 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     cfg = Cfg(kernel)
     if not all(available(v, staged.preheader, cfg) for a in accesses for v in a.strip.values()):
         return _all(staged, "what it loads depends on what the loop computes")
+    known = known_parameters(kernel, cfg, staged.preheader)
+    if not all(forward(a.strip, known) for a in accesses):
+        return _all(staged, "its strides and where it begins are not known not to be negative")
     groups = products(kernel, staged)
     separate = (len(groups) == 1 and not part.loads and handed_over(kernel, staged)
                 and registers(kernel.attributes["num_warps"], target) is not None

@@ -243,8 +243,8 @@ _ROWS: list[OpInfo] = [
            lambda m, op, a, b, c: m.dot(op, a, b, c), optional=("instruction",)),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,
-           "a, which is a multiple of `n` (bytes, for a pointer).",
-           None, ("n",), elementwise=True),
+           "a, which is a multiple of `n` (bytes, for a pointer), and not less than `least`.",
+           None, ("n",), optional=("least",), elementwise=True),
     OpInfo("assume", ("c",), rules.holds, "c holds.", effects=frozenset({OUTPUT}),
            guardable=True),
     OpInfo("assert", ("c",), rules.holds, "Ends the program with `message` unless c holds.",

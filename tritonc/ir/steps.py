@@ -240,15 +240,20 @@ def _psi(launch: Launch, op: Op) -> Step:
 
 def _assume_multiple(launch: Launch, op: Op) -> Step:
     operand, n = op.operands[0], op.attributes["n"]
+    least = op.attributes.get("least")
 
     def step(frame: Frame) -> None:
         array, unknown = frame.values[operand], frame.mask(operand)
-        wrong = array.astype(np.int64) % n != 0
-        wrong = wrong if unknown is None else wrong & ~unknown
-        if np.any(wrong):
-            value = np.asarray(array)[wrong].reshape(-1)[0]
-            frame.fail(op, "run-assumption", f"{'the value' if np.ndim(wrong) else 'value'} "
-                       f"{value} is no multiple of {n}", wrong)
+        wide = array.astype(np.int64)
+        tests = [(wide % n != 0, f"no multiple of {n}")]
+        if least is not None:
+            tests.append((wide < least, f"less than {least}"))
+        for wrong, what in tests:
+            wrong = wrong if unknown is None else wrong & ~unknown
+            if np.any(wrong):
+                value = np.asarray(array)[wrong].reshape(-1)[0]
+                frame.fail(op, "run-assumption", f"{'the value' if np.ndim(wrong) else 'value'} "
+                           f"{value} is {what}", wrong)
         found = frame.undefined.get(operand)
         frame.define(op.result, array, *(found or ()))
 

@@ -27,6 +27,7 @@ from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import LARGE
 from tritonc.backend.ring import most_stages
 from tritonc.backend.roles import registers
+from tritonc.backend.shared_memory import LEFT
 from tritonc.backend.signs import known_parameters
 from tritonc.backend.staged_loop import StagedLoop, source_load, stages_that_fit
 from tritonc.backend.target import Target
@@ -91,7 +92,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     separate &= outer is not None or staged.preheader not in cfg.innermost
     if separate:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
-            staged, target.shared_per_block - 1024 - more) >= COPIER_STAGES)
+            staged, target.shared_per_block - LEFT - more) >= COPIER_STAGES)
     stages = context.meta.get("num_stages") or most_stages(staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)

@@ -59,6 +59,15 @@ def test_products_and_softmax_overlap() -> None:
     assert ("fmul", None) not in names[starts[0] : starts[1]]  # the tensor cores would wait for it
 
 
+def test_short_rows_are_for_blocks_of_one_warpgroup() -> None:
+    """By default: three of them fill a multiprocessor, and none of them is persistent."""
+    (result, _), = compiled(Setting(PLAIN, ()), "sm_90a")
+    assert result.module is not None
+    kernel = result.module.kernels[0]
+    assert (kernel.attributes["num_warps"], kernel.attributes["min_blocks"]) == (4, 3)
+    assert all(op.name != "get_num_multiprocessors" for op in kernel.ops())
+
+
 def without(name: str) -> Callable[[Kernel], None]:
     def drop(kernel: Kernel) -> None:
         for block in kernel.blocks:

@@ -10,7 +10,9 @@ operands, what is on its way to shared memory, and some for addresses.  It is as
 (ENOUGH warps; with them a thread still has 128 registers), and nothing is set where the
 estimate leaves only one block.  Rows want ROW_WARPS, as many bytes of memory in flight as there can
 be: with them a thread has 64 registers, and nothing is set where it would have to keep more numbers
-than MOST_HELD at once.  A meta-parameter, `min_blocks`; 0 sets nothing.
+than MOST_HELD at once.  Of several products in a loop that are one warpgroup's, as attention's may
+be, all may be in flight at once: as many blocks as have registers for that compute, one beside the
+products of another.  A meta-parameter, `min_blocks`; 0 sets nothing.
 
 Needs allocate_shared.
 """
@@ -28,6 +30,7 @@ from tritonc.ir.types import Tile, is_float, scalar
 
 ENOUGH = 16  # warps of a multiprocessor, for products
 ROW_WARPS = 32  # for rows
+WARPGROUP = 4  # warps
 OTHERS = 40  # registers: addresses, counters, masks
 
 
@@ -43,14 +46,16 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
 
 
 def _wanted(kernel: Kernel, target: Target) -> int:
-    """How many blocks; 0 for neither a product on CUDA cores nor rows."""
-    needs = [_registers(kernel, loop) for loop in Cfg(kernel).loops
-             if any(op.name == "fma_dot" for block in loop.blocks for op in block.ops)]
+    """How many blocks; 0 for neither rows nor products of which one block is not enough."""
+    warps: int = kernel.attributes["num_warps"]
+    loops = Cfg(kernel).loops
+    needs = [_registers(kernel, loop) for loop in loops if _has(loop, "fma_dot", 1)]
+    if warps == WARPGROUP:
+        needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
     names = {op.name for op in kernel.ops()}
     rows = "reduce" in names and not names & set(DOTS)
     if not needs and not (rows and most_held(kernel) <= MOST_HELD):
         return 0
-    warps: int = kernel.attributes["num_warps"]
     threads = warps << LANE_BITS
     enough = ROW_WARPS if rows else ENOUGH
     registers: int = -(-max(needs) // 8) * 8 if needs else (
@@ -59,6 +64,17 @@ def _wanted(kernel: Kernel, target: Target) -> int:
     return min(target.registers_per_multiprocessor // (threads * registers), enough // warps,
                target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor,
                target.shared_per_multiprocessor // max(shared, 1))
+
+
+def _has(loop: Loop, name: str, count: int) -> bool:
+    """Whether so many operations of that name are in the loop."""
+    return sum(op.name == name for block in loop.blocks for op in block.ops) >= count
+
+
+def _in_flight(loop: Loop) -> int:
+    """An estimate for products of wgmma that run at once: results, and operands in registers."""
+    ops = [op for block in loop.blocks for op in block.ops if op.name == "wgmma"]
+    return round(sum(_size(v) for op in ops for v in (op.result, *op.operands[:2]))) + OTHERS
 
 
 def _registers(kernel: Kernel, loop: Loop) -> int:

@@ -38,6 +38,7 @@ from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import element, scalar, shape
 from tritonc.source import CompileError
+from tritonc.tune.model_residency import busy
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
@@ -213,16 +214,25 @@ def cost(profile: Profile, target: Target) -> float:
     if any(extent < 1 for feature in profile for extent in feature.extents):
         return inf
     dots = [f for f in profile if f.kind == "dot"]
+    found = [_instructions(dot, target) for dot in dots]
+    if len(dots) > 1 and all(rows and rows[0].kind == WGMMA for rows in found):
+        return max(_product_cost(dot, target) for dot in dots) / busy(
+            [(m, n, k) for m, n, k in (dot.extents for dot in dots)], dots[0].bytes, target)
     if dots:
         return max(_product_cost(dot, target) for dot in dots)
     return _stream_cost(profile)
 
 
-def _product_cost(dot: Feature, target: Target) -> float:
-    """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best."""
-    rows = [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
+def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
+    """Those of the target that can be the dot's, the best first."""
+    return [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
             and str(row.operand) == dot.element and (
                 all(dot.inner) or row.kind != WGMMA or row.transposes)]
+
+
+def _product_cost(dot: Feature, target: Target) -> float:
+    """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best."""
+    rows = _instructions(dot, target)
     if not rows:
         return _dot_cost(dot, target)
     m, n, k = dot.extents

@@ -1,0 +1,36 @@
+"""How many warpgroups of products that follow from each other a multiprocessor holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tritonc.backend.target import Target
+
+ROWS = 64  # of a warpgroup, whose threads are
+THREADS = 128
+OTHERS = 40  # registers for addresses, counters and rows
+ENOUGH = 3  # warpgroups: what one computes between products takes twice as long as its products
+
+
+def busy(products: Sequence[tuple[int, int, int]], size: int, target: Target) -> float:
+    """The share of time, at most 1, in which tensor cores may have work, of products M, N, K of one
+    loop, with operands of `size` bytes: what is computed between them is computed beside those of
+    other warpgroups.
+
+    All of a loop may be in flight at once, with the left operand of the later ones in registers
+    (`advance_dots`).  Shared memory holds that of the first, and two stages of the right ones.
+
+    >>> from tritonc.backend.target import TARGETS
+    >>> [round(busy([(rows, 128, d), (rows, d, 128)], 2, TARGETS["sm_90a"]), 2)
+    ...  for d in (64, 128) for rows in (64, 128)]
+    [1.0, 0.67, 0.33, 0.67]
+    """
+    rows = min(m for m, _, _ in products)
+    groups = max(1, rows // ROWS)
+    held = OTHERS + sum(n / 2 for _, n, _ in products) + sum(
+        k * size / 8 for _, _, k in products[1:])
+    shared = target.shared_reserved + rows * products[0][2] * size + sum(
+        2 * n * k * size for _, n, k in products)
+    blocks = min(target.registers_per_multiprocessor // (THREADS * groups * round(held)),
+                 target.shared_per_multiprocessor // shared)
+    return min(1.0, max(1, blocks) * groups / ENOUGH)

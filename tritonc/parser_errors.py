@@ -25,6 +25,14 @@ UNSUPPORTED_WORDS = {
     "goto": "'goto' is not supported; use loops, 'break' and 'continue'",
     "register": "'register' is not supported; leave it out",
     "auto": "'auto' is not supported; write the type",
+    "constexpr": "'constexpr' is not supported; write 'const'",
+    "template": "templates are not supported; tunables and macros are constants of a compilation",
+    "static_cast": "'static_cast' is not supported; '(T)x' converts",
+    "reinterpret_cast": "'reinterpret_cast' is not supported; '(T*)p' converts a pointer, "
+                        "'bitcast<T>(x)' reads the bits of a number as another type",
+    "__host__": "'__host__' is not supported; leave it out",
+    "__launch_bounds__": "'__launch_bounds__' is not supported; the compiler chooses the number of "
+                         "threads, or '--tune num_warps='",
     "asm": "inline assembly is not supported",
     "__asm__": "inline assembly is not supported",
     "__shared__": "'__shared__' is not supported; the compiler places tiles in shared memory",

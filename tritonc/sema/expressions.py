@@ -118,7 +118,9 @@ def name(context: Context, node: syntax.Name) -> Term:
 
 def unknown(context: Context, name: str, span: Span, message: str) -> None:
     """Report an unknown name, once in a scope."""
-    candidates = [*context.scope.visible(), *builtins.names()]
+    candidates = [name for name in context.scope.visible()
+                  if not isinstance(context.scope.lookup(name), Poisoned)]
+    candidates += builtins.names()
     near = None if name in builtins.FOREIGN else closest(name, candidates)
     ended = context.frame.ended.get(name) if context.frame is not None else None
     notes = []

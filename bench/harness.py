@@ -96,8 +96,8 @@ def build(source: str | Path, name: str | None = None, arch: str = "sm_90a",
 
 
 def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int = 8,
-                least_ms: float = 4.0) -> dict[str, list[float]]:
-    """Milliseconds per launch, the candidates in turn, by CUDA events.
+                least_ms: float = 4.0, gap: float = GAP_SECONDS) -> dict[str, list[float]]:
+    """Milliseconds per launch, the candidates in turn, `gap` seconds apart, by CUDA events.
 
     A sample is a CUDA graph of as many launches as take `least_ms`, so that what it costs the host
     to start one is left out.
@@ -119,7 +119,7 @@ def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int = 8,
     for _ in range(rounds):
         for name, (graph, count) in graphs.items():
             times[name].append(milliseconds(graph.replay) / count)
-            time.sleep(GAP_SECONDS)
+            time.sleep(gap)
     return times
 
 

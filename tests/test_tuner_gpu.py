@@ -58,7 +58,7 @@ FAULT = _HEAD + """  mov.u64 %a, 16;
 class FaultyGpu(CudaDevice):
     """Of the candidates with `num_warps`, those of 1 hang, of 2 fault, of 16 end the process."""
 
-    def differences(self, code: Code, size: Mapping[str, int]) -> list[str]:
+    def check(self, code: Code, size: Mapping[str, int]) -> tuple[list[str], float]:
         match code.binding.get("num_warps"):
             case 1:
                 code = code._replace(image=HANG.encode(), digest="hang")
@@ -66,7 +66,7 @@ class FaultyGpu(CudaDevice):
                 code = code._replace(image=FAULT.encode(), digest="fault")
             case 16:
                 os.abort()
-        return super().differences(code, size)
+        return super().check(code, size)
 
 
 def test_faults_cost_their_candidates(tmp_path: Path) -> None:

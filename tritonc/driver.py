@@ -121,6 +121,18 @@ def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
     return stage.preprocess(source, settings, diagnostics)
 
 
+def context_of(options: Options) -> Context:
+    """What passes may know of the options; meta-parameters come with each kernel."""
+    from tritonc.backend.machine_ops import ALL_OPS
+    from tritonc.backend.target import find
+    from tritonc.ir.context import Context
+
+    return Context(
+        table=dict(ALL_OPS), target=find(options.arch, options.ptx), contract=options.fp_contract,
+        fast_math=options.fast_math, precise_math=options.precise_math,
+        device_assert=options.device_assert)
+
+
 class _Compilation:
     """One run of `compile`."""
 
@@ -314,15 +326,9 @@ class _Compilation:
             return
         with self._stage("import passes"):
             from tritonc import passes
-            from tritonc.backend.machine_ops import ALL_OPS
-            from tritonc.backend.target import find
-            from tritonc.ir.context import Context, by_place
-        options = self.options
+            from tritonc.ir.context import by_place
         meta = {kernel.name: self._meta_of(kernel) for kernel in module.kernels}
-        context = Context(
-            table=dict(ALL_OPS), target=find(options.arch, options.ptx),
-            contract=options.fp_contract, fast_math=options.fast_math,
-            precise_math=options.precise_math, device_assert=options.device_assert)
+        context = context_of(self.options)
         labels = passes.labels([*passes.OPT, *passes.BACKEND])
         count = len(passes.OPT)
         done = self._passes("optimize", module, context, passes.OPT, labels[:count],

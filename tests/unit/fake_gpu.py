@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from math import log2
 
+from tritonc.launch.cuda import Peaks
 from tritonc.tune.jobs import Code, Spec
 from tritonc.tune.sites import Local
 
@@ -19,7 +20,7 @@ class FakeGpu:
                  ) -> None:
         self.started = os.getpid()
 
-    def differences(self, code: Code, size: Mapping[str, int]) -> list[str]:
+    def check(self, code: Code, size: Mapping[str, int]) -> tuple[list[str], float]:
         match code.tile[0], code.binding.get("num_warps"):
             case _, 8:
                 time.sleep(1000)
@@ -28,8 +29,8 @@ class FakeGpu:
             case 128, 4:
                 raise RuntimeError("an illegal memory access was encountered")
             case 64, _:
-                return ["'y' is wrong"]
-        return []
+                return ["'y' is wrong"], 0.0
+        return [], self.milliseconds(code, size, 1)
 
     def milliseconds(self, code: Code, size: Mapping[str, int], launches: int) -> float:
         return (1 + abs(log2(code.tile[0] / 128))) * size.get("N", 1) * 1e-3
@@ -40,4 +41,4 @@ class FakeGpu:
 
 def find_fake_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local:
     """A machine with one."""
-    return Local("Fake GPU", "sm_80", [0], jobs, timeout, FakeGpu, (4e12, 6e13, 9e14))
+    return Local("Fake GPU", "sm_80", [0], jobs, timeout, FakeGpu, Peaks(4e12, 6e13, 9e14, 2e11))

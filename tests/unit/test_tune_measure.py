@@ -17,9 +17,9 @@ class Scripted:
         self.slow, self.wrong = slow or [], wrong or []
         self.calls: list[tuple[int, int]] = []
 
-    def differences(self, code: Code, size: Mapping[str, int]) -> list[str]:
+    def check(self, code: Code, size: Mapping[str, int]) -> tuple[list[str], float]:
         assert not self.calls, "checked first"
-        return self.wrong
+        return self.wrong, 10.0 * code.binding["T"]
 
     def milliseconds(self, code: Code, size: Mapping[str, int], launches: int) -> float:
         self.calls.append((code.binding["T"], launches))
@@ -56,8 +56,10 @@ def test_what_is_wrong_is_not_timed() -> None:
 
 def test_what_is_slow_is_given_up() -> None:
     gpu = Scripted()
-    assert measure(gpu, Job((A, B), {}, 3, cutoff=5.0)) == Measured(((20.0,), (20.0,)))
-    assert gpu.calls == [(1, 1), (1, 1), (2, 1)]
+    assert measure(gpu, Job((A, B), {}, 3, cutoff=5.0)) == Measured(((20.0,),))
+    assert gpu.calls == []  # by the launch of the check
+    assert measure(gpu, Job((A, B), {}, 3, cutoff=15.0)) == Measured(((20.0,),))
+    assert gpu.calls == [(2, 1)]
 
 
 def test_a_slowed_gpu_rests_and_is_noticed() -> None:

@@ -18,7 +18,8 @@ import pytest
 
 from tritonc.tune.jobs import Code, Illegal, Job, Measured, Wrong
 from tritonc.tune.journal import Journal, Record
-from tritonc.tune.schedule import FINAL_ROUNDS, Choice, Search
+from tritonc.tune.schedule import FINAL_ROUNDS, TOO_SLOW, Choice, Search
+from tritonc.tune.variants import Variant
 from tritonc.tune.workers import CannotStart, JobLost
 
 CANDIDATES = [{"T": t, "w": w} for t, w in itertools.product((4, 1, 2, 3), (1, 2))]
@@ -37,17 +38,32 @@ class Machine:
     special: dict[float, Any] = field(default_factory=dict)
     refuse: set[float] = field(default_factory=set)
     digest: Callable[[Mapping[str, int]], object] = cost
+    same: Callable[[Mapping[str, int]], object] = cost
+    lost: bool = False
+    classified: list[int] = field(default_factory=list)
     compiled: list[float] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
 
     def submit(self, function: Callable[..., Any], argument: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
-            future.set_result(self.measure(argument) if isinstance(argument, Job)
-                              else self.compile(argument))
+            future.set_result(self.measure(argument) if isinstance(argument, Job) else
+                              self.classify(argument) if isinstance(argument, list) else
+                              self.compile(argument))
         except (JobLost, CannotStart) as error:
             future.set_exception(error)
         return future
+
+    def classify(self, portion: list[Mapping[str, int]]) -> list[Variant]:
+        """Those of equal `same` give one kernel; an odd one is refused."""
+        self.classified.append(len(portion))
+        if self.lost:
+            raise JobLost("its process ended (signal 11)")
+        alike: dict[object, list[int]] = {}
+        for i, binding in enumerate(portion):
+            alike.setdefault(self.same(binding), []).append(i)
+        return [Variant(tuple(members), str(key), "" if key != "odd" else "it is odd")
+                for key, members in alike.items()]
 
     def compile(self, binding: Mapping[str, int]) -> Code | Illegal:
         self.compiled.append(cost(binding))
@@ -80,6 +96,7 @@ class Silent:
 
 def new(path: Path, machine: Machine, progress: Silent | None = None, **more: Any) -> Search:
     settings: dict[str, Any] = {"jobs": 2, "measurers": 1, "candidates": CANDIDATES, **more}
+    settings.setdefault("portions", [[candidate] for candidate in settings["candidates"]])
     return Search(sizes=settings.pop("sizes", [SIZE]), compiling=machine, measuring=machine,
                   journal=Journal(str(path), "key"), progress=progress or Silent(), **settings)
 
@@ -98,7 +115,7 @@ def test_everything_is_measured_and_the_best_chosen(path: Path) -> None:
     first, second, *_, last = machine.jobs
     assert [c.binding for c in first.codes] == [CANDIDATES[0]] and first.anchor is None
     assert [c.binding for c in second.codes] == CANDIDATES[:2] and second.anchor == 4.1
-    assert second.check and second.cutoff == pytest.approx(3 * 4.1)
+    assert second.check and second.cutoff == pytest.approx(1.5 * 4.1)
     assert last.rounds == FINAL_ROUNDS and len(last.codes) == 8 and not last.check
 
 
@@ -108,6 +125,46 @@ def test_equal_machine_code_is_measured_once(path: Path) -> None:
     search.run()
     assert search.done == 8 and len(machine.jobs) == 4
     assert len({r.digest: r.milliseconds for r in search.journal.records.values()}) == 4
+
+
+def by_tile(portion: int) -> list[list[dict[str, int]]]:
+    return [CANDIDATES[i:i + portion] for i in range(0, len(CANDIDATES), portion)]
+
+
+def test_candidates_that_give_one_kernel_are_compiled_once(path: Path) -> None:
+    """Also where it turns out in different portions."""
+    machine = Machine(same=lambda binding: binding["T"])
+    search = new(path, machine, portions=[*by_tile(4), []])
+    search.run()
+    assert search.done == 8 and machine.classified == [3, 4]
+    assert machine.compiled == [4.1, 4.2, 1.1, 2.1, 3.1]
+    search = new(path.with_suffix(".2"), machine := Machine(same=lambda binding: binding["w"]),
+                 portions=by_tile(4))
+    search.run()
+    assert search.done == 8 and machine.compiled == [4.1, 4.2, 1.1]
+    assert len(search.journal.records) == 8
+
+
+def test_what_the_passes_refuse_is_not_compiled(path: Path) -> None:
+    machine = Machine(same=lambda binding: "odd" if binding["T"] % 2 else cost(binding))
+    search = new(path, machine, portions=by_tile(8))
+    search.run()
+    assert search.done == 8 and machine.compiled == [4.1, 4.2, 2.1, 2.2]
+    assert {r.error for r in search.journal.records.values()} == {"", "it is odd"}
+
+
+def test_a_lost_portion_costs_no_candidate(path: Path) -> None:
+    search = new(path, machine := Machine(lost=True), portions=by_tile(4))
+    search.run()
+    assert search.done == 8 and len(machine.compiled) == 8
+
+
+def test_what_cannot_be_the_fastest_is_not_compiled(path: Path) -> None:
+    search = new(path, machine := Machine(), least=lambda candidate, size: 2.0 * candidate["T"])
+    search.run()
+    assert search.done == 8 and machine.compiled == [4.1, 1.1, 1.2, 2.1, 2.2]
+    assert search.journal.get(SIZE, {"T": 3, "w": 1}) == Record(
+        SIZE, {"T": 3, "w": 1}, None, "", TOO_SLOW)
 
 
 def test_failures_cost_their_candidate(path: Path) -> None:

@@ -34,6 +34,7 @@ from tritonc.backend.target import Target
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, I64, Tile, is_pointer, scalar, with_element
@@ -59,7 +60,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     if not found.multiples and not found.full and not found.signs:
         return False
-    fast, mapping = _copy(kernel)
+    fast, mapping = copy_blocks(kernel.blocks, ".fast")
     kernel.blocks[:0] = [_dispatch(kernel, found, fast[0])]
     kernel.blocks += fast
     _assume(fast, mapping, found)
@@ -246,25 +247,6 @@ def _wide(b: Builder, value: Value) -> Value:
     if is_pointer(value.type):
         return b.value("ptrtoint", value, type=I64)
     return b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value
-
-
-def _copy(kernel: Kernel) -> tuple[list[Block], dict[Value, Value]]:
-    """A copy of all blocks; the mapping is from old values to those of the copy."""
-    blocks = {old: Block(f"{old.name}.fast") for old in kernel.blocks}
-    mapping: dict[Value, Value] = {}
-    for old, new in blocks.items():
-        for op in old.ops:
-            copy = Op(op.name, list(op.operands), dict(op.attributes),
-                      tuple(r.type for r in op.results), op.guard, op.span,
-                      [blocks[b] for b in op.blocks])
-            for before, after in zip(op.results, copy.results, strict=True):
-                after.name = before.name
-                mapping[before] = after
-            new.ops.append(copy)
-    for new in blocks.values():
-        for op in new.ops:
-            op.replace_inputs(mapping)
-    return list(blocks.values()), mapping
 
 
 def _assume(fast: list[Block], mapping: dict[Value, Value], found: _Conditions) -> None:

@@ -39,6 +39,17 @@ class Buffer(NamedTuple):
     guard: int
 
 
+class Peaks(NamedTuple):
+    """What a GPU does per second at the clocks that its driver states: bytes of its memory,
+    operations on f32 and on dense f16 by tensor cores (0: it has none), cycles of all its
+    multiprocessors together."""
+
+    memory: float
+    f32: float
+    tensor: float
+    cycles: float
+
+
 class Device:
     """One GPU and its primary context; use it in a `with` statement.
 
@@ -78,16 +89,15 @@ class Device:
         text = self.call("ask the GPU", self.driver.cuDeviceGetName(128, self.handle))
         return str(bytes(text).split(b"\0")[0].decode("utf-8", "replace"))
 
-    def peaks(self) -> tuple[float, float, float]:
-        """Bytes/s of memory, FLOP/s of f32, and of dense f16 on tensor cores (0: none), at the
-        clocks that the driver states."""
+    def peaks(self) -> Peaks:
         attribute = self.driver.CUdevice_attribute
         clock = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE) * 1e3
         multiprocessors = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         memory = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * 1e3
         bus = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8
         cores, tensor = _FLOPS_PER_CLOCK.get(self.capability, (256, 0))
-        return 2 * memory * bus, clock * multiprocessors * cores, clock * multiprocessors * tensor
+        cycles = clock * multiprocessors
+        return Peaks(2 * memory * bus, cycles * cores, cycles * tensor, cycles)
 
     def launch(self, ptx: str, module: Module, data: Data, threads: int, dynamic_shared: int = 0
                ) -> dict[str, Array]:

@@ -17,6 +17,7 @@ from importlib import import_module
 from pickle import dumps
 from typing import Any, NamedTuple
 
+from tritonc.launch.cuda import Peaks
 from tritonc.source import fail
 from tritonc.tune.jobs import Spec
 from tritonc.tune.sites import Executors, Local, Size, local_gpus
@@ -32,7 +33,7 @@ class _Worker(NamedTuple):
     target: str
     gpus: int
     jobs: int
-    peaks: tuple[float, float, float] | None
+    peaks: Peaks | None
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Cluster:
         return self.workers[0].target
 
     @property
-    def peaks(self) -> tuple[float, float, float] | None:
+    def peaks(self) -> Peaks | None:
         return self.workers[0].peaks
 
     @property

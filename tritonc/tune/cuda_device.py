@@ -1,7 +1,8 @@
 """A GPU as the tuner's device: data stay on it, results are checked there and then timed.
 
 The reference of a large problem takes seconds to compute and to compare with.  So what was found
-right is kept: most candidates add in the same order and give the same bits.
+right is kept on the GPU and compared there: most candidates add in the same order and give the
+same bits.
 """
 
 from __future__ import annotations
@@ -16,18 +17,33 @@ import numpy as np
 
 from tritonc import driver
 from tritonc.ir.core import Module
-from tritonc.launch.compare import Array, differences
+from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Buffer, Device, arguments
 from tritonc.launch.data import Data, grid_of, prepare
+from tritonc.launch.packing import FORMATS, POINTER, packed
 from tritonc.launch.run_problems import kernel_of
 from tritonc.options import Options
 from tritonc.problem import Problem
+from tritonc.source import SourceFile
 from tritonc.tune.jobs import Code, Spec
 from tritonc.tune.journal import Name, name_of
 from tritonc.tune.measure import pause
 
 _LOADED = 16  # modules kept on the GPU
-_RIGHT = 4  # results kept that were found right
+_COMPARED = 1 << 32  # bytes, in one launch
+_RIGHT_SHARE = 0.25  # of the free memory, for results that were found right
+# Counts the words that two buffers do not share.
+_COMPARE = """
+kernel void compare(const int* a, const int* b, int* different, int n) {
+  int r[4096] = get_global_range(0);
+  bool inside[4096] = r < n;
+  int x[4096] = inside ? *(a + r) : 0;
+  int y[4096] = inside ? *(b + r) : 0;
+  int found = (x != y ? 1 : 0)[+];
+  if (found > 0)
+    atomic_add(different, found);
+}
+"""
 
 
 @dataclass
@@ -39,8 +55,8 @@ class _Session:
     buffers: dict[str, Buffer]
     changed: dict[str, int]
     stack: ExitStack
-    scratch: dict[str, Array]
-    right: list[dict[str, Array]] = field(default_factory=list)
+    room: int  # bytes for `right`
+    right: list[dict[str, int]] = field(default_factory=list)  # copies, the one used last first
 
 
 @dataclass
@@ -64,33 +80,65 @@ class CudaDevice:
         self.events = [self._call("make an event", self.driver.cuEventCreate(0)) for _ in range(2)]
         self.loaded: dict[str, _Loaded] = {}
         self.sessions: dict[tuple[Name, Name], _Session] = {}
+        self._load_compare()
         self.mentioned = _mentioned(self.problem)
         tunables = {name for kernel in self._module({}).kernels for name in kernel.tunables}
         if not self.mentioned & tunables:
             for size in sizes:
                 self._session({}, size).data.expected()
 
-    def differences(self, code: Code, size: Mapping[str, int]) -> list[str]:
+    def check(self, code: Code, size: Mapping[str, int]) -> tuple[list[str], float]:
         session = self._session(code.binding, size)
         for name, copy in session.changed.items():
             buffer = session.buffers[name]
-            self._call("restore data", self.driver.cuMemcpyDtoD(buffer.address, copy, buffer.size))
-        self._call("restore data", self.driver.cuCtxSynchronize())
-        self._start(code, size)
-        self._call("run the kernel", self.driver.cuCtxSynchronize())
+            self._call("restore data", self.driver.cuMemcpyDtoDAsync(
+                buffer.address, copy, buffer.size, self.stream))
+        milliseconds = self.milliseconds(code, size, 1)
+        return self._differences(session), milliseconds
+
+    def _differences(self, session: _Session) -> list[str]:
+        """What is wrong after a launch."""
+        for place, right in enumerate(session.right):
+            if self._same(session, right):
+                session.right.insert(0, session.right.pop(place))
+                return []
         values = {v.name: v for v in session.data.arguments if v.pointer}
-        found = {name: self.gpu.read_raw(values[name], session.buffers[name],
-                                         session.scratch[name]) for name in session.changed}
-        if any(all(np.array_equal(found[name], right[name]) for name in found)
-               for right in session.right):
-            return []
         after = {name: self.gpu.read(v, session.buffers[name]) for name, v in values.items()}
         wrong = differences(session.data, after)
         if wrong:
             self._close(session)  # it may have written elsewhere, too
-        elif len(session.right) < _RIGHT:
-            session.right.append({name: raw.copy() for name, raw in found.items()})
+        else:
+            self._keep(session)
         return wrong
+
+    def _same(self, session: _Session, right: Mapping[str, int]) -> bool:
+        """Whether all that a launch may change, with its guards, is as it was once found right."""
+        self._call("compare", self.driver.cuMemsetD32Async(self.count, 0, 1, self.stream))
+        for name, copy in right.items():
+            start, length = _whole(session.buffers[name])
+            for at in range(0, length, _COMPARED):
+                words = min(length - at, _COMPARED) // 4
+                block = packed([POINTER, POINTER, POINTER, FORMATS["i32"]],
+                               [start + at, copy + at, self.count, words])
+                self.gpu.start(self.compare, (-(-words // self.compared),), block,
+                               self.compare_threads, 0, self.stream)
+        self._call("compare", self.driver.cuMemcpyDtoHAsync(
+            self.found.ctypes.data, self.count, 4, self.stream))
+        self._call("compare", self.driver.cuStreamSynchronize(self.stream))
+        return not self.found[0]
+
+    def _keep(self, session: _Session) -> None:
+        """Keep the result, which is right, if there is room."""
+        kept = {}
+        for name in session.changed:
+            start, length = _whole(session.buffers[name])
+            if session.room < length:
+                return
+            session.room -= length
+            kept[name] = int(self._call("allocate memory", self.driver.cuMemAlloc(length)))
+            session.stack.callback(self.driver.cuMemFree, kept[name])
+            self._call("copy data", self.driver.cuMemcpyDtoD(kept[name], start, length))
+        session.right.insert(0, kept)
 
     def milliseconds(self, code: Code, size: Mapping[str, int], launches: int) -> float:
         loaded = self._load(code, self._session(code.binding, size))
@@ -109,6 +157,16 @@ class CudaDevice:
     def rest(self, seconds: float) -> None:
         pause(seconds)
 
+    def _load_compare(self) -> None:
+        source = SourceFile("compare.tc", _COMPARE)
+        result = driver.compile(source, Options(arch=self.gpu.target), ("ptx",))
+        assert result.manifest is not None
+        (entry,) = result.manifest["kernels"]
+        self.compare_threads, (self.compared,) = entry["threads"], entry["tile"]
+        _, self.compare = self.gpu.load(result.outputs["ptx"].encode(), "compare", 0)
+        self.count = int(self._call("allocate memory", self.driver.cuMemAlloc(4)))
+        self.found = np.zeros(1, np.int32)
+
     def _call(self, what: str, result: tuple[Any, ...]) -> Any:
         return self.gpu.call(what, result)
 
@@ -126,7 +184,8 @@ class CudaDevice:
         if loaded is None:
             loaded = _Loaded(*self.gpu.load(code.image, session.data.kernel.name,
                                             code.dynamic_shared))
-            self.gpu.fill_tables(loaded.module, self._module(code.binding), session.data)
+            if session.data.tables:
+                self.gpu.fill_tables(loaded.module, self._module(code.binding), session.data)
             while len(self.loaded) >= _LOADED:
                 oldest = self.loaded.pop(next(iter(self.loaded)))
                 for graph in oldest.graphs.values():
@@ -183,9 +242,8 @@ class CudaDevice:
             stack.callback(self.driver.cuMemFree, copy)
             self._call("copy data", self.driver.cuMemcpyDtoD(copy, address, count))
             changed[name] = copy
-        scratch = {name: np.empty(buffers[name].size + 2 * buffers[name].guard, np.uint8)
-                   for name in changed}
-        return _Session(data, buffers, changed, stack, scratch)
+        free, _ = self._call("ask the GPU", self.driver.cuMemGetInfo())
+        return _Session(data, buffers, changed, stack, int(free * _RIGHT_SHARE))
 
     def _close(self, session: _Session) -> None:
         for loaded in self.loaded.values():  # graphs hold addresses
@@ -194,6 +252,11 @@ class CudaDevice:
             loaded.graphs.clear()
         self.sessions = {k: s for k, s in self.sessions.items() if s is not session}
         session.stack.close()
+
+
+def _whole(buffer: Buffer) -> tuple[int, int]:
+    """Address and bytes of a buffer with its guards, of which up to three bytes at the end go."""
+    return buffer.address - buffer.guard, (buffer.size + 2 * buffer.guard) // 4 * 4
 
 
 def _mentioned(problem: Problem) -> frozenset[str]:

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tritonc import driver, ptxas
 from tritonc.launch.run_problems import read_problems, with_defines
+from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.problem import Problem
 from tritonc.source import CompileError, Diagnostics, SourceFile
+
+if TYPE_CHECKING:
+    from tritonc.tune.variants import Variant
 
 Binding = Mapping[str, int]  # of tunables and meta-parameters
 
@@ -56,15 +60,37 @@ class Illegal(NamedTuple):
 
 
 class Compiler:
-    """The state of a compiling process."""
+    """The state of a compiling process: `classify` says which candidates to compile."""
 
     def __init__(self, spec: Spec) -> None:
         # Here, not at the top, and not during the first candidate: it takes half a second.
-        from tritonc import passes  # noqa: F401
         from tritonc.backend import llvm  # noqa: F401
+        from tritonc.tune import variants  # noqa: F401
 
         self.source, _, self.options = spec.read()
         self.kernel = spec.kernel
+
+    def classify(self, candidates: Sequence[Binding]) -> list[Variant]:
+        """The kernels that the passes make of candidates of equal tunables.
+
+        Members are indices into `candidates`.
+        """
+        from tritonc import passes
+        from tritonc.tune.variants import Variant, variants
+
+        options = replace(self.options, tune={**self.options.tune, **candidates[0]}, tuning=None)
+        try:
+            lowered = driver.compile(self.source, replace(options, stop_after=driver.LOWER),
+                                     ("tir",)).module
+        except CompileError as error:
+            return [Variant(tuple(range(len(candidates))), "", error.diagnostics[0].message)]
+        assert lowered is not None
+        kernel = next(k for k in lowered.kernels if k.name == self.kernel)
+        choices = [{name: value for name, value in {**self.options.tune, **candidate}.items()
+                    if name in BY_NAME and name not in kernel.tunables}
+                   for candidate in candidates]
+        return variants(kernel, driver.context_of(options), choices,
+                        [*passes.OPT, *passes.BACKEND], options.opt_level)
 
     def compile(self, binding: Binding) -> Code | Illegal:
         """One candidate, with `binding` in place of what the options leave open."""
@@ -94,8 +120,8 @@ class Job(NamedTuple):
     """Measure some candidates beside each other, in `rounds`.
 
     The last of `codes` is the one in question: it is checked first if `check` is set, and given up
-    after one launch that took longer than `cutoff` milliseconds.  The first code of a job with an
-    `anchor` time is a well-known one: if it runs slower than that, the GPU does.
+    after one sample if that took longer than `cutoff` milliseconds.  The first code of a job with
+    an `anchor` time is a well-known one: if it runs slower than that, the GPU does.
     """
 
     codes: Sequence[Code]
@@ -107,7 +133,8 @@ class Job(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Milliseconds of each launch: the samples of each code of a job.
+    """Milliseconds of each launch: the samples of each code of a job, or one sample of the last
+    code, if it was given up.
 
     `slowed`: the GPU ran slower than before (it was too hot, or used by others), by that factor.
     """

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from math import ceil
+from math import ceil, inf
 from statistics import median
 from typing import Protocol
 
 from tritonc.tune.jobs import Code, Job, Measured, Wrong
 
 SAMPLE_MILLISECONDS = 2.0  # of work in one sample, at least
+BRIEF_MILLISECONDS = 0.5  # of work in the sample that decides whether there are more
+_COLD = 2.0  # the first launch of a kernel may take so many times as long, and `_START` besides
+_START_MILLISECONDS = 0.05
 MOST_LAUNCHES = 200  # in one sample
 SLOWED = 1.05  # the anchor takes so much longer than before: the GPU is slowed
 _TRIES = 3  # of a measurement, while the GPU is slowed
@@ -24,8 +27,9 @@ _REST_SECONDS = 0.3  # between those
 class Device(Protocol):
     """What runs kernels.  Methods may raise anything, hang, or end the process."""
 
-    def differences(self, code: Code, size: Mapping[str, int]) -> list[str]:
-        """Run the problem; what is not as it expects, [] if all is."""
+    def check(self, code: Code, size: Mapping[str, int]) -> tuple[list[str], float]:
+        """Run the problem: what is not as it expects, [] if all is, and the milliseconds of the
+        launch."""
         ...
 
     def milliseconds(self, code: Code, size: Mapping[str, int], launches: int) -> float:
@@ -39,17 +43,22 @@ class Device(Protocol):
 
 def measure(device: Device, job: Job) -> Measured | Wrong:
     """Do a job."""
+    asked = job.codes[-1]
     if job.check:
-        wrong = device.differences(job.codes[-1], job.size)
+        wrong, cold = device.check(asked, job.size)
         if wrong:
             return Wrong(wrong[0])
+        if cold > _COLD * job.cutoff + _START_MILLISECONDS:
+            return Measured(((cold,),))
+        if job.cutoff < inf:
+            brief = device.milliseconds(asked, job.size, _launches(BRIEF_MILLISECONDS, cold))
+            if brief > job.cutoff:
+                return Measured(((brief,),))
     launches = []
     for code in job.codes:
-        once = device.milliseconds(code, job.size, 1)  # which warms up, too
-        if once > job.cutoff and code is job.codes[-1]:
-            return Measured(tuple((once,) for _ in job.codes))
+        device.milliseconds(code, job.size, 1)  # which warms up
         once = device.milliseconds(code, job.size, 1)
-        launches.append(max(1, min(MOST_LAUNCHES, ceil(SAMPLE_MILLISECONDS / max(once, 1e-4)))))
+        launches.append(_launches(SAMPLE_MILLISECONDS, once))
     for attempt in range(_TRIES):
         samples = _rounds(device, job, launches)
         slowed = median(samples[0]) / job.anchor if job.anchor is not None else 1.0
@@ -58,6 +67,10 @@ def measure(device: Device, job: Job) -> Measured | Wrong:
         if attempt < _TRIES - 1:
             device.rest(_REST_SECONDS)
     return Measured(samples, slowed)
+
+
+def _launches(milliseconds: float, once: float) -> int:
+    return max(1, min(MOST_LAUNCHES, ceil(milliseconds / max(once, 1e-4))))
 
 
 def _rounds(device: Device, job: Job, launches: list[int]) -> tuple[tuple[float, ...], ...]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 
+from tritonc.launch.cuda import Peaks
 from tritonc.source import CompileError
 from tritonc.tune.journal import Record
 from tritonc.tune.rates import amount, rates
@@ -33,9 +34,9 @@ svg { background: #fafafa; font: 11px system-ui, sans-serif }
 """
 
 
-def report(task: Task, device: str, peaks: tuple[float, float, float] | None,
+def report(task: Task, device: str, peaks: Peaks | None,
            choices: Sequence[Choice], search: Search) -> str:
-    """The page.  `peaks`: bytes/s of memory, FLOP/s of f32 and of f16 on tensor cores."""
+    """The page."""
     title = f"Tuning {task.spec.kernel} on {device}"
     parts = [f"<h1>{escape(title)}</h1>",
              f"<p>{escape(task.spec.name)}, target {escape(task.options.arch)}: {search.done} of "
@@ -49,7 +50,7 @@ def report(task: Task, device: str, peaks: tuple[float, float, float] | None,
             f"<body>\n{body}\n</body></html>\n")
 
 
-def _size(task: Task, peaks: tuple[float, float, float] | None, choice: Choice, search: Search
+def _size(task: Task, peaks: Peaks | None, choice: Choice, search: Search
           ) -> list[str]:
     size = ", ".join(f"{name} = {value}" for name, value in choice.size.items())
     records = search.ranking(choice.size)
@@ -156,7 +157,7 @@ def _figure(caption: str, marks: Sequence[str]) -> str:
             + "</svg></figure>")
 
 
-def _roofline(task: Task, peaks: tuple[float, float, float] | None, choice: Choice) -> str:
+def _roofline(task: Task, peaks: Peaks | None, choice: Choice) -> str:
     """GFLOP/s against FLOP per byte that must be moved, under the machine's roofs."""
     try:
         flops = amount(task.problem.flops, choice.size)
@@ -168,7 +169,7 @@ def _roofline(task: Task, peaks: tuple[float, float, float] | None, choice: Choi
     intensity = flops / moved
     points = [("best", choice.milliseconds), ("default", choice.default)]
     speeds = {name: flops / t * 1e-6 for name, t in points if t}
-    memory, *tops = (peak * 1e-9 for peak in peaks) if peaks is not None else (0.0,)
+    memory, *tops = (peak * 1e-9 for peak in peaks[:3]) if peaks is not None else (0.0,)
     roofs = {name: top for name, top in zip(("f32 on CUDA cores", "f16 on tensor cores"), tops)
              if top and memory}
     corners = [intensity, *(top / memory for top in roofs.values())]

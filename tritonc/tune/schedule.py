@@ -1,10 +1,18 @@
 """The search: candidates compiled and measured, in the model's order, each journalled when done.
 
 Compiling and measuring go on at the same time, by two executors with the interface of
-`workers.Workers`.  The default candidate is measured first and becomes the anchor, beside which the
-others are timed.  Candidates of equal machine code are measured once.  At the end the best few are
-measured again, all beside each other, and that decides; times within `TIE` are equal, and the
-earlier in the model's order wins.
+`workers.Workers`.  The default candidate is measured first and becomes the anchor, beside which
+those that are not far from the best are timed.  A candidate goes three ways:
+
+    portions -> classified -> compiled -> measured
+        |            |            |
+    cannot be    the passes    equal machine
+    the fastest  make it of    code: measured
+    (`least`)    another: one  once
+                 is compiled
+
+At the end the best few are measured again, all beside each other, and that decides; times within
+`TIE` are equal, and the earlier in the model's order wins.
 """
 
 from __future__ import annotations
@@ -14,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from statistics import median
 from typing import Any, NamedTuple, Protocol
 
@@ -25,7 +34,11 @@ from tritonc.tune.workers import CannotStart, JobLost
 ROUNDS = 3  # of samples of each candidate,
 FINAL_ROUNDS = 11  # and of those that are compared at the end,
 FINALISTS = 8  # which are so many, and the default
-CUTOFF = 3.0  # a candidate so much slower than the best is given up after one sample
+CUTOFF = 1.5  # a candidate so much slower than the best is given up after one sample
+CLASSIFIED = 4  # times the number of jobs: kernels that wait for compilation, at least
+_COMING = 16  # kernels that a portion is expected to give, at least
+# Why a candidate was not compiled.
+TOO_SLOW = "the machine cannot run it as fast as the best found"
 TIE = 0.005  # relative; times that differ less are equal
 
 Size = Mapping[str, int]
@@ -45,6 +58,23 @@ class Progress(Protocol):
     def tick(self, search: Search) -> None: ...
 
 
+class _Compiling(NamedTuple):
+    """Candidates that give one kernel, of which the first is being compiled."""
+
+    members: list[Binding]
+
+
+class _Classifying(NamedTuple):
+    """Candidates of equal tunables, of which it is asked which give one kernel."""
+
+    portion: list[Binding]
+
+
+class _Measuring(NamedTuple):
+    code: Code
+    size: Size
+
+
 class Choice(NamedTuple):
     """What a search found for a size; `default` is the time of the default, if it runs."""
 
@@ -59,6 +89,7 @@ class Search:
     """One run of the tuner."""
 
     candidates: Sequence[Binding]
+    portions: Sequence[Sequence[Binding]]  # the same, in lists of equal tunables
     sizes: Sequence[Size]
     compiling: Executor
     measuring: Executor
@@ -66,6 +97,7 @@ class Search:
     progress: Progress
     jobs: int  # compilations at a time
     measurers: int  # measurements at a time
+    least: Callable[[Binding, Size], float] = lambda candidate, size: 0.0  # milliseconds
     budget: float = float("inf")  # seconds after which no new candidate is begun
     started: float = field(default_factory=time.monotonic)
     slowed: int = 0  # measurements while the GPU was slowed
@@ -73,9 +105,14 @@ class Search:
     _bests: dict[Name, Record] = field(default_factory=dict)  # by size
     _known: dict[tuple[Name, str], Record] = field(default_factory=dict)  # by size and digest
     _anchors: dict[Name, tuple[Code, float]] = field(default_factory=dict)  # by size
+    # Candidates that give one kernel: by the text of the kernel, by which of them is compiled.
+    _kernels: dict[str, list[Binding]] = field(default_factory=dict)
+    _members: dict[Name, list[Binding]] = field(default_factory=dict)
     _twins: dict[tuple[Name, str], list[Binding]] = field(default_factory=dict)
-    _ready: deque[tuple[Code, Size]] = field(default_factory=deque)
-    _running: dict[Future[Any], tuple[Binding, Code | None, Size | None]] = field(
+    _portions: deque[list[Binding]] = field(default_factory=deque)
+    _waiting: list[tuple[int, list[Binding]]] = field(default_factory=list)  # a heap
+    _ready: deque[_Measuring] = field(default_factory=deque)
+    _running: dict[Future[Any], _Compiling | _Classifying | _Measuring] = field(
         default_factory=dict)
 
     @property
@@ -83,6 +120,7 @@ class Search:
         return len(self.candidates) * len(self.sizes)
 
     def __post_init__(self) -> None:
+        self._places = {name_of(c): place for place, c in enumerate(self.candidates)}
         for size in self.sizes:
             for candidate in self.candidates:
                 record = self.journal.get(size, candidate)
@@ -112,13 +150,13 @@ class Search:
     def run(self) -> None:
         """Measure what is not measured yet.  Raises CannotStart if it cannot be measured."""
         self._anchor_all()
-        waiting = deque(c for c in self.candidates if self._missing(c))
+        self._portions.extend([*portion] for portion in self.portions)
         while True:
-            late = time.monotonic() - self.started > self.budget
-            if late:
-                waiting.clear()
+            if time.monotonic() - self.started > self.budget:
+                self._portions.clear()
+                self._waiting.clear()
                 self._ready.clear()
-            self._fill(waiting)
+            self._fill()
             if not self._running:
                 return
             done, _ = wait(self._running, timeout=0.5, return_when=FIRST_COMPLETED)
@@ -146,50 +184,110 @@ class Search:
                 if isinstance(found, Measured):
                     self._anchors[name_of(size)] = code, median(found.samples[0])
 
-    def _fill(self, waiting: deque[Binding]) -> None:
+    def _fill(self) -> None:
         """Keep the processes busy, and no more than a few compiled candidates in memory."""
-        measuring = sum(size is not None for _, _, size in self._running.values())
+        measuring = sum(isinstance(job, _Measuring) for job in self._running.values())
         compiling = len(self._running) - measuring
-        while waiting and compiling < 2 * self.jobs and (
-                len(self._ready) < 4 * self.measurers + self.jobs):
-            candidate = waiting.popleft()
-            if self._missing(candidate):
-                future = self.compiling.submit(Compiler.compile, candidate)
-                self._running[future] = candidate, None, None
+        coming = _COMING * sum(isinstance(job, _Classifying) for job in self._running.values())
+        while compiling < 2 * self.jobs:
+            if self._portions and len(self._waiting) + coming < CLASSIFIED * self.jobs:
+                portion = self._worth(self._portions.popleft())
+                if len(portion) == 1:
+                    self._wait_for(portion)
+                elif portion:
+                    future = self.compiling.submit(Compiler.classify, portion)
+                    self._running[future] = _Classifying(portion)
+                    compiling += 1
+                    coming += _COMING
+            elif self._waiting and len(self._ready) < 4 * self.measurers + self.jobs:
+                _, members = heappop(self._waiting)
+                future = self.compiling.submit(Compiler.compile, members[0])
+                self._running[future] = _Compiling(members)
                 compiling += 1
+            else:
+                break
         while self._ready and measuring < 2 * self.measurers:
-            code, size = self._ready.popleft()
+            asked = code, size = self._ready.popleft()
             best = self.best(size)
             cutoff = CUTOFF * best.milliseconds if best and best.milliseconds else float("inf")
             anchor, usual = self._anchors.get(name_of(size), (None, None))
             codes = (code,) if anchor is None else (anchor, code)
             job = Job(codes, size, ROUNDS, True, cutoff, usual)
-            self._running[self.measuring.submit(measure, job)] = code.binding, code, size
+            self._running[self.measuring.submit(measure, job)] = asked
             measuring += 1
+
+    def _worth(self, portion: list[Binding]) -> list[Binding]:
+        """What of a portion is to be compiled; the rest is recorded as too slow."""
+        found = []
+        for candidate in portion:
+            missing = self._missing(candidate)
+            slow = [size for size in missing if (best := self.best(size)) is not None
+                    and self.least(candidate, size) > (best.milliseconds or 0.0)]
+            for size in slow:
+                self._add(Record(size, candidate, None, "", TOO_SLOW))
+            if len(slow) < len(missing):
+                found.append(candidate)
+        return found
+
+    def _wait_for(self, members: list[Binding]) -> None:
+        """Have candidates that give one kernel compiled, the most promising first."""
+        heappush(self._waiting, (self._places[name_of(members[0])], members))
 
     def _take(self, future: Future[Any]) -> None:
         """What a finished job gave."""
-        candidate, code, size = self._running.pop(future)
+        job = self._running.pop(future)
         found = self._result(future)
-        if size is not None and code is not None:
-            self._record(size, candidate, found, code)
-        elif isinstance(found, Code):
+        match job:
+            case _Measuring(code, size):
+                self._record(size, code.binding, found, code)
+            case _Classifying(portion):
+                self._classified(portion, found)
+            case _Compiling(members) if isinstance(found, Code):
+                self._members[name_of(members[0])] = members
+                for size in self._missing(members[0]):
+                    self._measure_once(found, size)
+            case _Compiling(members):
+                self._refuse(members, found)
+
+    def _classified(self, portion: list[Binding], found: Any) -> None:
+        if isinstance(found, Illegal):  # the job was lost: each for itself
+            for candidate in portion:
+                self._wait_for([candidate])
+            return
+        for variant in found:
+            members = [portion[i] for i in variant.members]
+            known = self._kernels.get(variant.digest)
+            if variant.reason:
+                self._refuse(members, Illegal(variant.reason))
+            elif known is None:
+                self._kernels[variant.digest] = members
+                self._wait_for(members)
+            else:
+                self._join(members, known)
+
+    def _join(self, members: list[Binding], known: list[Binding]) -> None:
+        """Add candidates to those that give the same kernel."""
+        known += members
+        for size in self.sizes:
+            if (record := self.journal.get(size, known[0])) is not None:
+                for candidate in members:
+                    self._add(replace(record, candidate=candidate))
+
+    def _refuse(self, members: list[Binding], illegal: Illegal) -> None:
+        for candidate in members:
             for size in self._missing(candidate):
-                self._measure_once(found, size)
-        else:
-            for size in self._missing(candidate):
-                self._record(size, candidate, found)
+                self._record(size, candidate, illegal)
 
     def _measure_once(self, code: Code, size: Size) -> None:
         """Measure a candidate, unless one of the same machine code is or was."""
         key = name_of(size), code.digest
         if (known := self._known.get(key)) is not None:
-            self._add(replace(known, candidate=code.binding))
+            self._add_all(replace(known, candidate=code.binding))
             return
         twins = self._twins.setdefault(key, [])
         twins.append(code.binding)
         if len(twins) == 1:
-            self._ready.append((code, size))
+            self._ready.append(_Measuring(code, size))
 
     @staticmethod
     def _result(future: Future[Any]) -> Any:
@@ -218,7 +316,13 @@ class Search:
             assert isinstance(found, Illegal | Wrong)
             record = Record(size, candidate, None, digest, found.reason)
         for twin in self._twins.pop((name_of(size), digest), [candidate]):
-            self._add(replace(record, candidate=twin))
+            self._add_all(replace(record, candidate=twin))
+
+    def _add_all(self, record: Record) -> None:
+        """Add a record for all candidates that give the kernel of its own."""
+        for member in self._members.get(name_of(record.candidate), [record.candidate]):
+            if self.journal.get(record.size, member) is None:
+                self._add(replace(record, candidate=member))
 
     def _add(self, record: Record) -> None:
         self.journal.add(record)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from tritonc.launch.cuda import Peaks
 from tritonc.tune.jobs import Compiler, Spec
 from tritonc.tune.measure import Device
 from tritonc.tune.schedule import Executor
@@ -27,15 +28,14 @@ class Executors(NamedTuple):
 
 class Site(Protocol):
     """GPUs of one kind, and processors.  `device` is their name, `target` what to compile for,
-    `peaks` their bytes/s of memory, FLOP/s of f32 and of f16 on tensor cores, if known; `jobs`
-    compilations and `measurers` measurements go on at a time."""
+    `jobs` compilations and `measurers` measurements go on at a time."""
 
     @property
     def device(self) -> str: ...
     @property
     def target(self) -> str: ...
     @property
-    def peaks(self) -> tuple[float, float, float] | None: ...
+    def peaks(self) -> Peaks | None: ...
     @property
     def jobs(self) -> int: ...
     @property
@@ -56,7 +56,7 @@ class Local:
     jobs: int
     timeout: float  # seconds that a candidate may take
     open_device: Open
-    peaks: tuple[float, float, float] | None = None
+    peaks: Peaks | None = None
 
     @property
     def measurers(self) -> int:

@@ -26,18 +26,42 @@ from tritonc.options import Options
 from tritonc.parser import parse
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.jobs import Binding
-from tritonc.tune.model import Lower, Profile, choose, ranked
+from tritonc.tune.journal import Name, name_of
+from tritonc.tune.model import Profile, Ranked, choose, ranked
 
+_FIRST_PORTION, _LARGEST_PORTION = 16, 256  # candidates
 DEVIATION = 0.05  # of the cost, for each meta-parameter that is not left to its pass
 
 
 @dataclass(frozen=True)
 class Space:
-    """`parameters`: the values of each name, None where a pass chooses.  `candidates`: the default
-    first, which is what compiling without a tuning file takes."""
+    """`parameters`: the values of each name, None where a pass chooses; `tunables` are those
+    that the source declares.  `candidates`: the default first, which is what compiling without
+    a tuning file takes.  `profiles`: what the model read of a combination of tunables."""
 
     parameters: Mapping[str, tuple[int | None, ...]]
+    tunables: frozenset[str]
     candidates: Sequence[Binding]
+    profiles: Mapping[Name, Profile]
+
+    def tile(self, candidate: Binding) -> Name:
+        """The tunables of a candidate."""
+        return name_of({name: candidate[name] for name in self.tunables})
+
+    def portions(self) -> list[list[Binding]]:
+        """All candidates, in lists of equal tunables, which are compiled together; the more
+        promising come first, in short lists."""
+        alike: dict[Name, list[Binding]] = {}
+        for candidate in self.candidates:
+            alike.setdefault(self.tile(candidate), []).append(candidate)
+        place = {id(candidate): i for i, candidate in enumerate(self.candidates)}
+        found = []
+        for group in alike.values():
+            start, length = 0, _FIRST_PORTION
+            while start < len(group):
+                found.append(group[start:start + length])
+                start, length = start + length, min(4 * length, _LARGEST_PORTION)
+        return sorted(found, key=lambda portion: place[id(portion[0])])
 
 
 def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
@@ -66,11 +90,13 @@ def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
         row.name: row.values if set(row.legal) <= set(row.values) else (None, *row.values)
         for row in META_PARAMETERS
         if row.needs <= found and row.name not in options.tune and row.name not in names}
+    ranking = ranked(tunables, lower, target)
     candidates: list[Binding] = [default]
-    for binding in _ordered(lower, tunables, meta, target, options.tune):
+    for binding in _ordered(ranking, meta, target, options.tune):
         if binding != default:
             candidates.append(binding)
-    return Space({**tunables, **meta}, candidates)
+    return Space({**tunables, **meta}, frozenset(tunables), candidates,
+                 {name_of(row.binding): row.profile for row in ranking if row.profile is not None})
 
 
 def facts(module: Module, target: Target) -> frozenset[str]:
@@ -98,13 +124,12 @@ def facts(module: Module, target: Target) -> frozenset[str]:
     return frozenset(found)
 
 
-def _ordered(lower: Lower, tunables: Mapping[str, Sequence[int]],
-             meta: Mapping[str, tuple[int | None, ...]], target: Target,
+def _ordered(ranking: Sequence[Ranked], meta: Mapping[str, tuple[int | None, ...]], target: Target,
              fixed: Mapping[str, int]) -> Iterator[Binding]:
     """All candidates by the model's order; the order of the lists decides ties."""
     choices = _meta_choices(meta, fixed)
     found: list[tuple[float, Binding]] = []
-    for price, binding, profile in ranked(tunables, lower, target):
+    for price, binding, profile in ranking:
         for bound in choices:
             if profile is None or can_run(profile, {**fixed, **bound}.get("num_warps"), target):
                 found.append((price * (1 + DEVIATION * len(bound)), {**binding, **bound}))

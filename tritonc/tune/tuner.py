@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import TextIO
 
 from tritonc import __version__, driver, outputs
+from tritonc.backend.target import find
 from tritonc.launch.data import bench_sizes, size_values
 from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
 from tritonc.options import Options
 from tritonc.problem import Problem
-from tritonc.source import Diagnostics, SourceFile, fail
+from tritonc.source import CompileError, Diagnostics, SourceFile, fail
 from tritonc.tune import tuning_file
-from tritonc.tune.jobs import Spec
-from tritonc.tune.journal import Journal
+from tritonc.tune.bounds import least_milliseconds
+from tritonc.tune.jobs import Binding, Spec
+from tritonc.tune.journal import Journal, name_of
 from tritonc.tune.progress import ProgressLine, text
-from tritonc.tune.rates import rates
-from tritonc.tune.schedule import Choice, Search
+from tritonc.tune.rates import amount, rates
+from tritonc.tune.schedule import TOO_SLOW, Choice, Search
 from tritonc.tune.sites import Site
 from tritonc.tune.space import Space, search_space
 from tritonc.tune.workers import CannotStart
@@ -101,9 +105,9 @@ def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
         raise fail("cannot-write", None, f"cannot write '{error.filename}': {error.strerror}"
                    ) from None
     with closing(journal), site.executors(task.spec, task.sizes, request.seed) as executors:
-        search = Search(task.space.candidates, task.sizes, executors.compiling,
-                        executors.measuring, journal, progress, site.jobs, site.measurers,
-                        request.budget)
+        search = Search(task.space.candidates, task.space.portions(), task.sizes,
+                        executors.compiling, executors.measuring, journal, progress, site.jobs,
+                        site.measurers, _least(task, site), request.budget)
         if search.done:
             progress.write(f"{search.done} of {search.total} are measured already")
         try:
@@ -125,13 +129,45 @@ def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
     return choices
 
 
+def _least(task: Task, site: Site) -> Callable[[Binding, Mapping[str, int]], float]:
+    """The milliseconds below which a candidate cannot take at a size."""
+    target = find(task.options.arch, task.options.ptx)
+    work = {name_of(size): _flops(task.problem, size) for size in task.sizes}
+
+    def least(candidate: Binding, size: Mapping[str, int]) -> float:
+        profile = task.space.profiles.get(task.space.tile(candidate))
+        flops = work[name_of(size)]
+        if profile is None or flops is None or site.peaks is None:
+            return 0.0
+        return least_milliseconds(profile, {**task.options.tune, **candidate}, flops, site.peaks,
+                                  target)
+
+    return least
+
+
+def _flops(problem: Problem, size: Mapping[str, int]) -> float | None:
+    try:
+        return amount(problem.flops, size)
+    except CompileError:
+        return None  # it names what only a compiled kernel has
+
+
 def _key(task: Task, device: str, seed: int) -> str:
     """What must be equal for an old measurement to count: compiler, program, settings, GPU."""
     settings = {name: value for name, value in vars(task.options).items()
                 if name not in ("tuning", "sizes", "verbose", "time_report", "defines",
                                 "include_dirs", "warnings", "error_limit")}
-    facts = [__version__, task.hash, task.spec.kernel, task.spec.problem, seed, device, settings]
+    facts = [_compiler(), task.hash, task.spec.kernel, task.spec.problem, seed, device, settings]
     return sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _compiler() -> str:
+    """A digest of the compiler's own sources: what was measured with others does not count."""
+    root = Path(__file__).parents[1]
+    found = sha256(__version__.encode())
+    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".lark")):
+        found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
 
 
 def _write(request: Request, task: Task, site: Site, choices: Sequence[Choice],
@@ -166,9 +202,17 @@ def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
             lines.append(f"  the default, {text(search.candidates[0])}, takes {choice.default:.4g} "
                          f"ms, {choice.default / choice.milliseconds:.3f} times as long")
     reasons: dict[str, int] = {}
+    kernels = set()
     for record in search.journal.records.values():
         if record.error:
             reasons[record.error] = reasons.get(record.error, 0) + 1
+        if record.digest:
+            kernels.add(record.digest)
+    seconds = time.monotonic() - search.started
+    lines.append(f"  {search.done} of {search.total} done, which are {len(kernels)} different "
+                 f"kernels, in {seconds:.0f} s")
+    if (slow := reasons.pop(TOO_SLOW, 0)):
+        lines.append(f"  {slow} not compiled: {TOO_SLOW}")
     most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     lines += [f"  {count} cannot run: {reason}" for reason, count in most[:_SHOWN]]
     if search.slowed:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import random
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +17,7 @@ import pytest
 
 from tritonc.options import NATIVE, Options
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune import tuner
+from tritonc.tune import tuner, tuning_file
 from tritonc.tune.bench import bench
 from tritonc.tune.cuda_device import CudaDevice
 from tritonc.tune.jobs import Code
@@ -82,6 +87,36 @@ def test_faults_cost_their_candidates(tmp_path: Path) -> None:
     assert "took longer than 3 s" in told and "signal 6" in told and "illegal" in told, told
     again = tuner.tune(request, task, site, io.StringIO())
     assert [c.size for c in again] == [choice.size]
+
+
+def test_killing_it_ten_times_loses_nothing(tmp_path: Path) -> None:
+    """At random moments of a search of thousands; what was measured once stays so."""
+    sample = Path(__file__).parent.parent / "samples" / "matmul.tc"
+    (tmp_path / "matmul.tc").write_text(sample.read_text())
+    command = [sys.executable, "-c", "from tritonc.cli import main; main()", "tune", "matmul.tc",
+               "--set", "M=256,N=256,K=256", "--jobs", "4"]
+    chance = random.Random(11)
+    known: dict[str, str] = {}
+    counts = []
+    for _ in range(10):
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(3 + 3 * chance.random())
+        assert process.poll() is None, process.returncode
+        process.kill()
+        process.wait()
+        journal = tmp_path / "matmul.tune.journal"
+        lines = journal.read_text().splitlines()[:-1] if journal.exists() else []
+        found = {json.dumps([row["size"], row["candidate"]]): line for line in lines
+                 if (row := json.loads(line))}
+        assert known.items() <= found.items()
+        assert len(found) == len(lines), "measured again"
+        counts.append(len(known := found))
+    assert len(set(counts)) > 5, counts
+    done = subprocess.run([*command, "--budget", "1"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "are measured already" in done.stderr
+    assert len(tuning_file.read(str(tmp_path / "matmul.tune.json"))) == 1
 
 
 def test_bench() -> None:

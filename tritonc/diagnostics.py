@@ -436,6 +436,16 @@ DRIVER: dict[str, Row] = {
         "There is no GPU to run on: no CUDA driver, no device, or the Python package cuda- "
         "bindings is missing.",
     ),
+    "no-torch": Row(
+        "error",
+        "--against compares with an expression of torch, and the Python package torch is missing "
+        "or sees no GPU.",
+    ),
+    "wrong-peer": Row(
+        "error",
+        "The text of --against is no Python expression, or it fails on the problem's arguments, "
+        "which are tensors and numbers under their names.",
+    ),
     "no-cluster": Row(
         "error",
         "The scheduler that --cluster names does not answer, or the Python package distributed is "

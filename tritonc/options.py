@@ -289,6 +289,9 @@ TABLE: tuple[Option, ...] = (
            default="0", commands=(*_RUNNING, *_MEASURING)),
     Option("devices", ("--devices",), "Numbers of the GPUs to measure on.", RUNNING, "N[,N]",
            default="all that are like the first; bench takes the first", commands=_MEASURING),
+    Option("against", ("--against",), "An expression of torch over the problem's arguments, to "
+           "measure in turn with the kernel, such as 'torch.matmul(a, b)'.", RUNNING, "EXPRESSION",
+           commands=("bench",)),
     Option("jobs", ("-j", "--jobs"), "How many processes compile.", RUNNING, "COUNT",
            default="one for each processor", joined=True, commands=("tune",)),
     Option("cluster", ("--cluster",), "Compile and measure on the workers of this scheduler of "

@@ -91,7 +91,7 @@ def bench_command(files: tuple[str, ...], **given: Any) -> int:
         source = read_source(path, diagnostics)
         failed = False
         for line in bench(source, _native(options, given), sizes, given["kernel"],
-                          given["seed"] or 0, indices[0], diagnostics):
+                          given["seed"] or 0, indices[0], diagnostics, given["against"]):
             click.echo(line.text)
             failed |= not line.ok
         messages.show(diagnostics.items)

@@ -75,8 +75,8 @@ H200 = Peaks(4.9e12, 67e12, 1070e12, 261e9)
 
 def product_of(m: int, n: int, k: int, element: str = "bf16") -> tuple[Feature, ...]:
     size = {"bf16": 2, "f32": 4}[element]
-    return (Feature("dot", (m, n, k), size, (), element), Feature("access", (m, k), size),
-            Feature("access", (k, n), size))
+    return (Feature("dot", (m, n, k), size, (), element), Feature("access", (m, k), 8),
+            Feature("access", (k, n), 8))
 
 
 @pytest.mark.parametrize("profile, bound, milliseconds", [

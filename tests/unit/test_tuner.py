@@ -162,10 +162,16 @@ def test_what_cannot_run_is_left_out() -> None:
 
     target = find("sm_80")
     dot = Feature("dot", (64, 64, 1024), 4)
-    assert not can_run((dot,), 4, target)  # 256 KiB of an operand
-    assert can_run((replace(dot, extents=(64, 64, 32)),), 4, target)
-    assert not can_run((Feature("access", (64,), 4),), 4, target)
-    assert not can_run((Feature("access", (0,), 4),), None, target)
+    four = {"num_warps": 4}
+    assert not can_run((dot,), four, target)  # 256 KiB of an operand
+    assert can_run((replace(dot, extents=(64, 64, 32)),), four, target)
+    assert not can_run((Feature("access", (64,), 4),), four, target)
+    assert not can_run((Feature("access", (0,), 4),), {}, target)
+    wide = replace(dot, extents=(128, 128, 32))
+    assert can_run((wide,), four, target)
+    assert not can_run((wide,), {**four, "slices": 2}, target)  # each warp has them all
+    assert not can_run((replace(wide, extents=(128, 128, 64)),), four, target)  # 128 KiB of code
+    assert can_run((replace(wide, extents=(128, 128, 64), element="f16"),), four, target)
 
 
 # --- the command line ---
@@ -202,12 +208,12 @@ def test_bench() -> None:
     from tritonc.tune.bench import bench
 
     lines = list(bench(SourceFile("add.tc", ADD), Options(tune={"num_warps": 16}), [], None, 0, 0,
-                       Diagnostics(), FakeGpu))
+                       Diagnostics(), None, FakeGpu))
     assert all(line.ok for line in lines) and len(lines) == 2
     assert lines[0].text == ("add N=4096: 8.192 ms (spread 0.0%), 5e-07 TFLOP/s, 0.004 GB/s "
                              "(T=256,num_warps=16)")
     (wrong,) = bench(SourceFile("add.tc", ADD), Options(tune={"T": 64}), [{"N": 5}], "add",
-                     0, 0, Diagnostics(), FakeGpu)
+                     0, 0, Diagnostics(), None, FakeGpu)
     assert not wrong.ok and "'y' is wrong" in wrong.text
 
 

@@ -84,6 +84,11 @@ class Device:
         return cuda_driver.values(self.driver, what, result)
 
     @property
+    def multiprocessors(self) -> int:
+        return self._attribute(
+            self.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+
+    @property
     def name(self) -> str:
         """As the driver calls it, such as "NVIDIA H200"."""
         text = self.call("ask the GPU", self.driver.cuDeviceGetName(128, self.handle))
@@ -92,11 +97,10 @@ class Device:
     def peaks(self) -> Peaks:
         attribute = self.driver.CUdevice_attribute
         clock = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE) * 1e3
-        multiprocessors = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         memory = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * 1e3
         bus = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8
         cores, tensor = _FLOPS_PER_CLOCK.get(self.capability, (256, 0))
-        cycles = clock * multiprocessors
+        cycles = clock * self.multiprocessors
         return Peaks(2 * memory * bus, cycles * cores, cycles * tensor, cycles)
 
     def launch(self, ptx: str, module: Module, data: Data, threads: int, dynamic_shared: int = 0

@@ -8,6 +8,8 @@ from statistics import median, quantiles
 from typing import NamedTuple
 
 from tritonc import driver
+from tritonc.backend.target import Target, find
+from tritonc.ir.core import Module
 from tritonc.launch.cuda import Device as Gpu
 from tritonc.launch.data import bench_sizes, size_values
 from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
@@ -17,9 +19,13 @@ from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.cuda_device import CudaDevice
 from tritonc.tune.jobs import Compiler, Illegal, Job, Measured, Spec
 from tritonc.tune.measure import Device, measure
+from tritonc.tune.model import features
+from tritonc.tune.peaks import measured_peaks
 from tritonc.tune.progress import text
 from tritonc.tune.rates import rates
 from tritonc.tune.sites import Open
+from tritonc.tune.space import facts
+from tritonc.tune.torch_peer import PEER, BesideTorch
 
 ROUNDS = 11
 
@@ -33,8 +39,9 @@ class Line(NamedTuple):
 
 def bench(source: SourceFile, options: Options, sizes: Sequence[Mapping[str, int]],
           kernel: str | None, seed: int, index: int, diagnostics: Diagnostics,
-          open_device: Open = CudaDevice) -> Iterator[Line]:
-    """Measure each problem of a source (of `kernel`) at each of `sizes`, or of its bench: lines.
+          against: str | None = None, open_device: Open = CudaDevice) -> Iterator[Line]:
+    """Measure each problem of a source (of `kernel`) at each of `sizes`, or of its bench: lines,
+    in turn with the expression `against` of torch, if there is one.
 
     Raises CompileError where the source is wrong or there is no GPU.
     """
@@ -50,23 +57,42 @@ def bench(source: SourceFile, options: Options, sizes: Sequence[Mapping[str, int
             assert result.module is not None
             name = kernel_of(problem, result.module).name
             spec = Spec(source.name, source.text, options, problems.index(problem), name)
-            device = device or open_device(spec, index, [], seed)
+            if device is None:
+                device = open_device(spec, index, [], seed)
+                peaks = _peaks(device, result.module, find(options.arch, options.ptx))
+                if against is not None and isinstance(device, CudaDevice):
+                    device = BesideTorch(device, index, against)
             code = Compiler(spec).compile({**result.tunables, **result.meta})
             if isinstance(code, Illegal):
                 yield Line(f"{name} {text(size)}: {code.reason}", False)
             else:
-                yield _line(problem, name, size, measure(device, Job((code,), size, ROUNDS)),
-                            text(code.binding))
+                codes = (PEER, code) if isinstance(device, BesideTorch) else (code,)
+                yield _line(problem, name, size, measure(device, Job(codes, size, ROUNDS)),
+                            text(code.binding), peaks, against)
 
 
-def _line(problem: Problem, name: str, size: Mapping[str, int], found: object, choice: str) -> Line:
+def _peaks(device: Device, module: Module, target: Target) -> tuple[float, float]:
+    """FLOP/s and bytes/s that the GPU reaches with what the kernel computes with; 0: unknown."""
+    if not isinstance(device, CudaDevice):
+        return 0.0, 0.0
+    found = measured_peaks(device.gpu)
+    dots = [f for kernel in module.kernels for f in features(kernel) if f.kind == "dot"]
+    if "dot on tensor cores" in facts(module, target):
+        return found.f16 * 2 / max(dot.bytes for dot in dots), found.memory
+    return 0.0 if any(dot.bytes > 4 for dot in dots) else found.f32, found.memory
+
+
+def _line(problem: Problem, name: str, size: Mapping[str, int], found: object, choice: str,
+          peaks: tuple[float, float], against: str | None) -> Line:
     head = f"{name} {text(size)}" if size else name
     if not isinstance(found, Measured):
         return Line(f"{head}: {getattr(found, 'reason', found)}", False)
-    (samples,) = found.samples
+    *others, samples = found.samples
     low, middle, high = quantiles(samples, n=4) if len(samples) > 1 else samples * 3
-    speed = "".join(f", {rate}" for rate in rates(problem, size, median(samples)))
+    speed = "".join(f", {rate}" for rate in rates(problem, size, median(samples), peaks))
+    beside = "".join(f"; {median(other) / middle:.3f} times as fast as {against}, "
+                     f"{median(other):.4g} ms" for other in others)
     return Line(f"{head}: {middle:.4g} ms (spread {(high - low) / 2 / middle:.1%}){speed} "
-                f"({choice})", True)
+                f"({choice}){beside}", True)
 
 

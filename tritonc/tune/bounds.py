@@ -40,7 +40,7 @@ def least_milliseconds(profile: Profile, bound: Mapping[str, int], flops: float,
 def _streams(dot: Feature, profile: Profile) -> bool:
     """Whether both operands are read from memory in each iteration of the loop."""
     m, n, k = dot.extents
-    reads = [sorted(f.extents) for f in profile if f.kind == "access" and f.bytes == dot.bytes]
+    reads = [sorted(f.extents) for f in profile if f.kind == "access"]
     for operand in (sorted((m, k)), sorted((k, n))):
         if operand not in reads:
             return False

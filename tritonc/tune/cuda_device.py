@@ -87,6 +87,10 @@ class CudaDevice:
             for size in sizes:
                 self._session({}, size).data.expected()
 
+    def data(self, code: Code, size: Mapping[str, int]) -> Data:
+        """What a candidate works on."""
+        return self._session(code.binding, size).data
+
     def check(self, code: Code, size: Mapping[str, int]) -> tuple[list[str], float]:
         session = self._session(code.binding, size)
         for name, copy in session.changed.items():

@@ -19,15 +19,18 @@ def amount(expression: Expression | None, size: Mapping[str, int]) -> float | No
     return None
 
 
-def rates(problem: Problem, size: Mapping[str, int], milliseconds: float) -> list[str]:
-    """`["52.7 TFLOP/s", "810 GB/s"]`, as far as the problem states them."""
+def rates(problem: Problem, size: Mapping[str, int], milliseconds: float,
+          peaks: tuple[float, float] = (0.0, 0.0)) -> list[str]:
+    """`["52.7 TFLOP/s", "810 GB/s"]`, as far as the problem states them; and what share that is of
+    `peaks`, operations and bytes per second, where those are known."""
     found = []
-    for expression, unit, scale in ((problem.flops, "TFLOP/s", 1e-9),
-                                    (problem.bytes, "GB/s", 1e-6)):
+    for expression, unit, scale, peak in ((problem.flops, "TFLOP/s", 1e-9, peaks[0]),
+                                          (problem.bytes, "GB/s", 1e-6, peaks[1])):
         try:
             value = amount(expression, size)
         except CompileError:
             continue  # it names what only a compiled kernel has
         if value is not None:
-            found.append(f"{value * scale / milliseconds:.4g} {unit}")
+            share = f" ({value * 1e3 / milliseconds / peak:.2f} of the peak)" if peak else ""
+            found.append(f"{value * scale / milliseconds:.4g} {unit}{share}")
     return found

@@ -3,10 +3,11 @@
 The source says which values its tunables have, `meta_parameters` which choices the passes leave
 open; a meta-parameter that a candidate does not bind is left to its pass, as all are in some.  A
 combination is left out where no compilation is needed to see that it cannot run: its accumulators
-do not fit the registers of its threads, it has more threads than elements, or an operand of a
-product does not fit shared memory.  The rest is ordered by the cost model; a deviation from a
-pass's own choice counts as a few percent, so that a search that is cut off has tried the best tiles
-with all of them left alone, and the very best with others.
+do not fit the registers of its threads, it has more threads than elements, an operand of a product
+does not fit shared memory, or an iteration does not fit the cache of instructions.  The rest is
+ordered by the cost model; a deviation from a pass's own choice counts as a few percent, so that a
+search that is cut off has tried the best tiles with all of them left alone, and the very best with
+others.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tritonc.tune.journal import Name, name_of
 from tritonc.tune.model import Profile, Ranked, choose, ranked
 
 _FIRST_PORTION, _LARGEST_PORTION = 16, 256  # candidates
+_ITERATION = 4096  # multiply-adds of a thread: 64 KiB of instructions, half of their cache
 DEVIATION = 0.05  # of the cost, for each meta-parameter that is not left to its pass
 
 
@@ -131,7 +133,7 @@ def _ordered(ranking: Sequence[Ranked], meta: Mapping[str, tuple[int | None, ...
     found: list[tuple[float, Binding]] = []
     for price, binding, profile in ranking:
         for bound in choices:
-            if profile is None or can_run(profile, {**fixed, **bound}.get("num_warps"), target):
+            if profile is None or can_run(profile, {**fixed, **bound}, target):
                 found.append((price * (1 + DEVIATION * len(bound)), {**binding, **bound}))
     found.sort(key=lambda pair: pair[0])
     return (binding for _, binding in found)
@@ -151,8 +153,13 @@ def _moot(name: str, bound: Mapping[str, int]) -> bool:
     return any(pair in bound.items() for pair in BY_NAME[name].unless)
 
 
-def can_run(profile: Profile, num_warps: int | None, target: Target) -> bool:
-    """Whether a candidate may run, as far as the extents of its tiles say."""
+def can_run(profile: Profile, bound: Mapping[str, int], target: Target) -> bool:
+    """Whether a candidate may run, and not plainly badly, as far as the extents of its tiles say.
+
+    `bound` has the meta-parameters that are bound.
+    """
+    num_warps = bound.get("num_warps")
+    slices = min(bound.get("slices", 1), num_warps or 1)
     if any(extent < 1 for feature in profile for extent in feature.extents):
         return False
     largest = max((prod(f.extents) for f in profile if f.kind != "dot"), default=0)
@@ -163,7 +170,11 @@ def can_run(profile: Profile, num_warps: int | None, target: Target) -> bool:
         results = prod(batch) * m * n
         largest = max(largest, results)
         threads = 32 * num_warps if num_warps is not None else target.threads_per_block
-        if results > threads * target.registers_per_thread:
+        if results * slices > threads * target.registers_per_thread:
+            return False
+        on_cores = not any(row.feature in target.features and str(row.operand) == feature.element
+                           for row in INSTRUCTIONS)
+        if num_warps and on_cores and results * k > _ITERATION * threads:
             return False
         if prod(batch) * k * max(m, n) * feature.bytes > target.shared_per_block:
             return False

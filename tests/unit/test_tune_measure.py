@@ -65,5 +65,7 @@ def test_what_is_slow_is_given_up() -> None:
 def test_a_slowed_gpu_rests_and_is_noticed() -> None:
     found = measure(Scripted(slow=[1.5]), Job((A, B), {}, 2, anchor=1.0))
     assert found == Measured(((1.0, 1.0), (2.0, 2.0)))
+    found = measure(Scripted(slow=[1.125]), Job((A, B), {}, 2, anchor=1.0))
+    assert found == Measured(((1.125, 1.125), (2.25, 2.25)), 1.125)  # which no rest would change
     found = measure(Scripted(slow=[1.5] * 9), Job((A, B), {}, 2, anchor=1.0))
     assert found == Measured(((1.5, 1.5), (3.0, 3.0)), 1.5)

@@ -20,7 +20,8 @@ _COLD = 2.0  # the first launch of a kernel may take so many times as long, and 
 _START_MILLISECONDS = 0.05
 MOST_LAUNCHES = 200  # in one sample
 SLOWED = 1.05  # the anchor takes so much longer than before: the GPU is slowed
-_TRIES = 3  # of a measurement, while the GPU is slowed
+DISTURBED = 1.15  # by more than its own heat: it is worth waiting
+_TRIES = 3  # of a measurement, while the GPU is disturbed
 _REST_SECONDS = 0.3  # between those
 
 
@@ -62,8 +63,8 @@ def measure(device: Device, job: Job) -> Measured | Wrong:
     for attempt in range(_TRIES):
         samples = _rounds(device, job, launches)
         slowed = median(samples[0]) / job.anchor if job.anchor is not None else 1.0
-        if slowed < SLOWED:
-            return Measured(samples)
+        if slowed < DISTURBED:
+            return Measured(samples, slowed if slowed >= SLOWED else 1.0)
         if attempt < _TRIES - 1:
             device.rest(_REST_SECONDS)
     return Measured(samples, slowed)

@@ -61,3 +61,17 @@ def test_the_machine_code_has_a_table_of_them(compiled: str, tmp_path: Path) -> 
     assert {line_of(text) for text in ("? *pa", "? *pb", "dot(A, B)", "*pc = C")} <= table
     first, last = line_of("kernel void"), line_of("@check_c") + 1
     assert table <= set(range(first, last + 1))
+
+
+def test_what_a_debugger_reads(tmp_path: Path) -> None:
+    """-g: DWARF in the PTX, which makes the assembler keep to the lines."""
+    path = tmp_path / "add.ptx"
+    source = SOURCE.with_name("vector_add.tc")
+    assert tritonc(str(source), "--arch=sm_80", "-g", "-o", str(path)).code == 0
+    text = path.read_text(encoding="utf-8")
+    assert ".target sm_80, debug" in text and ".debug_info" in text and ".loc" in text
+    try:
+        code = ptxas.assemble(text, "sm_80")
+    except CompileError as error:
+        pytest.skip(str(error))
+    assert b".debug_line" in code and b".debug_info" in code

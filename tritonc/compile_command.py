@@ -23,7 +23,7 @@ from tritonc.console import (
     read_source,
 )
 from tritonc.launch.products import Settings, kinds_to_compile, make
-from tritonc.options import Options
+from tritonc.options import MESSAGES, Options
 from tritonc.outputs import KINDS, STANDARD
 from tritonc.source import CompileError
 from tritonc.spelling import closest
@@ -39,11 +39,12 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
         if given[name] and given["depend"] is None:
             raise click.UsageError(f"{flag} needs -MD or -M")
     targets = _targets(path, kinds, given)
-    for target in (*targets.values(), given["depend_file"] or ""):
+    for target in (*targets.values(), given["depend_file"] or "", given["remarks"] or ""):
         if outputs.same_file(target, path):
             raise click.UsageError(f"the output '{target}' is the source itself")
-    if given["depend_file"] not in (None, STANDARD) and given["depend_file"] in targets.values():
-        raise click.UsageError(f"-MF '{given['depend_file']}' is an output too")
+    for name, flag in (("depend_file", "-MF"), ("remarks", "--remarks")):
+        if given[name] not in (None, STANDARD) and given[name] in targets.values():
+            raise click.UsageError(f"{flag} '{given[name]}' is an output too")
     options = with_tuning_file(options_from(given), path)
     check_settings(options)
     inputs = [options.tuning] if options.tuning else []  # as they are read
@@ -133,7 +134,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, given: Map
         wanted = ["i"]
     result = driver.compile(source, options, wanted, language=language_of(path, given),
                             dump=_dump, diagnostics=diagnostics, read_file=read_file)
-    messages.show([*result.diagnostics, *(result.remarks if options.remarks else ())])
+    shown = result.remarks if given["remarks"] == MESSAGES else []
+    messages.show([*result.diagnostics, *shown])
     settings = Settings(_stem(path), given["embed"], given["prefix"] or "", given["ptxas"],
                         options.line_info)
     made = make([*targets], result, settings)
@@ -143,6 +145,10 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, given: Map
             raise failure("cannot-write", f"the output '{target}' is a file that the source reads")
         if target != STANDARD:
             files[target] = made[kind]
+    if given["remarks"] not in (None, MESSAGES):
+        from tritonc.render import render_json  # only where it is needed
+
+        files[given["remarks"]] = render_json(result.remarks)
     rule = _rule(path, targets, result, given)
     if rule is not None and rule[0] != STANDARD:
         files[rule[0]] = rule[1]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tritonc.meta_parameters import META_PARAMETERS
 
 DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
+MESSAGES = "-"  # as the file of --remarks: among the messages
 NATIVE = "native"  # as --arch: the GPU of this machine
 
 
@@ -40,6 +41,7 @@ class Options:
     precise_math: bool = False
     device_assert: bool = False  # assert and printf are compiled, not dropped
     line_info: bool = False  # the PTX names source lines (and so the source's path)
+    debug: bool = False  # the same as DWARF, for cuda-gdb; the assembler optimises nothing
     # diagnostics
     warnings: tuple[str, ...] = ()  # what stood after -W, in order
     error_limit: int = 20  # 0: no limit
@@ -49,7 +51,6 @@ class Options:
     stop_after: str | None = None
     verify_each: bool = False
     verbose: bool = False
-    remarks: bool = False
     time_report: bool = False
 
 
@@ -241,7 +242,8 @@ TABLE: tuple[Option, ...] = (
            commands=_ALL),
     Option("remarks", ("--remarks", "-Rpass"), "Say, for each place of the source, what passes did "
            "or could not do there that its text or options can change: the width of accesses, "
-           "pipelines, matrix instructions.", WARNINGS),
+           "pipelines, matrix instructions. With FILE, write that there, as JSON.", WARNINGS,
+           "FILE", optional_value=MESSAGES),
     Option("explain", ("--explain",), "Explain a diagnostic, or list them all (list).", WARNINGS,
            "NAME"),
     Option("print_after", ("--print-after",), "Print the IR after PASS, or after all.", DEBUGGING,
@@ -256,6 +258,8 @@ TABLE: tuple[Option, ...] = (
            DEBUGGING, commands=_BOTH),
     Option("line_info", ("-lineinfo", "--line-info"), "Put source lines into the PTX, for "
            "profilers and debuggers.", DEBUGGING, commands=_BOTH),
+    Option("debug", ("-g", "--debug"), "Debug information for cuda-gdb, which stops at source "
+           "lines; the assembler then optimises nothing.", DEBUGGING, commands=_BOTH),
     Option("time_report", ("-ftime-report", "--time-report"), "Say how long each stage took.",
            DEBUGGING, commands=_BOTH),
     Option("verbose", ("-v", "--verbose"), "Say what was decided: tunables, layouts, resources.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -317,3 +318,12 @@ def test_a_closed_pipe_is_silent() -> None:
     assert done.stdout.startswith("Usage") and done.stderr == ""
 
 
+
+
+def test_remarks_go_to_a_file() -> None:
+    done = tritonc("add.tc", "--remarks=r.json", "-o", "out.ptx")
+    assert done.code == 0 and "remark" not in done.err
+    found = json.loads(Path("r.json").read_text())
+    assert {row["kind"] for row in found} == {"remark"} and found[0]["locations"]
+    assert tritonc("add.tc", "--remarks=out.ptx", "-o", "out.ptx").code == 2
+    assert tritonc("add.tc", "--remarks=add.tc").code == 2

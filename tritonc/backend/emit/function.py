@@ -213,7 +213,7 @@ class FunctionEmitter:
         """The whole function; `header` is its text up to the brace."""
         cfg = Cfg(self.kernel)
         suffix = ""
-        if self.options.line_info and self.kernel.span is not None:
+        if (self.options.line_info or self.options.debug) and self.kernel.span is not None:
             suffix = self.module.subprogram(self.kernel.name, self.kernel.span)
         if self.kernel.attributes.get("copier_warps"):
             self._role(READERS, "b", cfg.order, emit_op, bool(suffix))

@@ -115,11 +115,12 @@ class ModuleEmitter:
     def subprogram(self, name: str, span: Span) -> str:
         """The debug information of a kernel; gives the suffix of its `define`."""
         file = self._file(span.file)
+        kind = "FullDebug" if self.options.debug else "DebugDirectivesOnly"
         if not self._unit:
             self._unit = self._node(
                 f"distinct !DICompileUnit(language: DW_LANG_C99, file: !{file}, "
                 'producer: "tritonc", isOptimized: true, runtimeVersion: 0, '
-                "emissionKind: DebugDirectivesOnly)")
+                f"emissionKind: {kind})")
         types = self._node("!DISubroutineType(types: !0)")
         node = self._node(
             f'distinct !DISubprogram(name: "{name}", scope: !{file}, file: !{file}, '

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +156,45 @@ def test_export(torch: Any, add: Any, tmp_path: Path) -> None:
         torch.testing.assert_close(loaded(x, y), 2 * (x + y))
 
 
-def test_ahead_of_time(torch: Any, add: Any, tmp_path: Path) -> None:
-    """AOTInductor: a shared library that calls the operator."""
-    package = torch._inductor.aoti_compile_and_package(
-        exported(torch, add), package_path=str(tmp_path / "add.pt2"))
-    loaded = torch._inductor.aoti_load_package(package)
-    for n in (5, 1000):
-        x, y = data(torch, n)
-        torch.testing.assert_close(loaded(x, y), 2 * (x + y))
+AHEAD_OF_TIME = """
+import sys
+import torch
+import tritonc.torch
+
+add = tritonc.torch.op(
+    "tritonc_test::add", sys.argv[1], outputs={"z": lambda x: torch.empty_like(x)},
+    scalars={"N": lambda x: x.numel()}, range=lambda x: x.numel())
+
+class Twice(torch.nn.Module):
+    def forward(self, x, y):
+        return add(x, y) * 2
+
+def data(n):
+    return torch.randn(n, device="cuda"), torch.randn(n, device="cuda")
+
+n = torch.export.Dim("n", max=1 << 20)
+program = torch.export.export(Twice(), data(64), dynamic_shapes=({0: n}, {0: n}))
+print("exported", flush=True)
+package = torch._inductor.aoti_compile_and_package(program, package_path="add.pt2")
+print("compiled", flush=True)
+loaded = torch._inductor.aoti_load_package(package)
+print("loaded", flush=True)
+for n in (5, 1000):
+    x, y = data(n)
+    torch.testing.assert_close(loaded(x, y), 2 * (x + y))
+print("ran", flush=True)
+"""
+
+
+def test_ahead_of_time(torch: Any, tmp_path: Path) -> None:
+    """AOTInductor: a shared library that calls the operator.  In a process of its own, which says
+    how far it came if native code ends it."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", AHEAD_OF_TIME,
+         str(ROOT / "samples" / "vector_add.tc")], cwd=tmp_path, capture_output=True, text=True,
+        timeout=300, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])})
+    assert done.returncode == 0 and done.stdout.split()[-1] == "ran", (
+        f"exit code {done.returncode}\n{done.stdout}{done.stderr[-6000:]}")
 
 
 def test_wrong_arguments(torch: Any, add: Any) -> None:

@@ -167,11 +167,11 @@ def test_what_cannot_run_is_left_out() -> None:
     assert can_run((replace(dot, extents=(64, 64, 32)),), four, target)
     assert not can_run((Feature("access", (64,), 4),), four, target)
     assert not can_run((Feature("access", (0,), 4),), {}, target)
-    wide = replace(dot, extents=(128, 128, 32))
+    wide = replace(dot, extents=(128, 128, 16))
     assert can_run((wide,), four, target)
     assert not can_run((wide,), {**four, "slices": 2}, target)  # each warp has them all
-    assert not can_run((replace(wide, extents=(128, 128, 64)),), four, target)  # 128 KiB of code
-    assert can_run((replace(wide, extents=(128, 128, 64), element="f16"),), four, target)
+    assert not can_run((replace(wide, extents=(128, 128, 32)),), four, target)  # 64 KiB of code
+    assert can_run((replace(wide, extents=(128, 128, 32), element="f16"),), four, target)
 
 
 # --- the command line ---

@@ -59,7 +59,8 @@ def bench(source: SourceFile, options: Options, sizes: Sequence[Mapping[str, int
             spec = Spec(source.name, source.text, options, problems.index(problem), name)
             if device is None:
                 device = open_device(spec, index, [], seed)
-                peaks = _peaks(device, result.module, find(options.arch, options.ptx))
+                peaks = (_peaks(device, name, find(options.arch, options.ptx))
+                         if isinstance(device, CudaDevice) else (0.0, 0.0))
                 if against is not None and isinstance(device, CudaDevice):
                     device = BesideTorch(device, index, against)
             code = Compiler(spec).compile({**result.tunables, **result.meta})
@@ -71,11 +72,11 @@ def bench(source: SourceFile, options: Options, sizes: Sequence[Mapping[str, int
                             text(code.binding), peaks, against)
 
 
-def _peaks(device: Device, module: Module, target: Target) -> tuple[float, float]:
-    """FLOP/s and bytes/s that the GPU reaches with what the kernel computes with; 0: unknown."""
-    if not isinstance(device, CudaDevice):
-        return 0.0, 0.0
+def _peaks(device: CudaDevice, name: str, target: Target) -> tuple[float, float]:
+    """FLOP/s and bytes/s that the GPU reaches with what a kernel computes with; 0: unknown."""
     found = measured_peaks(device.gpu)
+    lowered = device.module({})
+    module = Module([k for k in lowered.kernels if k.name == name], lowered.constants)
     dots = [f for kernel in module.kernels for f in features(kernel) if f.kind == "dot"]
     if "dot on tensor cores" in facts(module, target):
         return found.f16 * 2 / max(dot.bytes for dot in dots), found.memory

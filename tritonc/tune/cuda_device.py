@@ -82,7 +82,7 @@ class CudaDevice:
         self.sessions: dict[tuple[Name, Name], _Session] = {}
         self._load_compare()
         self.mentioned = _mentioned(self.problem)
-        tunables = {name for kernel in self._module({}).kernels for name in kernel.tunables}
+        tunables = {name for kernel in self.module({}).kernels for name in kernel.tunables}
         if not self.mentioned & tunables:
             for size in sizes:
                 self._session({}, size).data.expected()
@@ -189,7 +189,7 @@ class CudaDevice:
             loaded = _Loaded(*self.gpu.load(code.image, session.data.kernel.name,
                                             code.dynamic_shared))
             if session.data.tables:
-                self.gpu.fill_tables(loaded.module, self._module(code.binding), session.data)
+                self.gpu.fill_tables(loaded.module, self.module(code.binding), session.data)
             while len(self.loaded) >= _LOADED:
                 oldest = self.loaded.pop(next(iter(self.loaded)))
                 for graph in oldest.graphs.values():
@@ -213,7 +213,7 @@ class CudaDevice:
                        self.driver.cuGraphLaunch(loaded.graphs[key], self.stream))
         return loaded.graphs[key]
 
-    def _module(self, binding: Mapping[str, int]) -> Module:
+    def module(self, binding: Mapping[str, int]) -> Module:
         """The program with its tunables bound, as far as data need it."""
         result = driver.compile(self.source, self._with(binding), ("tir",))
         assert result.module is not None
@@ -234,7 +234,7 @@ class CudaDevice:
         return self.sessions[key]
 
     def _open(self, binding: Mapping[str, int], size: Mapping[str, int]) -> _Session:
-        module = self._module(binding)
+        module = self.module(binding)
         data = prepare(self.problem, module, kernel_of(self.problem, module), size, self.seed)
         stack = ExitStack()
         buffers = stack.enter_context(self.gpu.buffers(data))

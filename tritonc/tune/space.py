@@ -31,7 +31,7 @@ from tritonc.tune.journal import Name, name_of
 from tritonc.tune.model import Profile, Ranked, choose, ranked
 
 _FIRST_PORTION, _LARGEST_PORTION = 16, 256  # candidates
-_ITERATION = 4096  # multiply-adds of a thread: 64 KiB of instructions, half of their cache
+_ITERATION = 2048  # multiply-adds of a thread: 32 KiB of instructions
 DEVIATION = 0.05  # of the cost, for each meta-parameter that is not left to its pass
 
 

@@ -86,7 +86,7 @@ class BesideTorch:
                 held = torch.from_numpy(np.array(value.view()))
                 self.names[value.name] = held.cuda().to(getattr(torch, _DTYPES[value.element.name]))
             else:
-                self.names[value.name] = value.view().item()
+                self.names[value.name] = value.view()
         for _ in range(3):  # before anything is recorded, as torch asks
             found = self._evaluate()
         torch.cuda.synchronize()

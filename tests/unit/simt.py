@@ -230,10 +230,10 @@ class Machine:
         yield parts[1].split("%")[1], active & condition
         yield parts[2].split("%")[1], active & ~condition
 
-    def meet(self, active: Any) -> Any:
+    def meet(self, active: Any, count: int) -> Any:
         """The one barrier at which threads meet that run different code."""
         self.met |= active
-        self.stalled = not self.met.all()
+        self.stalled = bool(self.met.sum() < count)
         return PAUSE if self.stalled else None
 
     # instructions

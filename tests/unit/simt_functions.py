@@ -106,14 +106,19 @@ def _special(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -
 
 
 def _together(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
-    """All threads, or as many as a barrier says; of two roles, the first ones wait."""
+    """All threads, or as many as a barrier says; of two roles, one arrives, the other waits."""
     if ".count" not in name:
         assert active.all(), f"{name} without all threads"
-    elif v[1][active][0] == m.threads and not active.all():
-        return m.meet(active)
+    elif ".arrive" in name:
+        m.met |= active
     else:
         for number in np.unique(v[0][active]):
-            assert (active & (v[0] == number)).sum() == v[1][active][0], f"{name} without all"
+            here = active & (v[0] == number)
+            count = v[1][active][0]
+            if here.sum() < count:  # the barrier of roles
+                assert (here == active).all()
+                return m.meet(active, count)
+            assert here.sum() == count, f"{name} without all threads"
     return None
 
 

@@ -196,30 +196,37 @@ def _acquire(f: FunctionEmitter, slot: Value, indices: Sequence[int]) -> None:
 def start_copier(f: FunctionEmitter, op: Op) -> None:
     """One thread of the warps that others do without makes the copies; the rest of them end.
 
-    The maps are published.  The copier may use some of them then, the first thread the others.
+    The maps are published.  The copier may use some of them then, the first thread of each
+    warpgroup the others.
     """
     slot, cell = op.operands
-    if not f.role:
-        f.barrier()
-    else:
-        f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", f"i32 {_MEETING}",
-                     f"i32 {f.kernel.threads}")  # not "all": their instructions are two
+    lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
+    meeting = (f"i32 {_MEETING}", f"i32 {(f.warps + 1) * WARP_SIZE}")  # the readers and a warp
     if f.role == COPIER:
         go, end = f.new_label("copier"), f.new_label("idle")
-        f.line(f"br i1 {first_thread(f, f.warps)}, label %{go}, label %{end}")
+        others = f.prelude(f"icmp uge i32 {f.thread}, {(f.warps + 1) * WARP_SIZE}")
+        f.line(f"br i1 {others}, label %{end}, label %{go}")
+        f.start_block(go)
+        f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", *meeting)
+        go = f.new_label("copier")
+        f.line(f"br i1 {f.prelude(f'icmp eq i32 {lane}, 0')}, label %{go}, label %{end}")
         f.start_block(end)
         f.line("ret void")
         f.start_block(go)
+    else:
+        f.barrier()
+        if f.role:
+            f.convergent("llvm.nvvm.barrier.cta.arrive.aligned.count", "void", *meeting)
     place = shared_pointer(f, shared_address(f, f.buffers[cell]))
     f.values[op.result] = [f.op(f"load {GLOBAL}, {place}, align 8")]
     if f.role == COPIER:
         _acquire(f, op.result, op.attributes["indices"])
         return
-    others = [i for other in f.kernel.ops() if other.name == "publish_maps"
-              and other.operands[0] is slot for i in other.attributes["indices"]
-              if i not in op.attributes["indices"]]
+    left = [i for other in f.kernel.ops() if other.name == "publish_maps"
+            and other.operands[0] is slot for i in other.attributes["indices"]
+            if i not in op.attributes["indices"]]
     own = f.prelude(f"and i32 {f.thread}, {(1 << WARPGROUP_BITS) - 1}")
-    f.under(f.prelude(f"icmp eq i32 {own}, 0"), "acquire", lambda: _acquire(f, op.result, others))
+    f.under(f.prelude(f"icmp eq i32 {own}, 0"), "acquire", lambda: _acquire(f, op.result, left))
 
 
 def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> None:

@@ -152,13 +152,35 @@ class ContinuedRewrite(TensorRewrite):
         for ops, (block, at, before, values) in zip(openings, places, strict=True):
             known = dict(values)
             before += copy_slice(condition, known)
-            opening = self.branch(block, at, before, known.get(test, test))
+            comes = known.get(test, test)
+            early = self.early(block, whole, comes, values)
             first = copy_slice(whole, values)
+            if early:
+                start = block.ops.index(early[0])
+                block.ops[start:start] = [*before, *early[1:], *first]
+                at, before, first = len(block.ops) - 1, [], []
+            opening = self.branch(block, at, before, comes)
             for op in ops:
                 op.replace_inputs(values)
             opening.ops[-1:-1] = [*first, *ops]
         if self.borrows:
             self.borrow(opening.terminator.blocks[0], follows)
+
+    def early(self, block: Block, whole: Slice, comes: Value, values: dict[Value, Value]
+              ) -> list[Op]:
+        """If a copier starts in the block: that operation, and what makes `values` those of a turn
+        that comes, so that they can be computed while it waits.
+
+        A block without an instance takes instance 0, which is another block's.
+        """
+        starts = [op for op in block.ops if op.name == "start_copier"]
+        if not starts or not counts_instances(self.outer) or len(whole.phis) != 1 \
+                or whole.phis[0].result.type != I32:
+            return []
+        (phi,) = whole.phis
+        some = make_op("select", [comes, values[phi.result], self.number(0)])
+        values[phi.result] = some.result
+        return [*starts, some]
 
     def borrow(self, block: Block, follows: Value) -> None:
         """Let the result leave through the stages that are free until the next products run.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backend_programs import MATRIX_PROGRAMS, PROGRAMS
+from backend_programs import MATRIX_PROGRAMS, PROGRAMS, matmul
 from machine_programs import PTXAS, execute, ptx, ptxas
 from sketch import Program, Sketch, same
 from test_backend_passes import THIN, lowered
@@ -49,6 +49,14 @@ def test_meaning_is_kept_in_slices(name: str, target: str, room: int) -> None:
     program = {**PROGRAMS, **MATRIX_PROGRAMS}[name]()
     done = lowered(program, target=target, shared=room, without=("specialize",))
     same(done.run(), execute(done, target))
+
+
+def test_slices_are_loaded_one_by_one_where_a_thread_cannot_hold_all() -> None:
+    program = matmul(32, 64, 70, (32, 64, 64), warps=1)
+    done = lowered(program, shared=12800, without=("specialize",))
+    late = [op for op in done.kernel.ops() if op.attributes.get("piecewise")]
+    assert late and all(op.name == "load" for op in late)
+    same(done.run(), execute(done))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -94,9 +94,8 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     bits, index = op.attributes.get("bits", ()), op.attributes.get("index", 0)
     mask, *holders = part_holders(layout, bits)
     fetch = f.fetch.get(value)
+    whole = part_registers(layout, bits, index)  # the register of the value for each of the part
     if bits:
-        assert fetch is None, "stored in parts, and loaded where it is stored"
-        names = [names[r] for r in part_registers(layout, bits, index)]
         layout = part_layout(layout, bits)
     moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, True)
     addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
@@ -108,9 +107,9 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     for i in range(0, len(moves.accesses), max(1, each)):
         part = moves.accesses[i : i + each]
         if fetch is not None:
-            fetch(sum(1 << r for one in part for r in one.registers))
+            fetch(sum(1 << whole[r] for one in part for r in one.registers))
         for one in part:
-            picked = [names[r] for r in one.registers]
+            picked = [names[whole[r]] for r in one.registers]
             if helper:
                 picked = [f.op(f"call float @{helper}(float {name})") for name in picked]
             access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector, owner)

@@ -92,7 +92,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     separate &= outer is not None or staged.preheader not in cfg.innermost
     if separate:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
-            staged, target.shared_per_block - LEFT - more) >= COPIER_STAGES)
+            staged, target.shared_per_block - LEFT - more) >= context.meta.get(
+                "num_stages", COPIER_STAGES))
     stages = context.meta.get("num_stages") or most_stages(staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)

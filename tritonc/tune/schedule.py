@@ -271,7 +271,8 @@ class Search:
         for size in self.sizes:
             if (record := self.journal.get(size, known[0])) is not None:
                 for candidate in members:
-                    self._add(replace(record, candidate=candidate))
+                    if self.journal.get(size, candidate) is None:
+                        self._add(replace(record, candidate=candidate))
 
     def _refuse(self, members: list[Binding], illegal: Illegal) -> None:
         for candidate in members:

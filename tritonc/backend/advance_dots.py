@@ -28,6 +28,7 @@ iteration ends (`scale_early`).
 
 Where the products take longer than what is computed in between, warpgroups start theirs in turn
 (meta-parameter `take_turns`): each computes beside the products of the next, not beside its own.
+Where a warp of its own makes the copies, none waits for another, and they find their turns alone.
 
 Needs pipeline, whose copies already run ahead.  Loops whose values would not fit into registers
 stay as they are.
@@ -38,6 +39,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.roles import START
 from tritonc.backend.scale_early import copies, scale_early
 from tritonc.backend.shared_memory import allocation
 from tritonc.backend.staged_loop import MOST_REGISTERS
@@ -69,7 +71,8 @@ def advance_dots(kernel: Kernel, context: Context) -> bool:
             continue
         rotation = _Rotation(kernel, parts)
         rotation.run()
-        if context.meta.get("take_turns", _depth(parts) >= TURNS):
+        copier = any(op.name == START for op in kernel.ops())
+        if context.meta.get("take_turns", _depth(parts) >= TURNS and not copier):
             rotation.take_turns()
         context.remark("advance_dots", "a product runs one iteration ahead of the other",
                        parts.products[0].span)

@@ -18,9 +18,9 @@ Where the kernel begins with a choice of a body that does not depend on the inst
 only the body that is taken first gets the loop: what is made once per block is made once there.
 
 Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma, whose
-blocks fill a multiprocessor each, unless they are several dots of one warpgroup
-(`limit_registers`).  Meta-parameter `persistent`: 0 leaves one block for each
-instance.
+blocks fill a multiprocessor each, unless several dots are of one iteration: their loop is slower
+in another loop, where the assembler keeps stages and addresses in registers of threads.
+Meta-parameter `persistent`: 0 leaves one block for each instance.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I32, shape
+from tritonc.ir.types import I32
 
-WARPGROUP_ROWS = 64  # of a dot
 _NUMBERS = ("get_program_id", "get_num_programs")
 
 
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
-    if not context.meta.get("persistent", 1):
+    chained = any(sum(op.name == "dot" for op in block.ops) > 1 for block in kernel.blocks)
+    if not context.meta.get("persistent", not chained):
         return False
     found = False
     for op in kernel.ops():
@@ -50,13 +50,7 @@ def wanted(kernel: Kernel, context: Context) -> bool:
             return False
         name = op.attributes.get("instruction") if op.name == "dot" else None
         found |= name is not None and BY_NAME[name].kind == WGMMA
-    return found and not any(_small_chain(block) for block in kernel.blocks)
-
-
-def _small_chain(block: Block) -> bool:
-    """Whether the block has several dots that one warpgroup computes."""
-    rows = [shape(op.result.type)[0] for op in block.ops if op.name == "dot"]
-    return len(rows) > 1 and max(rows) <= WARPGROUP_ROWS
+    return found
 
 
 def body(kernel: Kernel) -> list[Block]:

@@ -42,6 +42,7 @@ from tritonc.ir.types import Buffer, Tile
 
 Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
 STORE = 1  # by default, results leave through buffers of their own
+WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
 COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
 RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
 
@@ -81,7 +82,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if not all(forward(a.strip, known) for a in accesses):
         return _all(staged, "its strides and where it begins are not known not to be negative")
     groups = products(kernel, staged)
-    separate = (len(groups) == 1 and not part.loads and handed_over(kernel, staged)
+    separate = (not part.loads and handed_over(kernel, staged)
+                and (len(groups) == 1 or kernel.attributes["num_warps"] > WARPGROUP)
                 and registers(kernel.attributes["num_warps"], target) is not None
                 and context.meta.get("tensor_store", STORE) != 2
                 and bool(context.meta.get("copier", _pays(staged))))
@@ -90,7 +92,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             available(v, place, cfg) for a in accesses for v in a.strip.map_values()):
         outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
     separate &= outer is not None or staged.preheader not in cfg.innermost
-    if separate:
+    if separate and len(groups) == 1:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
             staged, target.shared_per_block - LEFT - more) >= context.meta.get(
                 "num_stages", COPIER_STAGES))

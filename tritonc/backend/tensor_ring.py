@@ -88,7 +88,8 @@ class TensorRewrite(Rewrite):
             self.start_ring([fence, *inits])
         ahead = self.first_copies()
         self.hoist(at)
-        if self.apart and not self.separate:  # the loop has no barrier of its own
+        if self.apart and (not self.separate or self.stores_before()):
+            # the loop has no barrier of its own
             staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
         return ahead
 

@@ -15,6 +15,9 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.interp import InterpreterError
 from tritonc.launch.interpreter import launch
+from tritonc.launch.run_problems import run_problems
+from tritonc.options import NATIVE
+from tritonc.source import Diagnostics
 
 PLAIN, CAUSAL = (ROOT / "samples" / f"{name}.tc" for name in ("attention", "attention_causal"))
 CHAIN = ROOT / "tests" / "run" / "chained_products.tc"
@@ -67,6 +70,29 @@ def test_short_rows_are_for_blocks_of_one_warpgroup() -> None:
     kernel = result.module.kernels[0]
     assert (kernel.attributes["num_warps"], kernel.attributes["min_blocks"]) == (4, 3)
     assert all(op.name != "get_num_multiprocessors" for op in kernel.ops())
+
+
+def test_sums_are_made_beside_the_products() -> None:
+    (result, _), = compiled(setting(PLAIN, "TM=128,TN=64"), "sm_90a")
+    assert result.module is not None
+    ops = loop_of_products(result.module.kernels[0])
+    sums = [i for i, op in enumerate(ops) if op.attributes.get("kind") == "fadd"]
+    starts = [i for i, op in enumerate(ops) if op.name == "wgmma"]
+    wait = next(i for i, op in enumerate(ops) if op.name == "wgmma_wait")
+    assert len(sums) == 2 and starts[1] < sums[0] < wait < sums[1]  # across lanes; in a thread
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("arch", [NATIVE, "sm_80"])
+@pytest.mark.parametrize("values", ["TM=64,D=64,H=3,S=1000", "TM=128,D=64,H=2,S=129",
+                                    "TM=128,D=128,H=3,S=1", "TM=128,D=128,H=40,S=1100"])
+@pytest.mark.parametrize("path", [PLAIN, CAUSAL], ids=lambda path: path.stem)
+def test_on_the_gpu(path: Path, values: str, arch: str) -> None:
+    tiles = setting(path, f"{values},TN=128" if arch == NATIVE else values)
+    options, sizes = tiles.options(arch=arch)
+    for outcome in run_problems(tiles.source, options, "tc", Diagnostics(), device="cuda",
+                                sizes=sizes):
+        assert outcome.ok, outcome.line()
 
 
 def without(name: str) -> Callable[[Kernel], None]:

@@ -28,7 +28,8 @@ iteration ends (`scale_early`).
 
 Where the products take longer than what is computed in between, warpgroups start theirs in turn
 (meta-parameter `take_turns`): each computes beside the products of the next, not beside its own.
-Where a warp of its own makes the copies, none waits for another, and they find their turns alone.
+Where a warp of its own makes the copies, none waits for another, and they find their turns alone;
+sums beside the chain then go to the second part too, and are made behind its start (`late_sums`).
 
 Needs pipeline, whose copies already run ahead.  Loops whose values would not fit into registers
 stay as they are.
@@ -38,6 +39,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tritonc.backend.late_sums import late_chains, split_lanes
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.roles import START
 from tritonc.backend.scale_early import copies, scale_early
@@ -71,8 +73,7 @@ def advance_dots(kernel: Kernel, context: Context) -> bool:
             continue
         rotation = _Rotation(kernel, parts)
         rotation.run()
-        copier = any(op.name == START for op in kernel.ops())
-        if context.meta.get("take_turns", _depth(parts) >= TURNS and not copier):
+        if context.meta.get("take_turns", _depth(parts) >= TURNS and not _copier(kernel)):
             rotation.take_turns()
         context.remark("advance_dots", "a product runs one iteration ahead of the other",
                        parts.products[0].span)
@@ -94,6 +95,7 @@ class _Parts:
     waits: tuple[Op, Op]
     second: set[Op]
     phis: set[Op] = field(default_factory=set)
+    sums: set[Op] = field(default_factory=set)  # of the second part, which its product is not for
 
     @property
     def first(self) -> list[Op]:
@@ -102,8 +104,10 @@ class _Parts:
 
     @property
     def last(self) -> list[Op]:
-        """The second part, in order."""
-        return [op for op in self.body.ops[:-1] if op in self.second]
+        """The second part, in order: sums behind the product's start."""
+        ops = [op for op in self.body.ops[:-1] if op in self.second and op not in self.sums]
+        at = ops.index(self.products[1]) + 1
+        return [*ops[:at], *(op for op in self.body.ops if op in self.sums), *ops[at:]]
 
 
 def _part(kernel: Kernel, loop: Loop) -> _Parts | None:
@@ -130,9 +134,17 @@ def _part(kernel: Kernel, loop: Loop) -> _Parts | None:
     _close(parts, readers)
     if parts.products[0] in parts.second or not _apart(parts):
         return None
+    if _copier(kernel):
+        _take_sums(kernel, parts, readers)
+        readers = uses(kernel)
     _take_light(parts, readers)
     made = {r for op in parts.first for r in op.results if isinstance(r.type, Buffer)}
     return None if any(v in made for op in parts.last for v in op.operands) else parts
+
+
+def _copier(kernel: Kernel) -> bool:
+    """Whether a warp of its own makes the copies."""
+    return any(op.name == START for op in kernel.ops())
 
 
 def _close(parts: _Parts, readers: dict[Value, list[Op]]) -> None:
@@ -183,6 +195,26 @@ def _apart(parts: _Parts) -> bool:
     return all(not ALL_OPS[op.name].effects
                or (op.name in (*RING, "wgmma", "wgmma_wait") and not _roots(op) & touched)
                for op in last)
+
+
+def _take_sums(kernel: Kernel, parts: _Parts, readers: dict[Value, list[Op]]) -> None:
+    """Add sums that nothing in the loop waits for, and the lanes' share of what they add up."""
+    for phi in late_chains(parts.loop.header, parts.body, readers):
+        if phi not in parts.phis:
+            parts.phis.add(phi)
+            parts.sums.update(readers[phi.result])
+    before, parts.second = parts.second, parts.second | parts.sums
+    _close(parts, readers)
+    parts.sums = parts.second - before
+    for op in [op for op in parts.body.ops if op.name == "reduce"]:
+        if all(reader in parts.sums for reader in readers.get(op.result, [])):
+            steps = split_lanes(op)
+            if len(steps) > 1:
+                at = parts.body.ops.index(op)
+                parts.body.ops[at : at + 1] = steps
+                kernel.replace({op.result: steps[-1].result})
+                parts.second.add(steps[-1])
+                parts.sums.add(steps[-1])
 
 
 def _take_light(parts: _Parts, readers: dict[Value, list[Op]]) -> None:

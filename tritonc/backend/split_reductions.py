@@ -46,7 +46,7 @@ def _split(op: Op) -> list[Op]:
     assert isinstance(t, Tile) and t.layout is not None
     if not layout_ops.reduction(t.layout, axes).warp:
         return [op]
-    shape, inside, across = _split_axes(t.layout, axes)
+    shape, inside, across = split_axes(t.layout, axes, t.layout.warp)
     kind, e = op.attributes["kind"], element(t)
     split = layout_ops.reshape(t.layout, shape)
     reshaped = make_op("reshape", [source], Tile(e, shape, split), span=op.span)
@@ -79,11 +79,11 @@ def _split(op: Op) -> list[Op]:
     return ops
 
 
-def _split_axes(layout: Layout, axes: tuple[int, ...]) -> tuple[
+def split_axes(layout: Layout, axes: tuple[int, ...], distant: tuple[int, ...]) -> tuple[
         tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Split each reduced axis into runs of bits held in warps and runs held elsewhere.
+    """Split each reduced axis into runs of bits that are `distant`, as those of warps, and others.
 
-    Returns the new shape, its reduced axes that lie inside warps, and those across warps.
+    Returns the new shape, its reduced axes that are not distant, and those that are.
     """
     shape: list[int] = []
     inside: list[int] = []
@@ -92,9 +92,9 @@ def _split_axes(layout: Layout, axes: tuple[int, ...]) -> tuple[
         if axis not in axes:
             shape.append(extent)
             continue
-        runs: list[tuple[bool, int]] = []  # from the highest bit: in a warp?, extent
+        runs: list[tuple[bool, int]] = []  # from the highest bit: distant?, extent
         for basis in reversed(axis_bases(layout.shape, axis)):
-            far = basis in layout.warp
+            far = basis in distant
             if runs and runs[-1][0] == far:
                 runs[-1] = (far, runs[-1][1] * 2)
             else:

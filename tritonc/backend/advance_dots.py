@@ -42,12 +42,13 @@ from dataclasses import dataclass, field
 from tritonc.backend.late_sums import late_chains, split_lanes
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.roles import START
-from tritonc.backend.scale_early import copies, scale_early
+from tritonc.backend.scale_early import scale_early
 from tritonc.backend.shared_memory import allocation
 from tritonc.backend.staged_loop import MOST_REGISTERS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ
 from tritonc.ir.types import Buffer, Tile, scalar, shape
@@ -260,10 +261,10 @@ class _Rotation:
         parts, header, body = self.parts, self.header, self.body
         initial = {phi.result: incoming(phi, self.before) for phi in header.phis()}
         at_entry = dict(initial)
-        self.before.ops[-1:] = copies(header.ops[len(header.phis()):], at_entry,
-                                       {body: self.first, parts.exit: self.after})
+        self.before.ops[-1:] = copy_ops(header.ops[len(header.phis()):], at_entry,
+                                         {body: self.first, parts.exit: self.after})
         in_first = dict(at_entry)
-        self.first.ops = [*copies(parts.first, in_first, {}),
+        self.first.ops = [*copy_ops(parts.first, in_first),
                           Op("br", [], blocks=[header], span=body.terminator.span)]
         self.turn_labels()
         for phi in header.phis():
@@ -274,7 +275,7 @@ class _Rotation:
             phi.blocks[at] = self.first
         lagging = self.lag(in_first)
         final = dict(lagging)
-        self.last.ops = [*copies(parts.last, final, {}), Op("br", [], blocks=[self.after])]
+        self.last.ops = [*copy_ops(parts.last, final), Op("br", [], blocks=[self.after])]
         self.leave(at_entry, final)
         for op in parts.last:
             op.replace_inputs(lagging)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tritonc.ir.cfg import Loop, incoming
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ, OpInfo
 from tritonc.ir.types import Scalar
@@ -85,16 +86,7 @@ def _may_run_early(op: Op, info: OpInfo) -> bool:
 
 def copy_slice(part: Slice, mapping: dict[Value, Value]) -> list[Op]:
     """Copies of the slice's operations, reading mapped values; results are added to `mapping`."""
-    copies = []
-    for op in part.ops:
-        new = Op(op.name, list(op.operands), dict(op.attributes),
-                 tuple(r.type for r in op.results), op.guard, op.span, list(op.blocks))
-        new.replace_inputs(mapping)
-        for old, result in zip(op.results, new.results, strict=True):
-            result.name = old.name
-            mapping[old] = result
-        copies.append(new)
-    return copies
+    return copy_ops(part.ops, mapping)
 
 
 def stays_false(condition: Value, part: Slice) -> bool:
@@ -151,7 +143,6 @@ def advance(part: Slice, mapping: dict[Value, Value]) -> tuple[list[Op], dict[Va
         if op in members and op not in needed:
             needed.add(op)
             stack.extend(v.op for v in op.inputs() if v.op is not None)
-    copies = copy_slice(Slice(part.loop, [op for op in part.ops if op in needed], part.phis),
-                        mapping)
-    return copies, {phi.result: mapping.get(value, value)
-                    for phi, value in zip(part.phis, after, strict=True)}
+    made = copy_ops([op for op in part.ops if op in needed], mapping)
+    return made, {phi.result: mapping.get(value, value)
+                  for phi, value in zip(part.phis, after, strict=True)}

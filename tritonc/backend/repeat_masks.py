@@ -20,6 +20,7 @@ from __future__ import annotations
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I1, I32, I64, Tile, element
 
@@ -112,12 +113,7 @@ def _repeat(block: Block, reader: Op, mask: Value, chain: list[Op]) -> None:
         made.append(make_op("again", [limit], table=ALL_OPS))
         made[-1].result.name = limit.name
         mapping[limit] = made[-1].result
-    for op in chain:
-        copy = Op(op.name, list(op.operands), dict(op.attributes),
-                  tuple(r.type for r in op.results), None, op.span)
-        copy.replace_inputs(mapping)
-        mapping.update(zip(op.results, copy.results, strict=True))
-        made.append(copy)
+    made += copy_ops(chain, mapping)
     reader.replace_inputs({mask: mapping[mask]})
     at = block.ops.index(reader)
     block.ops[at:at] = made

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.ir.cfg import incoming
-from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Op
 
 
 def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op) -> None:
@@ -48,22 +49,7 @@ def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op) 
     carried.result.name = total.name
     for block in sources:
         known = {phi.result: incoming(phi, block) for phi in header.phis()}
-        block.ops[-1:-1] = copies(ops, known, {})
+        block.ops[-1:-1] = copy_ops(ops, known)
         carried.operands.append(known[total])
     header.ops.insert(0, carried)
     product.operands[2] = last.operands[2] = carried.result
-
-
-def copies(ops: list[Op], mapping: dict[Value, Value], blocks: dict[Block, Block]) -> list[Op]:
-    """Copies that read mapped values; their results are added to `mapping`."""
-    found = []
-    for op in ops:
-        new = Op(op.name, list(op.operands), dict(op.attributes),
-                 tuple(r.type for r in op.results), op.guard, op.span,
-                 [blocks.get(block, block) for block in op.blocks])
-        new.replace_inputs(mapping)
-        for old, result in zip(op.results, new.results, strict=True):
-            result.name = old.name
-            mapping[old] = result
-        found.append(new)
-    return found

@@ -1,10 +1,27 @@
-"""Copies of kernels and of their blocks."""
+"""Copies of operations, of blocks and of kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tritonc.ir.core import Block, Kernel, Op, Value
+
+
+def copy_ops(ops: Iterable[Op], mapping: dict[Value, Value],
+             blocks: Mapping[Block, Block] | None = None) -> list[Op]:
+    """Copies that read mapped values and name mapped blocks; their results join `mapping`."""
+    found = []
+    for op in ops:
+        targets = [blocks.get(block, block) for block in op.blocks] if blocks else list(op.blocks)
+        new = Op(op.name, list(op.operands), dict(op.attributes),
+                 tuple(r.type for r in op.results), op.guard, op.span, targets)
+        new.replace_inputs(mapping)
+        for before, after in zip(op.results, new.results, strict=True):
+            after.name = before.name
+            mapping[before] = after
+        found.append(new)
+    return found
 
 
 def copy_blocks(blocks: list[Block], suffix: str = "") -> tuple[list[Block], dict[Value, Value]]:
@@ -15,17 +32,10 @@ def copy_blocks(blocks: list[Block], suffix: str = "") -> tuple[list[Block], dic
     copies = {old: Block(old.name + suffix) for old in blocks}
     mapping: dict[Value, Value] = {}
     for old, new in copies.items():
-        for op in old.ops:
-            copy = Op(op.name, list(op.operands), dict(op.attributes),
-                      tuple(r.type for r in op.results), op.guard, op.span,
-                      [copies[b] for b in op.blocks])
-            for before, after in zip(op.results, copy.results, strict=True):
-                after.name = before.name
-                mapping[before] = after
-            new.ops.append(copy)
+        new.ops = copy_ops(old.ops, mapping, copies)
     for new in copies.values():
         for op in new.ops:
-            op.replace_inputs(mapping)
+            op.replace_inputs(mapping)  # a phi reads what comes later
     return list(copies.values()), mapping
 
 

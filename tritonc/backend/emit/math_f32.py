@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import log, pi
 
 from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.math_reduction import reduced_angle
+from tritonc.backend.emit.math_reduction import give_wave, reduced_angle
 from tritonc.backend.emit.module import PURE
 from tritonc.ir.numbers import round_to
 from tritonc.ir.types import F32
@@ -138,13 +138,7 @@ def _reduced(body: Body) -> tuple[Term, Term]:
 def _wave(body: Body, shift: int) -> None:
     """sin(x + shift pi/2)."""
     angle, quadrant = _reduced(body)
-    if shift:
-        quadrant = quadrant + shift
-    square = angle * angle
-    sine = body.fma(angle * square, body.polynomial(square, SIN), angle)
-    cosine = body.fma(square * square, body.polynomial(square, COS), body.fma(square, -0.5, 1.0))
-    found = body.select((quadrant & 1).differs(0), cosine, sine)
-    body.give(body.select((quadrant & 2).differs(0), -found, found))
+    give_wave(body, angle, quadrant + shift if shift else quadrant, SIN, COS)
 
 
 def sin(body: Body) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import log, pi
 
 from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.math_reduction import reduced_angle
+from tritonc.backend.emit.math_reduction import give_wave, reduced_angle
 
 # (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2
 EXP = (2.092698731414356e-09, 2.5112346522727783e-08, 2.7557233251401343e-07,
@@ -153,13 +153,7 @@ def _wave(body: Body, shift: int) -> None:
     body.block("reduced")
     angle = body.phi((angle, near), (far_angle, "large"))
     quadrant = body.phi((quadrant, near), (far_quadrant, "large"))
-    if shift:
-        quadrant = quadrant + shift
-    square = angle * angle
-    sine = body.fma(angle * square, body.polynomial(square, SIN), angle)
-    cosine = body.fma(square * square, body.polynomial(square, COS), body.fma(square, -0.5, 1.0))
-    found = body.select((quadrant & 1).differs(0), cosine, sine)
-    body.give(body.select((quadrant & 2).differs(0), -found, found))
+    give_wave(body, angle, quadrant + shift if shift else quadrant, SIN, COS)
 
 
 def sin(body: Body) -> None:

@@ -9,6 +9,7 @@ the nearest quadrant, is the angle over pi/2, exact to 2^-126.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import pi
 
@@ -104,3 +105,17 @@ def _word(body: Body, index: Term) -> Term:
     at = body.make(f"getelementptr [{WORDS} x i64], ptr addrspace(1) {table}, i64 0, "
                    f"i64 {inside.name}", "ptr addrspace(1)")
     return body.make(f"load i64, ptr addrspace(1) {at.name}, align 8, !invariant.load !0", "i64")
+
+
+def give_wave(body: Body, angle: Term, quadrant: Term, sine: Sequence[float],
+              cosine: Sequence[float]) -> None:
+    """The result: sin(angle + quadrant pi/2), |angle| <= pi / 4.
+
+    The polynomials, in the square of the angle x: (sin(x) / x - 1) / x^2 and
+    (cos(x) - 1 + x^2 / 2) / x^4.
+    """
+    square = angle * angle
+    odd = body.fma(angle * square, body.polynomial(square, sine), angle)
+    even = body.fma(square * square, body.polynomial(square, cosine), body.fma(square, -0.5, 1.0))
+    found = body.select((quadrant & 1).differs(0), even, odd)
+    body.give(body.select((quadrant & 2).differs(0), -found, found))

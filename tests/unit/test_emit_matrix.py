@@ -128,7 +128,8 @@ def test_a_warp_of_its_own_makes_the_copies() -> None:
 
 @pytest.mark.parametrize("stages, buffers", [(3, 4), (4, 2)])
 def test_results_take_the_memory_that_stages_leave(stages: int, buffers: int) -> None:
-    ready = matmul(BF16, 128, 256, 64, (128, 256, 64), known=64, result=BF16).copy()
+    """Of a product whose other body, of addresses that are not aligned, has no copies."""
+    ready = matmul(BF16, 128, 256, 64, (128, 256, 64), result=BF16).copy()
     passes.run(ready.kernel, context("sm_90a", num_stages=stages), [*passes.OPT, *passes.BACKEND])
     leaving = [op for op in ready.kernel.ops() if op.attributes.get("groups") == 2
                and op.name == "alloc_shared"]

@@ -64,7 +64,7 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
         return False
     infos = axis_info.analyze(kernel)
     changed = False
-    hindered: list[tuple[Op, str]] = []
+    hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
     for staged in staged_loops(kernel):
         spans = {load.span for load in map(source_load, staged.stores) if load is not None}
@@ -72,11 +72,11 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
         if why is None:
             served |= spans
         else:
-            hindered += why
+            hindered.update((load.span, reason) for load, reason in why)
         changed |= why is None or _pipeline(kernel, staged, infos, context)
-    for op, reason in hindered:
-        if op.span not in served:
-            context.remark("pipeline", f"operand not brought by the copy engine: {reason}", op.span,
+    for span, reason in hindered.items():
+        if span not in served:
+            context.remark("pipeline", f"operand not brought by the copy engine: {reason}", span,
                            missed=True)
     return changed
 

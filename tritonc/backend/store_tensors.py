@@ -55,6 +55,7 @@ from tritonc.ir.layout import Layout, axis_bases, log2
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import I32, Buffer, Tile, scalar
+from tritonc.source import Span
 
 PART = 16 * 1024  # bytes of a part, where the layout allows
 BUFFERS = 2
@@ -67,39 +68,53 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
             and any(op.name == "wgmma" for op in kernel.ops())):
         return False
     infos = axis_info.analyze(kernel)
-    changed = False
+    hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
+    served: set[Span | None] = set()  # places where the engine stores in one of the bodies
     for block in kernel.blocks:
         for op in list(block.ops):
             if op.name == "store":
-                changed |= _store(kernel, block, op, infos, context)
-    return changed
+                why = _store(kernel, block, op, infos, context)
+                if why is None:
+                    served.add(op.span)
+                elif why:
+                    hindered[op.span] = why
+    for span, reason in hindered.items():
+        if span not in served:
+            context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
+                           missed=True)
+    return bool(served)
 
 
-def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context) -> bool:
+def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context
+           ) -> str | None:
+    """Let the engine make one store; if it cannot, why, "" where it is of no use."""
     value = _source(kernel, op)
     t = value.type if value is not None else None
     if value is None or not isinstance(t, Tile) or t.layout is None \
             or not context.meta.get("tensor_store", t.size > LARGE):
-        return False
+        return ""
     e = scalar(t)
     strip = recognize(op, e.bytes, Affinity(), None, infos)
     cfg = Cfg(kernel)
     before = cfg.immediate_dominator.get(block)
     place = claim_place(kernel, before) if before is not None else None
-    if isinstance(strip, str) or place is None \
-            or not forward(strip, known_parameters(kernel, cfg, block)) \
-            or not all(available(v, place, cfg) for v in strip.map_values()):
-        return False
+    if isinstance(strip, str):
+        return strip
+    if not forward(strip, known_parameters(kernel, cfg, block)):
+        return "its stride, or where it begins, is not known not to be negative"
+    if place is None or not all(available(v, place, cfg) for v in strip.map_values()):
+        return "whether or where it stores depends on what is computed"
     inner, outer = strip.axes
     bits, extents = _parts(t.layout, inner, e.bytes)
     swizzle = next((s for s in (128, 64, 32) if extents[inner] * e.bytes >= s), None)
     size = e.bytes * extents[0] * extents[1]
-    if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART \
-            or not _alone(kernel, cfg, block, op):
-        return False
+    if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
+        return "the engine does not store parts of a tile of these extents"
+    if not _alone(kernel, cfg, block, op):
+        return "other accesses of the instance may meet with it"
     count = min(BUFFERS, 1 << len(bits))
     if not fits(kernel, context.target.shared_per_block - LEFT, count * size):
-        return False
+        return "its buffers do not fit into shared memory"
     claimed = claim(kernel, place)
     columns = swizzle // e.bytes
     box = (columns, extents[outer])
@@ -138,7 +153,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     block.ops[at : at + 1] = made.ops
     _wait_at_end(kernel, claimed.slot.result)
     context.remark("store_tensors", "stored by the copy engine, beside what comes next", op.span)
-    return True
+    return None
 
 
 def _source(kernel: Kernel, op: Op) -> Value | None:

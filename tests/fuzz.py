@@ -1,6 +1,6 @@
 """Damaged programs: nothing but located diagnostics comes of them.
 
-    python tests/fuzz.py --count 200000 --seed 0 --seconds 3600
+    python tests/fuzz.py --count 200000 --seed 0 --seconds 3600 --jobs 8
     python tests/fuzz.py --replay 1234 --seed 0         prints input 1234 and what becomes of it
 
 Every source of the tree (samples, tests, the blocks of docs, Triton-IR of the samples) is damaged
@@ -31,9 +31,12 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -310,6 +313,17 @@ def fuzz(seed: int, first: int, count: int, *, seconds: float = 1e9, backend: fl
     return report
 
 
+def merged(reports: Iterable[Report]) -> Report:
+    """What several processes found."""
+    total = Report()
+    for report in reports:
+        for outcome, count in report.counts.items():
+            total.counts[outcome] = total.counts.get(outcome, 0) + count
+        for what, numbers in report.failures.items():
+            total.failures.setdefault(what, []).extend(numbers)
+    return total
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=2000, help="how many inputs")
@@ -318,6 +332,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after that time")
     parser.add_argument("--backend", type=float, default=0.15,
                         help="the part of the inputs that goes beyond the front end")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--replay", type=int, help="show one input and what becomes of it")
     given = parser.parse_args()
     if given.replay is not None:
@@ -326,8 +341,14 @@ def main() -> int:
         outcome, failure = try_input(shown, _generator(given.seed, given.replay), given.backend)
         print(f"--- {shown.language}: {outcome}: {failure}")
         return int(failure is not None)
-    report = fuzz(given.seed, given.first, given.count, seconds=given.seconds,
-                  backend=given.backend, tell=lambda line: print(line, flush=True))
+    run = partial(fuzz, given.seed, seconds=given.seconds, backend=given.backend,
+                  tell=partial(print, flush=True))
+    if given.jobs == 1:
+        report = run(given.first, given.count)
+    else:
+        cuts = [given.first + given.count * job // given.jobs for job in range(given.jobs + 1)]
+        with ProcessPoolExecutor(given.jobs) as pool:
+            report = merged(pool.map(run, cuts, [b - a for a, b in pairwise(cuts)]))
     print(report.text())
     return int(bool(report.failures))
 

@@ -2,6 +2,7 @@
 
     python tests/random_programs.py --count 5000 --seed 0            interpreted around every pass
     python tests/random_programs.py --count 5000 --device cuda       the GPU against the interpreter
+    python tests/random_programs.py --count 5000 --jobs 8            in as many processes
     python tests/random_programs.py --show 17                        prints program 17
 
 A program is a complete file that states its data.  It has scalars and tiles of many types, nested
@@ -21,7 +22,9 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +201,21 @@ def run_many(seeds: Iterable[int], every_pass: bool, device: Any = None,
     return report
 
 
+def work(seeds: range, given: argparse.Namespace) -> Report:
+    """What one process does."""
+    some = _until(seeds, given.seconds)
+    if given.device != "cuda":
+        return run_many(some, given.each, None, _tell)
+    from tritonc.launch.cuda import Device
+
+    with Device() as device:
+        return run_many(some, given.each, device, _tell)
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
 def _until(seeds: range, seconds: float) -> Iterator[int]:
     end = time.monotonic() + seconds
     for seed in seeds:
@@ -214,23 +232,21 @@ def main() -> int:
     parser.add_argument("--device", choices=("interpreter", "cuda"), default="interpreter")
     parser.add_argument("--each", action="store_true", help="run after every pass, not only after "
                         "the last of each stage; a difference is always traced to its pass")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--show", type=int, help="print one program")
     given = parser.parse_args()
     if given.show is not None:
         print(program(given.show))
         return 0
-    seeds = _until(range(given.seed, given.seed + given.count), given.seconds)
-
-    def tell(line: str) -> None:
-        print(line, flush=True)
-
-    if given.device == "cuda":
-        from tritonc.launch.cuda import Device
-
-        with Device() as device:
-            report = run_many(seeds, given.each, device, tell)
+    end = given.seed + given.count
+    shares = [range(given.seed + job, end, given.jobs) for job in range(given.jobs)]
+    if given.jobs == 1:
+        reports = [work(shares[0], given)]
     else:
-        report = run_many(seeds, given.each, None, tell)
+        with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
+            reports = list(pool.map(work, shares, [given] * given.jobs))
+    report = Report(sum(r.programs for r in reports), sum(r.runs for r in reports),
+                    [failure for r in reports for failure in r.failures])
     print(report.text())
     return int(bool(report.failures))
 

@@ -136,6 +136,15 @@ def test_results_take_the_memory_that_stages_leave(stages: int, buffers: int) ->
     assert len(leaving) == buffers and ready.kernel.attributes["copier_warps"]
 
 
+def test_what_the_source_promises_needs_no_second_body() -> None:
+    """Nor memory for one: the copier's condition is one start."""
+    for known, bodies in ((1, 2), (8, 1)):
+        ready = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), known=known, result=F16),
+                        target="sm_90a", copier=1)
+        products = [op for op in ready.kernel.ops() if op.name == "wgmma"]
+        assert len(products) == bodies and ready.kernel.attributes["copier_warps"]
+
+
 def _load_start(kernel: Kernel) -> None:
     """A box starts where memory says."""
     copy = next(op for op in kernel.ops() if op.name == "tensor_copy")

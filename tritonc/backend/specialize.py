@@ -58,6 +58,9 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     found = _collect(kernel, _copies_tensors(kernel, context))
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
+    for value, info in zip(kernel.parameters, kernel.info, strict=True):
+        if value in found.multiples and info.multiple_of % found.multiples[value] == 0:
+            del found.multiples[value]  # the source promises it
     if not found.multiples and not found.full and not found.signs:
         return False
     fast, mapping = copy_blocks(kernel.blocks, ".fast")

@@ -144,6 +144,22 @@ def test_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Path("again.cubin").read_bytes() == cubin
 
 
+def test_machine_code_for_several_targets() -> None:
+    need("ptxas", "fatbinary")
+    Path("k.tc").write_text("kernel void f(int* y) { *y = 1; }\n")
+    compiled(Path("k.tc"), "--arch=sm_80,sm_90a", "-o", "k.fatbin", "--header=k.h",
+             "--embed=fatbin")
+    fatbin = Path("k.fatbin").read_bytes()
+    assert fatbin.count(b"\x7fELF") == 2 and fatbin.count(b".target sm_") in (0, 2)
+    matmul = str(ROOT / "samples" / "matmul.tc")
+    Path("h.tc").write_text(Path(matmul).read_text().replace("float*", "half*").replace(
+        "float A", "half A").replace("float B", "half B"))
+    done = tritonc("h.tc", "--arch=sm_80,sm_90a", "-o", "k.fatbin")
+    assert done.code == 1 and "is not launched alike: threads is" in done.err
+    assert tritonc("k.tc", "--arch=sm_80,sm_90a").code == 2
+    assert tritonc("k.tc", "--arch=sm_80,sm_1", "-o", "k.fatbin").code == 2
+
+
 def test_machine_code_without_its_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     from tritonc import ptxas
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -35,6 +36,12 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     messages = Messages(given)
     path = only_file(files)
     kinds = _kinds(given)
+    arch, *others = (given["arch"] or "").split(",")
+    if others and ({*kinds} - {"fatbin", "header"} or (
+            "header" in kinds and given["embed"] != "fatbin")):
+        raise click.UsageError("several targets go into a fatbin: --emit=fatbin, or --header with "
+                               "--embed=fatbin")
+    given["arch"] = arch or None
     for name, flag in _NEED_RULE.items():
         if given[name] and given["depend"] is None:
             raise click.UsageError(f"{flag} needs -MD or -M")
@@ -46,11 +53,12 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
         if given[name] not in (None, STANDARD) and given[name] in targets.values():
             raise click.UsageError(f"{flag} '{given[name]}' is an output too")
     options = with_tuning_file(options_from(given), path)
-    check_settings(options)
+    for name in (options.arch, *others):
+        check_settings(replace(options, arch=name))
     inputs = [options.tuning] if options.tuning else []  # as they are read
 
     try:
-        return _compile(path, targets, options, given, messages, inputs)
+        return _compile(path, targets, options, others, given, messages, inputs)
     except CompileError:
         outputs.remove(targets.values(), inputs)
         raise
@@ -117,8 +125,8 @@ def _check_passes(options: Options) -> None:
             raise click.UsageError(f"there is no pass '{name}'; {hint}--list-passes lists them")
 
 
-def _compile(path: str, targets: Mapping[str, str], options: Options, given: Mapping[str, Any],
-             messages: Messages, inputs: list[str]) -> int:
+def _compile(path: str, targets: Mapping[str, str], options: Options, others: Sequence[str],
+             given: Mapping[str, Any], messages: Messages, inputs: list[str]) -> int:
     def read_file(included: str) -> bytes:
         from tritonc.preprocess import read_bytes  # loaded by then; --help starts without it
 
@@ -138,7 +146,10 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, given: Map
     messages.show([*result.diagnostics, *shown])
     settings = Settings(_stem(path), given["embed"], given["prefix"] or "", given["ptxas"],
                         options.line_info)
-    made = make([*targets], result, settings)
+    more = [driver.compile(source, native(replace(options, arch=arch, tune={
+        **options.tune, **result.tunables})), wanted, language=language_of(path, given))
+            for arch in others]
+    made = make([*targets], result, settings, more)
     files: dict[str, str | bytes] = {}
     for kind, target in targets.items():
         if any(outputs.same_file(target, included) for included in result.dependencies):

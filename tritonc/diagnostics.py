@@ -436,6 +436,12 @@ DRIVER: dict[str, Row] = {
         "There is no GPU to run on: no CUDA driver, no device, or the Python package cuda- "
         "bindings is missing.",
     ),
+    "different-launches": Row(
+        "error",
+        "A fatbin for several targets has one header and one way to be launched, but the number of "
+        "threads or the tile differs between them. Tunables are bound alike; --tune num_warps=N "
+        "makes the threads equal, another target or a fatbin for each helps where that does not.",
+    ),
     "no-torch": Row(
         "error",
         "--against compares with an expression of torch, and the Python package torch is missing "

@@ -200,7 +200,8 @@ TABLE: tuple[Option, ...] = (
            OTHER, "LANGUAGE", choices=("tc", "tir"), default="by suffix; tc for others",
            commands=(*_BOTH, "info")),
     Option("arch", ("--arch", "-arch"), "The GPU to compile for: a name that --list-targets "
-           "lists, or native, this machine's.", TARGET, "NAME",
+           "lists, or native, this machine's. Several, separated by commas, go into one fatbin.",
+           TARGET, "NAME",
            default=f"{DEFAULT_ARCH}; native for run and test --device=cuda, tune and bench",
            commands=_ALL),
     Option("ptx", ("-mptx", "--ptx"), "The PTX version to write, such as 8.3.", TARGET, "VERSION",

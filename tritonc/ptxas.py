@@ -98,13 +98,17 @@ def read_resources(text: str) -> dict[str, Resources]:
     return found
 
 
-def fatbin(ptx: str, cubin: bytes, target: str, *, ptxas: str | None = None) -> bytes:
-    """A fatbin: the machine code for its own GPU, and the PTX for later ones."""
-    name = target.removeprefix("sm_")
-    images = [f"--image3=kind={kind},sm={name},file={file}"
-              for kind, file in (("elf", "module.cubin"), ("ptx", "module.ptx"))]
-    return _run([find(ptxas, "fatbinary"), "--create=out", "--64", *images],
-                {"module.cubin": cubin, "module.ptx": ptx.encode()})
+def fatbin(modules: Mapping[str, tuple[str, bytes]], *, ptxas: str | None = None) -> bytes:
+    """A fatbin of a module's PTX and machine code, by target: each GPU takes the machine code for
+    it, a later one what its driver makes of the PTX."""
+    files: dict[str, bytes] = {}
+    images = []
+    for target, (ptx, cubin) in modules.items():
+        for kind, content in (("elf", cubin), ("ptx", ptx.encode())):
+            files[f"{target}.{kind}"] = content
+            images.append(f"--image3=kind={kind},sm={target.removeprefix('sm_')},"
+                          f"file={target}.{kind}")
+    return _run([find(ptxas, "fatbinary"), "--create=out", "--64", *images], files)
 
 
 def _run(command: list[str], inputs: Mapping[str, bytes]) -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tritonc import ptxas
 from tritonc.driver import Result
 from tritonc.launch.header import header
+from tritonc.source import fail
 
 # What each kind is made of.
 MADE_OF: dict[str, tuple[str, ...]] = {
@@ -41,25 +43,56 @@ def kinds_to_compile(kinds: Sequence[str], embed: str | None) -> list[str]:
     return wanted
 
 
-def make(kinds: Sequence[str], result: Result, settings: Settings) -> dict[str, str | bytes]:
-    """The text or bytes of each kind.  Raises CompileError where a tool is missing or fails."""
+def make(kinds: Sequence[str], result: Result, settings: Settings, others: Sequence[Result] = ()
+         ) -> dict[str, str | bytes]:
+    """The text or bytes of each kind.  Raises CompileError where a tool is missing or fails.
+
+    `others` are for other targets, whose code a fatbin holds too; then all must be launched alike.
+    """
     made: dict[str, str | bytes] = dict(result.outputs)
     manifest = result.manifest
+    for other in others:
+        assert manifest is not None and other.manifest is not None
+        manifest = _alike(manifest, other.manifest)
+
+    def assembled(one: Result) -> bytes:
+        assert one.manifest is not None
+        return ptxas.assemble(one.outputs["ptx"], one.manifest["target"], ptxas=settings.ptxas,
+                              line_info=settings.line_info)
 
     def of(kind: str) -> str | bytes:
         if kind not in made:
             assert manifest is not None, f"'{kind}' was not compiled for"
             if kind == "cubin":
-                made[kind] = ptxas.assemble(result.outputs["ptx"], manifest["target"],
-                                            ptxas=settings.ptxas, line_info=settings.line_info)
+                made[kind] = assembled(result)
             elif kind == "fatbin":
                 cubin = of("cubin")
                 assert isinstance(cubin, bytes)
-                made[kind] = ptxas.fatbin(result.outputs["ptx"], cubin, manifest["target"],
-                                          ptxas=settings.ptxas)
+                modules = {manifest["target"]: (result.outputs["ptx"], cubin)}
+                for other in others:
+                    assert other.manifest is not None
+                    modules[other.manifest["target"]] = other.outputs["ptx"], assembled(other)
+                made[kind] = ptxas.fatbin(modules, ptxas=settings.ptxas)
             else:
                 image = of(settings.embed) if settings.embed else None
                 made[kind] = header(manifest, settings.name, image=image, prefix=settings.prefix)
         return made[kind]
 
     return {kind: of(kind) for kind in kinds}
+
+
+def _alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest for both targets: a launch asks for the shared memory of the one that wants more.
+
+    Raises CompileError if something else of a launch differs.
+    """
+    kernels = []
+    for one, two in zip(first["kernels"], other["kernels"], strict=True):
+        for key in one:
+            if one[key] != two[key] and key not in ("shared_bytes", "dynamic_shared_bytes"):
+                raise fail("different-launches", None, f"kernel '{one['name']}' is not launched "
+                           f"alike: {key} is {one[key]} for {first['target']}, {two[key]} for "
+                           f"{other['target']}")
+        shared = {key: max(one[key], two[key]) for key in ("shared_bytes", "dynamic_shared_bytes")}
+        kernels.append({**one, **shared})
+    return {**first, "kernels": kernels}

@@ -200,7 +200,7 @@ TABLE: tuple[Option, ...] = (
            OTHER, "LANGUAGE", choices=("tc", "tir"), default="by suffix; tc for others",
            commands=(*_BOTH, "info")),
     Option("arch", ("--arch", "-arch"), "The GPU to compile for: a name that --list-targets "
-           "lists, or native, this machine's. Several, separated by commas, go into one fatbin.",
+           "lists, or native, this machine's. Several, as in sm_80,sm_90a, go into one fatbin.",
            TARGET, "NAME",
            default=f"{DEFAULT_ARCH}; native for run and test --device=cuda, tune and bench",
            commands=_ALL),

@@ -1,10 +1,7 @@
-"""Running a lowered program as LLVM IR, and assembling its PTX."""
+"""Running a lowered program as LLVM IR, and its PTX."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +14,6 @@ from tritonc.ir.formats import memory_dtype, to_memory
 from tritonc.ir.memory import Memory
 from tritonc.ir.types import Pointer, is_pointer
 from tritonc.options import Options
-
-PTXAS = shutil.which("ptxas")
 
 
 def execute(program: Program, target: str = "sm_80", **options: Any) -> dict[str, Any]:
@@ -50,14 +45,3 @@ def launch(program: Program, target: str = "sm_80", kind: type[Machine] = Machin
 def ptx(program: Program, target: str, **options: Any) -> str:
     made = Options(**options)
     return llvm.assemble(llvm.emit(program.module, find(target), made), find(target), made)
-
-
-def ptxas(text: str, target: str, directory: Path) -> str:
-    """What ptxas -v says; raises AssertionError if it does not take the text."""
-    assert PTXAS is not None
-    source = directory / "kernel.ptx"
-    source.write_text(text)
-    done = subprocess.run([PTXAS, "-v", f"-arch={target}", str(source), "-o",
-                           str(directory / "kernel.cubin")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stderr

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from machine_programs import PTXAS, execute, ptx, ptxas
+from machine_programs import execute, ptx
+from programs import PTXAS, ptxas
 from sketch import Program, Sketch, context, same
 from test_backend_passes import lowered
 from test_emit_elementwise import numbers

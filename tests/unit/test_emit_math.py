@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine_programs import PTXAS, execute, ptx, ptxas
+from machine_programs import execute, ptx
 from native_functions import NativeFunctions
+from programs import PTXAS, ptxas
 from sketch import Sketch
 from test_backend_passes import lowered
 from test_emit_elementwise import program

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine_programs import PTXAS, launch, ptx, ptxas
+from machine_programs import launch, ptx
 from matrix_programs import chained, matmul
+from programs import PTXAS, ptxas
 from simt_matrix import MatrixMachine, read_matrix
 from sketch import Program, context
 from test_backend_passes import lowered

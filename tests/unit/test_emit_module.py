@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backend_programs import PROGRAMS
-from machine_programs import PTXAS, execute, ptx, ptxas
+from machine_programs import execute, ptx
+from programs import PTXAS, ptxas
 from sketch import Program, Sketch, parse, same
 from test_backend_passes import lowered
 

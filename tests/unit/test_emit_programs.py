@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backend_programs import MATRIX_PROGRAMS, PROGRAMS, matmul
-from machine_programs import PTXAS, execute, ptx, ptxas
+from machine_programs import execute, ptx
+from programs import PTXAS, ptxas
 from sketch import Program, Sketch, same
 from test_backend_passes import THIN, lowered
 from test_emit_elementwise import numbers

@@ -10,9 +10,11 @@ from tritonc.backend.emit import (
     control,
     debug,
     dots,
+    indices,
     math,
     matrix_loads,
     memory,
+    pointers,
     reductions,
     shapes,
     shared,
@@ -25,7 +27,7 @@ from tritonc.ir.core import Op
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     name: emitter
-    for part in (arithmetic, casts, math, memory, shapes, reductions, shared, matrix_loads, dots,
-                 wgmma, tensor_maps, tensor, control, debug)
+    for part in (indices, arithmetic, casts, math, pointers, memory, shapes, reductions, shared,
+                 matrix_loads, dots, wgmma, tensor_maps, tensor, control, debug)
     for name, emitter in part.EMITTERS.items()
 }

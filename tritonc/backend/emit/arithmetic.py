@@ -1,4 +1,4 @@
-"""Constants, indices, integer and float arithmetic, comparisons, selection, pointers.
+"""Integer and float arithmetic, comparisons, selection.
 
 Operations work register by register.  Registers whose operands are the same registers (as after a
 broadcast) are computed once.  A f8 is computed with in f32, whose results round to f8 as the exact
@@ -13,26 +13,14 @@ from collections.abc import Callable
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type, memory_type
-from tritonc.backend.emit.module import WRITES
-from tritonc.backend.emit.registers import members, registers, run_bits
+from tritonc.backend.emit.literals import is_eight_bit_float, llvm_type
+from tritonc.backend.emit.registers import members, run_bits
 from tritonc.ir.core import Op, Value
-from tritonc.ir.layout import coordinates, log2
-from tritonc.ir.types import (
-    BF16,
-    F32,
-    F64,
-    Pointer,
-    Scalar,
-    element,
-    scalar,
-    shape,
-)
+from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
 
 Emitter = Callable[[FunctionEmitter, Op], None]
 FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 
-_AXES = "xyz"
 _INTEGER = ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")
 _MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}  # with operands exchanged
 SHARED_LIMIT = 8  # registers of a range that are compared by way of their distance to the limit
@@ -59,80 +47,6 @@ def map_registers(f: FunctionEmitter, mask: int, like: Value, operands: list[Val
             name = known[key] = compute(*key)
         found[r] = name
     return found
-
-
-# ---- constants and indices -----------------------------------------------------------------------
-
-
-def constant(f: FunctionEmitter, op: Op) -> None:
-    text = literal(element(op.result.type), op.attributes["value"])
-    f.values[op.result] = [text] * registers(op.result.type)
-
-
-def undef(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = ["poison"] * registers(op.result.type)
-
-
-def make_range(f: FunctionEmitter, op: Op) -> None:
-    layout, start = f.layout(op.result), op.attributes["start"]
-    base, disjoint = f.linear(layout.thread), "or disjoint"
-    if start:
-        base = f.prelude(f"add nsw i32 {base}, {start}")
-        disjoint = "add nsw"
-    f.values[op.result] = _from_base(f, op, base, disjoint)
-    if start >= 0:
-        for name in f.values[op.result]:
-            f.ranges[name] = f.constant_parts.get(name, (name, 0))
-
-
-def _from_base(f: FunctionEmitter, op: Op, base: str, combine: str) -> list[str]:
-    """The index of each register: the thread's part and a constant."""
-    layout = f.layout(op.result)
-    found = f.blank(op.result.type)
-    for r in members(f.wanted(op.result)):
-        step = layout.at(register=r)
-        found[r] = base if not step else f.prelude(f"{combine} i32 {base}, {step}")
-        if step:
-            f.constant_parts[found[r]] = base, step
-    return found
-
-
-def special_register(f: FunctionEmitter, name: str, axis: int) -> str:
-    return f.prelude_call(f"llvm.nvvm.read.ptx.sreg.{name}.{_AXES[axis]}", "i32")
-
-
-def get_program_id(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [special_register(f, "ctaid", op.attributes["axis"])]
-
-
-def get_num_programs(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [special_register(f, "nctaid", op.attributes["axis"])]
-
-
-def get_num_multiprocessors(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid", "i32")]
-
-
-def get_global_range(f: FunctionEmitter, op: Op) -> None:
-    instance = special_register(f, "ctaid", op.attributes["axis"])
-    bits = log2(op.attributes["extent"])
-    base = f.prelude(f"shl i32 {instance}, {bits}") if bits else instance
-    thread = f.linear(f.layout(op.result).thread)
-    if thread != "0":
-        base = f.prelude(f"or disjoint i32 {base}, {thread}")
-    f.values[op.result] = _from_base(f, op, base, "or disjoint")
-
-
-def again(f: FunctionEmitter, op: Op) -> None:
-    """Marked as writing memory, lest LLVM merge it with another one of the same number."""
-    t = f.type(op.result)
-    bits, constraint = (64, "l") if t == "i64" else (32, "r")
-    f.values[op.result] = [f.asm(t, f"mov.b{bits} $0, $1;", f"={constraint},{constraint}",
-                                 f"{t} {f.values[op.operands[0]][0]}", WRITES)]
-
-
-def constant_table(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [f"@{op.attributes['symbol']}"]
 
 
 # ---- arithmetic ----------------------------------------------------------------------------------
@@ -259,6 +173,11 @@ def _fma_bf16(body: Body) -> None:
     body.give(result.cast("fptrunc", "bfloat"))
 
 
+def detach(f: FunctionEmitter, op: Op) -> None:
+    """Times one, which neither LLVM nor the assembler takes away: a NaN may change its bits."""
+    each_register(f, op, lambda a: f.call("llvm.canonicalize.f32", "float", f"float {a}"))
+
+
 # ---- comparisons and selection -------------------------------------------------------------------
 
 
@@ -342,115 +261,11 @@ def psi(f: FunctionEmitter, op: Op) -> None:
     each_register(f, op, merge)
 
 
-# ---- pointers ------------------------------------------------------------------------------------
-
-
-def addptr(f: FunctionEmitter, op: Op) -> None:
-    """The index of getelementptr is signed, of any width.
-
-    Registers often differ by a constant.  It is kept apart, so that they share one address and the
-    constants go into the accesses; the index is taken not to wrap.
-    """
-    pointer = element(op.result.type)
-    assert isinstance(pointer, Pointer)
-    t, at, index = memory_type(pointer.element), llvm_type(pointer), f.type(op.operands[1])
-    emit, parts, size = f.op, f.constant_parts, pointer.element.bytes
-    addresses: dict[tuple[str, str], str] = {}
-
-    def compute(p: str, i: str) -> str:
-        first, m = parts.get(p, (p, 0))
-        second, n = parts.get(i, (i, 0))
-        distance = m + n * size
-        base = addresses.get((first, second))
-        if base is None:
-            base = emit(f"getelementptr {t}, {at} {first}, {index} {second}")
-            addresses[first, second] = base
-        if not distance:
-            return base
-        total = emit(f"getelementptr i8, {at} {base}, i64 {distance}")
-        parts[total] = base, distance
-        return total
-
-    each_register(f, op, compute)
-
-
-def step_pointers(f: FunctionEmitter, op: Op) -> None:
-    """The address of the first register; from each, that of a register with one bit more."""
-    pointer = element(op.result.type)
-    assert isinstance(pointer, Pointer)
-    p, offset, *strides = op.operands
-    t, at, size = memory_type(pointer.element), llvm_type(pointer), pointer.element.bytes
-    layout, extents = f.layout(op.result), shape(op.result.type)
-    known = {0: f.op(f"getelementptr {t}, {at} {f.values[p][0]}, {f.type(offset)} "
-                     f"{f.scalar(offset)}")}
-    steps: dict[int, tuple[int, str]] = {}  # bit -> constant bytes, elements
-
-    def distance(bit: int) -> tuple[int, str]:
-        """How far a register bit moves: bytes, and elements as an operand ("" for none)."""
-        if bit not in steps:
-            fixed, moving = 0, ""
-            for n, stride in zip(coordinates(extents, layout.register[bit]), strides, strict=True):
-                by = f.scalar(stride)
-                if n and by.lstrip("-").isdigit():
-                    fixed += n * int(by) * size
-                elif n:
-                    part = f.op(f"mul i64 {by}, {n}") if n > 1 else by
-                    moving = f.op(f"add i64 {moving}, {part}") if moving else part
-            steps[bit] = fixed, moving
-        return steps[bit]
-
-    def address(register: int) -> str:
-        """The address without its constant part."""
-        if register not in known:
-            bit = register.bit_length() - 1
-            before, (_, moving) = address(register ^ 1 << bit), distance(bit)
-            known[register] = before if not moving else f.op(
-                f"getelementptr {t}, {at} {before}, i64 {moving}")
-        return known[register]
-
-    found = f.blank(op.result.type)
-    for r in members(f.wanted(op.result)):
-        base, fixed = address(r), sum(distance(bit)[0] for bit in members(r))
-        found[r] = base
-        if fixed:
-            found[r] = f.op(f"getelementptr i8, {at} {base}, i64 {fixed}")
-            f.constant_parts[found[r]] = base, fixed
-    f.values[op.result] = found
-
-
-def ptrdiff(f: FunctionEmitter, op: Op) -> None:
-    pointer = element(op.operands[0].type)
-    assert isinstance(pointer, Pointer)
-    t, size = llvm_type(pointer), pointer.element.bytes
-
-    def subtract(p: str, q: str) -> str:
-        a, b = f.op(f"ptrtoint {t} {p} to i64"), f.op(f"ptrtoint {t} {q} to i64")
-        distance = f.op(f"sub i64 {a}, {b}")
-        return distance if size == 1 else f.op(f"sdiv i64 {distance}, {size}")
-
-    each_register(f, op, subtract)
-
-
-def detach(f: FunctionEmitter, op: Op) -> None:
-    """Times one, which neither LLVM nor the assembler takes away: a NaN may change its bits."""
-    each_register(f, op, lambda a: f.call("llvm.canonicalize.f32", "float", f"float {a}"))
-
-
-def same(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = f.values[op.operands[0]]
-
-
 EMITTERS: dict[str, Emitter] = {
-    "again": again, "constant": constant, "undef": undef, "range": make_range,
-    "get_program_id": get_program_id, "get_num_programs": get_num_programs,
-    "get_num_multiprocessors": get_num_multiprocessors, "get_global_range": get_global_range,
-    "constant_table": constant_table,
     **dict.fromkeys(_INTEGER, integer_binary),
     **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), division),
     **dict.fromkeys(_CALLS, extreme),
     **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), float_binary),
     "fneg": fneg, "fabs": fabs, "fma": fma,
-    "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi,
-    "addptr": addptr, "step_pointers": step_pointers, "ptrdiff": ptrdiff, "assume_multiple": same,
-    "detach": detach,
+    "detach": detach, "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi,
 }

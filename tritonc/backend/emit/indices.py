@@ -1,0 +1,93 @@
+"""Constants, and the indices from which addresses are made: of threads, instances and tiles."""
+
+from __future__ import annotations
+
+from tritonc.backend.emit.arithmetic import Emitter
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import literal
+from tritonc.backend.emit.module import WRITES
+from tritonc.backend.emit.registers import members, registers
+from tritonc.ir.core import Op
+from tritonc.ir.layout import log2
+from tritonc.ir.types import element
+
+_AXES = "xyz"
+
+
+def constant(f: FunctionEmitter, op: Op) -> None:
+    text = literal(element(op.result.type), op.attributes["value"])
+    f.values[op.result] = [text] * registers(op.result.type)
+
+
+def undef(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = ["poison"] * registers(op.result.type)
+
+
+def make_range(f: FunctionEmitter, op: Op) -> None:
+    layout, start = f.layout(op.result), op.attributes["start"]
+    base, disjoint = f.linear(layout.thread), "or disjoint"
+    if start:
+        base = f.prelude(f"add nsw i32 {base}, {start}")
+        disjoint = "add nsw"
+    f.values[op.result] = _from_base(f, op, base, disjoint)
+    if start >= 0:
+        for name in f.values[op.result]:
+            f.ranges[name] = f.constant_parts.get(name, (name, 0))
+
+
+def _from_base(f: FunctionEmitter, op: Op, base: str, combine: str) -> list[str]:
+    """The index of each register: the thread's part and a constant."""
+    layout = f.layout(op.result)
+    found = f.blank(op.result.type)
+    for r in members(f.wanted(op.result)):
+        step = layout.at(register=r)
+        found[r] = base if not step else f.prelude(f"{combine} i32 {base}, {step}")
+        if step:
+            f.constant_parts[found[r]] = base, step
+    return found
+
+
+def special_register(f: FunctionEmitter, name: str, axis: int) -> str:
+    return f.prelude_call(f"llvm.nvvm.read.ptx.sreg.{name}.{_AXES[axis]}", "i32")
+
+
+def get_program_id(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = [special_register(f, "ctaid", op.attributes["axis"])]
+
+
+def get_num_programs(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = [special_register(f, "nctaid", op.attributes["axis"])]
+
+
+def get_num_multiprocessors(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = [f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid", "i32")]
+
+
+def get_global_range(f: FunctionEmitter, op: Op) -> None:
+    instance = special_register(f, "ctaid", op.attributes["axis"])
+    bits = log2(op.attributes["extent"])
+    base = f.prelude(f"shl i32 {instance}, {bits}") if bits else instance
+    thread = f.linear(f.layout(op.result).thread)
+    if thread != "0":
+        base = f.prelude(f"or disjoint i32 {base}, {thread}")
+    f.values[op.result] = _from_base(f, op, base, "or disjoint")
+
+
+def again(f: FunctionEmitter, op: Op) -> None:
+    """Marked as writing memory, lest LLVM merge it with another one of the same number."""
+    t = f.type(op.result)
+    bits, constraint = (64, "l") if t == "i64" else (32, "r")
+    f.values[op.result] = [f.asm(t, f"mov.b{bits} $0, $1;", f"={constraint},{constraint}",
+                                 f"{t} {f.values[op.operands[0]][0]}", WRITES)]
+
+
+def constant_table(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = [f"@{op.attributes['symbol']}"]
+
+
+EMITTERS: dict[str, Emitter] = {
+    "again": again, "constant": constant, "undef": undef, "range": make_range,
+    "get_program_id": get_program_id, "get_num_programs": get_num_programs,
+    "get_num_multiprocessors": get_num_multiprocessors, "get_global_range": get_global_range,
+    "constant_table": constant_table,
+}

@@ -20,7 +20,7 @@ TABLE = OPS | {
     "arrive": OpInfo("arrive", (), rules.nothing, "Counts.", effects=frozenset({SYNC})),
     "await": OpInfo("await", (), rules.nothing, "Waits for the count.", None, ("count",),
                     effects=frozenset({SYNC})),
-    "turn": OpInfo("turn", ("a",), rules.same_as_first, "The tile reversed.",
+    "turn": OpInfo("turn", ("a",), lambda types, *_: (types[0],), "The tile reversed.",
                    lambda m, op, a: a[::-1]),
 }
 

@@ -258,20 +258,6 @@ def test_reduction_of_a_wgmma_accumulator():
     rejected("has no axis", layout_ops.slice_axis, accumulator, -3)
 
 
-@given(layouts())
-def test_canonical_is_equivalent(layout):
-    canonical = layout_ops.canonical(layout)
-    assert layout_ops.equivalent(layout, canonical)
-    assert [canonical.at(r) for r in range(canonical.registers)] == sorted(
-        {layout.at(r) for r in range(layout.registers)}
-    )
-
-
-def test_equivalent_needs_the_same_threads():
-    left = Layout((64,), (32,), (1, 2, 4, 8, 16), ())
-    assert not layout_ops.equivalent(left, Layout((64,), (1,), (32, 2, 4, 8, 16), ()))
-
-
 def test_vector_width():
     layout = Layout((8, 256), (1, 2, 4, 8), (16, 32, 64, 128, 256), (512, 1024))
     assert layout_ops.vector_width(layout, 16, 0) == 8

@@ -28,7 +28,7 @@ def test_limits_are_plausible(name: str) -> None:
     target = find(name)
     assert target.static_shared <= target.shared_per_block <= target.shared_per_multiprocessor
     assert target.ptx in PTX_VERSIONS and target.ptx >= target.least_ptx
-    assert target.warps_per_multiprocessor in (32, 48, 64)
+    assert target.threads_per_multiprocessor // target.warp_size in (32, 48, 64)
 
 
 def test_the_default_version_has_every_feature_of_the_target() -> None:

@@ -141,18 +141,13 @@ def _written(kernel: Kernel) -> set[Value]:
 
 @cache
 def _library() -> Any:
-    """llvmlite, initialised.  Imported here: it takes 50 ms that most uses can hide or spare."""
+    """llvmlite, initialised.  Imported here: it takes 50 ms that most uses can spare."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.set_option("tritonc", "--nvptx-short-ptr")  # before a machine is made
     return llvm
-
-
-def preload() -> None:
-    """Load LLVM.  A driver may do this in a thread of its own while it parses."""
-    _library()
 
 
 def machine(target: Target, options: Options) -> llvm.TargetMachine:

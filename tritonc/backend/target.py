@@ -101,10 +101,6 @@ class Target:
     warp_size: int = 32
 
     @property
-    def warps_per_multiprocessor(self) -> int:
-        return self.threads_per_multiprocessor // self.warp_size
-
-    @property
     def access_bytes(self) -> int:
         """The most that one access of global memory moves."""
         return 32 if "wide_access" in self.features else 16

@@ -132,11 +132,6 @@ class Cfg:
         first, last = interval[a]
         return first <= interval[b][0] <= last
 
-    @cached_property
-    def dominance_preorder(self) -> list[Block]:
-        """Reachable blocks, each after its immediate dominator, subtrees kept together."""
-        return sorted(self.order, key=lambda block: self._interval[block][0])
-
     # loops
 
     @cached_property

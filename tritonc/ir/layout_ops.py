@@ -121,21 +121,6 @@ def _checked_axis(layout: Layout, axis: int) -> int:
     return axis % rank
 
 
-def canonical(layout: Layout) -> Layout:
-    """The same elements in the same threads, each once, in registers of ascending index.
-
-    >>> print(canonical(Layout((128,), (64, 0, 1), (2, 4, 8, 16, 32), ())))
-    #layout<shape=[128], register=[1,64], lane=[2,4,8,16,32], warp=[]>
-    """
-    register = tuple(sorted(basis for basis in layout.register if basis))
-    return Layout(layout.shape, register, layout.lane, layout.warp)
-
-
-def equivalent(left: Layout, right: Layout) -> bool:
-    """Whether every thread holds the same elements, in whatever registers."""
-    return canonical(left) == canonical(right)
-
-
 @dataclass(frozen=True)
 class Reduction:
     """Where the elements lie that a reduction combines.

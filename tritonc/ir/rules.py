@@ -308,10 +308,6 @@ def nothing(types: Sequence[Type], attributes: Attributes, stated: Type | None) 
     return ()
 
 
-def same_as_first(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    return (types[0],)
-
-
 def multiple(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = types[0]
     _want(is_int(t) or is_pointer(t), "integers or pointers wanted, found {}", t)

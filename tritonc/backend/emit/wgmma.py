@@ -43,7 +43,6 @@ from tritonc.ir.layout import LANE_BITS, SharedLayout
 from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar, shape
 
-STEP_BYTES = 32  # of k, in one instruction
 WARPGROUP_BITS = LANE_BITS + 2  # of a thread's number, below that of its warpgroup
 ROWS = 64  # of one instruction
 _MODES = {0: 0, 128: 1, 64: 2, 32: 3}

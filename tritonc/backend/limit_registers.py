@@ -8,11 +8,12 @@ Told how many blocks must fit, it uses no more than that leaves.
 The number follows from shared memory and from what the product needs: accumulators, two steps of
 operands, what is on its way to shared memory, and some for addresses.  It is as large as helps
 (ENOUGH warps; with them a thread still has 128 registers), and nothing is set where the
-estimate leaves only one block.  Rows want ROW_WARPS, as many bytes of memory in flight as there can
-be: with them a thread has 64 registers, and nothing is set where it would have to keep more numbers
-than MOST_HELD at once.  Of several products in a loop that are one warpgroup's, as attention's may
-be, all may be in flight at once: as many blocks as have registers for that compute, one beside the
-products of another.  A meta-parameter, `min_blocks`; 0 sets nothing.
+estimate leaves only one block.  Rows want half the threads that a multiprocessor can hold, many
+bytes of memory in flight: a thread has 64 registers or more then, and nothing is set where it
+would have to keep more numbers than MOST_HELD at once.  Of several products in a loop that are one
+warpgroup's, as attention's may be, all may be in flight at once: as many blocks as have registers
+for that compute, one beside the products of another.  A meta-parameter, `min_blocks`; 0 sets
+nothing.
 
 Needs allocate_shared.
 """
@@ -29,7 +30,6 @@ from tritonc.ir.layout import LANE_BITS, axis_bases
 from tritonc.ir.types import Tile, is_float, scalar
 
 ENOUGH = 16  # warps of a multiprocessor, for products
-ROW_WARPS = 32  # for rows
 WARPGROUP = 4  # warps
 OTHERS = 40  # registers: addresses, counters, masks
 
@@ -57,9 +57,10 @@ def _wanted(kernel: Kernel, target: Target) -> int:
     if not needs and not (rows and most_held(kernel) <= MOST_HELD):
         return 0
     threads = warps << LANE_BITS
-    enough = ROW_WARPS if rows else ENOUGH
+    row_threads = target.threads_per_multiprocessor // 2
+    enough = row_threads >> LANE_BITS if rows else ENOUGH
     registers: int = -(-max(needs) // 8) * 8 if needs else (
-        target.registers_per_multiprocessor // (ROW_WARPS << LANE_BITS))
+        target.registers_per_multiprocessor // row_threads // 8 * 8)
     shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
     return min(target.registers_per_multiprocessor // (threads * registers), enough // warps,
                target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor,

@@ -20,7 +20,7 @@ from tritonc.sema.subscripts import constant_element
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
 
-MAX_STEPS = 800_000  # statements and operands: some seconds
+MAX_STEPS = 400_000  # statements and operands: 24 for each int that constant memory holds
 _WHAT = "a value that fills a constant table"
 
 

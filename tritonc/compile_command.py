@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,8 +9,7 @@ from typing import Any
 
 import click
 
-from tritonc import __version__, driver, outputs
-from tritonc.commandline import FLAGS_VARIABLE
+from tritonc import driver, outputs
 from tritonc.console import (
     SUCCESS,
     Messages,
@@ -23,9 +21,11 @@ from tritonc.console import (
     options_from,
     read_source,
 )
+from tritonc.decisions import tell, time_report
 from tritonc.launch.products import Settings, kinds_to_compile, make
 from tritonc.options import MESSAGES, Options
-from tritonc.outputs import KINDS, STANDARD
+from tritonc.output_plan import dependency_rule, kinds_of, stem_of, targets_of
+from tritonc.outputs import STANDARD
 from tritonc.source import CompileError
 from tritonc.spelling import closest
 from tritonc.tune.tuning_file import with_tuning_file
@@ -35,7 +35,7 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc FILE -o OUT`: the exit code.  `given` has the parameters by name."""
     messages = Messages(given)
     path = only_file(files)
-    kinds = _kinds(given)
+    kinds = kinds_of(given)
     arch, *others = (given["arch"] or "").split(",")
     if others and ({*kinds} - {"fatbin", "header"} or (
             "header" in kinds and given["embed"] != "fatbin")):
@@ -45,7 +45,7 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     for name, flag in _NEED_RULE.items():
         if given[name] and given["depend"] is None:
             raise click.UsageError(f"{flag} needs -MD or -M")
-    targets = _targets(path, kinds, given)
+    targets = targets_of(path, kinds, given)
     for target in (*targets.values(), given["depend_file"] or "", given["remarks"] or ""):
         if outputs.same_file(target, path):
             raise click.UsageError(f"the output '{target}' is the source itself")
@@ -66,50 +66,6 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
 
 _NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-MQ",
               "depend_phony": "-MP"}  # fmt: skip
-
-
-def _kinds(given: Mapping[str, Any]) -> list[str]:
-    """The kinds of output asked for, once each."""
-    kinds: list[str] = []
-    for word in (word for value in given["emit"] for word in value.split(",")):
-        if word not in KINDS:
-            near = closest(word, KINDS)
-            hint = f"did you mean '{near}'? " if near else ""
-            raise click.UsageError(f"there is no kind of output '{word}'; {hint}"
-                                   f"kinds are {', '.join(KINDS)}")
-        if word not in kinds:
-            kinds.append(word)
-    if given["syntax_only"]:
-        return []
-    if not kinds:
-        by_suffix = outputs.kind_of(given["output"] or "")
-        kinds = [by_suffix or ("tir" if given["stop_after"] else "ptx")]
-    if given["header"] and "header" not in kinds:
-        kinds.append("header")
-    for name in ("embed", "prefix"):
-        if given[name] and "header" not in kinds:
-            raise click.UsageError(f"--{name} needs --header or --emit=header")
-    if given["stop_after"]:
-        for kind in kinds:
-            if kind not in ("i", "ast", "tir"):
-                raise click.UsageError(f"--stop-after gives .tir, and no {kind}")
-    return kinds
-
-
-def _targets(path: str, kinds: list[str], given: Mapping[str, Any]) -> dict[str, str]:
-    """Where each kind of output goes."""
-    if given["depend"] == "M":
-        return {}
-    header = given["header"] if "header" in kinds else None
-    targets = outputs.paths([kind for kind in kinds if kind != "header" or not header],
-                            given["output"], path)
-    if header:
-        targets["header"] = header
-    if STANDARD in targets.values() and len(set(targets.values())) < len(targets):
-        raise click.UsageError("several kinds of output cannot share standard output")
-    if len(set(targets.values())) < len(targets):
-        raise click.UsageError(f"several kinds of output go to '{header}'")
-    return targets
 
 
 def _check_passes(options: Options) -> None:
@@ -144,7 +100,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
                             dump=_dump, diagnostics=diagnostics, read_file=read_file)
     shown = result.remarks if given["remarks"] == MESSAGES else []
     messages.show([*result.diagnostics, *shown])
-    settings = Settings(_stem(path), given["embed"], given["prefix"] or "", given["ptxas"],
+    settings = Settings(stem_of(path), given["embed"], given["prefix"] or "", given["ptxas"],
                         options.line_info)
     more = [driver.compile(source, native(replace(options, arch=arch, tune={
         **options.tune, **result.tunables})), wanted, language=language_of(path, given))
@@ -160,7 +116,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         from tritonc.render import render_json  # only where it is needed
 
         files[given["remarks"]] = render_json(result.remarks)
-    rule = _rule(path, targets, result, given)
+    rule = dependency_rule(path, targets, result, given)
     if rule is not None and rule[0] != STANDARD:
         files[rule[0]] = rule[1]
     try:
@@ -174,9 +130,9 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     if rule is not None and rule[0] == STANDARD:
         _write_standard(rule[1])
     if options.verbose:
-        _tell(result, options)
+        tell(result, options)
     if options.time_report:
-        _time_report(result)
+        time_report(result)
     return SUCCESS
 
 
@@ -191,64 +147,5 @@ def _write_standard(content: str | bytes) -> None:
         sys.stdout.write(content)
 
 
-def _stem(path: str) -> str:
-    """The source's name without directory and suffix."""
-    return os.path.splitext("stdin" if path == STANDARD else os.path.basename(path))[0]
-
-
 def _dump(title: str, text: str) -> None:
     print(f"// *** {title} ***\n{text.rstrip()}\n", file=sys.stderr)
-
-
-def _rule(path: str, targets: Mapping[str, str], result: driver.Result, given: Mapping[str, Any]
-          ) -> tuple[str, str] | None:
-    """Where the dependency rule goes and its text; None if it is not asked for."""
-    mode = given["depend"]
-    if mode is None:
-        return None
-    default = [outputs.quote_for_make(t, target=True) for t in targets.values() if t != STANDARD]
-    made = [*given["depend_targets"],
-            *(outputs.quote_for_make(t, target=True) for t in given["depend_quoted"])]
-    stem = _stem(path)
-    made = made or default or [outputs.quote_for_make(stem + ".ptx", target=True)]
-    sources = [*([] if path == STANDARD else [path]), *result.dependencies]
-    text = outputs.dependency_rule(made, sources, given["depend_phony"])
-    if given["depend_file"]:
-        return given["depend_file"], text
-    if mode == "M":
-        return given["output"] or STANDARD, text
-    first = next((t for t in targets.values() if t != STANDARD), stem)
-    return os.path.splitext(first)[0] + ".d", text
-
-
-def _tell(result: driver.Result, options: Options) -> None:
-    """What -v says: what was decided that the source leaves open."""
-    lines = [f"tritonc {__version__}, target {options.arch}"]
-    if flags := os.environ.get(FLAGS_VARIABLE):
-        lines.append(f"{FLAGS_VARIABLE}: {flags}")
-    for name, value in result.tunables.items():
-        lines.append(f"tunable {name} = {value} ({_origin(name, result)})")
-    for name, value in result.meta.items():
-        lines.append(f"meta-parameter {name} = {value} ({_origin(name, result)})")
-    for kernel in (result.manifest or {}).get("kernels", []):
-        lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
-                     f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
-                     f"memory, tile {kernel['tile']}")
-    print("\n".join(lines), file=sys.stderr)
-
-
-def _origin(name: str, result: driver.Result) -> str:
-    """Who chose the value of a tunable or meta-parameter."""
-    if name in result.chosen:
-        return "the cost model's choice"
-    if name not in result.tuned:
-        return "given"
-    entry = result.tuned[name]
-    size = "".join(f" {key}={value}" for key, value in sorted(entry.size.items()))
-    return f"{result.tuning}: {entry.kernel}{size} on {entry.device}"
-
-
-def _time_report(result: driver.Result) -> None:
-    total = sum(seconds for name, seconds in result.timings if not name.startswith(" "))
-    for name, seconds in (*result.timings, ("total", total)):
-        print(f"{seconds * 1e3:9.2f} ms  {name}", file=sys.stderr)

@@ -1,0 +1,84 @@
+"""Which outputs a command line asks for, and where each goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from tritonc import outputs
+from tritonc.driver import Result
+from tritonc.outputs import KINDS, STANDARD
+from tritonc.spelling import closest
+
+
+def kinds_of(given: Mapping[str, Any]) -> list[str]:
+    """The kinds of output asked for, once each."""
+    kinds: list[str] = []
+    for word in (word for value in given["emit"] for word in value.split(",")):
+        if word not in KINDS:
+            near = closest(word, KINDS)
+            hint = f"did you mean '{near}'? " if near else ""
+            raise click.UsageError(f"there is no kind of output '{word}'; {hint}"
+                                   f"kinds are {', '.join(KINDS)}")
+        if word not in kinds:
+            kinds.append(word)
+    if given["syntax_only"]:
+        return []
+    if not kinds:
+        by_suffix = outputs.kind_of(given["output"] or "")
+        kinds = [by_suffix or ("tir" if given["stop_after"] else "ptx")]
+    if given["header"] and "header" not in kinds:
+        kinds.append("header")
+    for name in ("embed", "prefix"):
+        if given[name] and "header" not in kinds:
+            raise click.UsageError(f"--{name} needs --header or --emit=header")
+    if given["stop_after"]:
+        for kind in kinds:
+            if kind not in ("i", "ast", "tir"):
+                raise click.UsageError(f"--stop-after gives .tir, and no {kind}")
+    return kinds
+
+
+def targets_of(path: str, kinds: list[str], given: Mapping[str, Any]) -> dict[str, str]:
+    """Where each kind of output goes."""
+    if given["depend"] == "M":
+        return {}
+    header = given["header"] if "header" in kinds else None
+    targets = outputs.paths([kind for kind in kinds if kind != "header" or not header],
+                            given["output"], path)
+    if header:
+        targets["header"] = header
+    if STANDARD in targets.values() and len(set(targets.values())) < len(targets):
+        raise click.UsageError("several kinds of output cannot share standard output")
+    if len(set(targets.values())) < len(targets):
+        raise click.UsageError(f"several kinds of output go to '{header}'")
+    return targets
+
+
+def stem_of(path: str) -> str:
+    """The source's name without directory and suffix."""
+    return os.path.splitext("stdin" if path == STANDARD else os.path.basename(path))[0]
+
+
+def dependency_rule(path: str, targets: Mapping[str, str], result: Result, given: Mapping[str, Any]
+          ) -> tuple[str, str] | None:
+    """Where the dependency rule goes and its text; None if it is not asked for."""
+    mode = given["depend"]
+    if mode is None:
+        return None
+    default = [outputs.quote_for_make(t, target=True) for t in targets.values() if t != STANDARD]
+    made = [*given["depend_targets"],
+            *(outputs.quote_for_make(t, target=True) for t in given["depend_quoted"])]
+    stem = stem_of(path)
+    made = made or default or [outputs.quote_for_make(stem + ".ptx", target=True)]
+    sources = [*([] if path == STANDARD else [path]), *result.dependencies]
+    text = outputs.dependency_rule(made, sources, given["depend_phony"])
+    if given["depend_file"]:
+        return given["depend_file"], text
+    if mode == "M":
+        return given["output"] or STANDARD, text
+    first = next((t for t in targets.values() if t != STANDARD), stem)
+    return os.path.splitext(first)[0] + ".d", text

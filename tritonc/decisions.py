@@ -18,7 +18,7 @@ def tell(result: Result, options: Options) -> None:
         lines.append(f"{FLAGS_VARIABLE}: {flags}")
     for name, value in result.tunables.items():
         lines.append(f"tunable {name} = {value} ({_origin(name, result)})")
-    for name, value in result.meta.items():
+    for name, value in result.bindings.meta.items():
         lines.append(f"meta-parameter {name} = {value} ({_origin(name, result)})")
     for kernel in (result.manifest or {}).get("kernels", []):
         lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
@@ -29,13 +29,14 @@ def tell(result: Result, options: Options) -> None:
 
 def _origin(name: str, result: Result) -> str:
     """Who chose the value of a tunable or meta-parameter."""
-    if name in result.chosen:
+    who = result.bindings
+    if name in who.chosen:
         return "the cost model's choice"
-    if name not in result.tuned:
+    if name not in who.tuned:
         return "given"
-    entry = result.tuned[name]
+    entry = who.tuned[name]
     size = "".join(f" {key}={value}" for key, value in sorted(entry.size.items()))
-    return f"{result.tuning}: {entry.kernel}{size} on {entry.device}"
+    return f"{who.tuning}: {entry.kernel}{size} on {entry.device}"
 
 
 def time_report(result: Result) -> None:

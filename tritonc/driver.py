@@ -6,8 +6,8 @@
        i           ast                    tir              manifest           ll       ptx
 
 It touches no file but those that the source includes and the options' tuning file, and prints
-nothing.  A user's mistake raises
-CompileError; anything else that is raised is a bug of tritonc and becomes InternalError.
+nothing.  A user's mistake raises CompileError; anything else that is raised is a bug of tritonc and
+becomes InternalError.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from tritonc.bindings import Bindings
 from tritonc.diagnostics import DIAGNOSTICS
-from tritonc.meta_parameters import BY_NAME, legal_text
+from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options, warning_sets
 from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFile, Span, fail
 from tritonc.spelling import closest
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from tritonc.passes import Pass
     from tritonc.preprocess import Preprocessed
     from tritonc.syntax import Program
-    from tritonc.tune.tuning_file import Entry
 
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
 
@@ -49,16 +49,13 @@ class InternalError(Exception):
 class Result:
     """What a compilation gave.  `outputs` has a text for each kind asked for."""
 
+    bindings: Bindings  # meta-parameters, and who chose which value
     outputs: dict[str, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     module: Module | None = None  # as the last stage that ran left it
     manifest: dict[str, Any] | None = None
     dependencies: list[str] = field(default_factory=list)  # included files, then the tuning file
     tunables: dict[str, int] = field(default_factory=dict)  # of every tunable
-    meta: dict[str, int] = field(default_factory=dict)  # meta-parameters that were bound
-    chosen: dict[str, int] = field(default_factory=dict)  # tunables that the cost model chose
-    tuned: dict[str, Entry] = field(default_factory=dict)  # by name, of those from `tuning`
-    tuning: str | None = None  # the path of the tuning file, if one of its entries was used
     remarks: list[Diagnostic] = field(default_factory=list)  # for --remarks, by place
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
@@ -146,9 +143,8 @@ class _Compilation:
         self.language = language
         self.dump = dump
         self.diagnostics = diagnostics
-        self.result = Result()
-        self.entries: dict[str, Entry] = {}  # of the tuning file, by kernel
-        self.meta: dict[str, int] = {}  # meta-parameters given for all kernels
+        self.bindings = Bindings(options)
+        self.result = Result(bindings=self.bindings)
 
     def run(self) -> None:
         module = self._read_ir() if self.language == "tir" else self._front()
@@ -199,7 +195,7 @@ class _Compilation:
             if not module.kernels:
                 self.diagnostics.error("no-kernel", Span(self.source, 0, 0),
                                        "there is no kernel here: `kernel @name(...) { ... }`")
-            for name in self._split(set()):
+            for name in self.bindings.split(set()):
                 self.diagnostics.error("unknown-tunable", None, f"there is no tunable '{name}' in "
                                        "Triton-IR, only meta-parameters: " + ", ".join(BY_NAME))
             self.diagnostics.raise_if_errors()
@@ -232,89 +228,23 @@ class _Compilation:
         self.result.problem_lines = done.problem_lines
         if self.options.tuning is not None:
             with self._stage("read tuning file"):
-                self._read_tuning(self.options.tuning, done)
+                self.result.dependencies.append(self.options.tuning)  # used or not
+                self.bindings.read_tuning_file(self.options.tuning, done.tokens, self.diagnostics)
         if "i" in self.wanted:
             self.result.outputs["i"] = render(done)
         return done
-
-    def _read_tuning(self, path: str, done: Preprocessed) -> None:
-        """Find the entries for this source; the output depends on the file in any case."""
-        from tritonc.tune import tuning_file
-
-        options = self.options
-        self.result.dependencies.append(path)
-        entries = tuning_file.read(path)
-        source = tuning_file.source_hash(done.tokens)
-        self.entries = tuning_file.lookup(entries, source, options.arch, options.sizes)
-        if tuning_file.is_stale(entries, source, options.arch, options.defines):
-            self.diagnostics.warning(
-                "stale-tuning", None, f"'{path}' was made for another text of this program; the "
-                "cost model chooses", Note("tritonc tune measures again"))
 
     def _analyze(self, program: Program) -> Module:
         with self._stage("import analysis"):
             from tritonc import sema
         with self._stage("choose tunables"):
-            bindings = self._bind_tunables(program)
+            values = self.bindings.of_program(program, self.diagnostics)
         with self._stage("analyze"):
-            module = sema.analyze(program, bindings, self.diagnostics, self.options)
+            module = sema.analyze(program, values, self.diagnostics, self.options)
             self.diagnostics.raise_if_errors()
         for kernel in module.kernels:
             self.result.tunables.update(kernel.tunables)
         return module
-
-    def _bind_tunables(self, program: Program) -> dict[str, int]:
-        """A value for each tunable: from outside, else the cost model's choice."""
-        from tritonc import sema
-
-        try:
-            declared = sema.tunables(program, self.diagnostics)
-        except CompileError:
-            return dict(self.options.tune)  # the analysis reports it too, and what else is wrong
-        given = self._split({t.name for t in declared})
-        unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
-        if not unbound:
-            return dict(given)
-        from tritonc.backend.target import find
-        from tritonc.tune.model import choose
-
-        def lower(binding: Mapping[str, int]) -> Module:
-            return sema.analyze(program, {**given, **binding}, Diagnostics(limit=1), self.options)
-
-        self.result.chosen = choose(unbound, lower, find(self.options.arch, self.options.ptx))
-        return {**given, **self.result.chosen}
-
-    def _split(self, declared: set[str]) -> dict[str, int]:
-        """The values given for tunables, by name: --tune first, then the tuning file, whose first
-        kernel wins where several share a tunable.  Those of meta-parameters go to `meta`."""
-        given: dict[str, int] = {}
-        for name, value in self.options.tune.items():
-            if name in declared or name not in BY_NAME:
-                given[name] = value
-            else:
-                self.meta[name] = _legal(name, value)
-        for entry in self.entries.values():
-            for name, value in entry.tunables.items():
-                if name in declared and name not in given:
-                    given[name] = value
-                    self.result.tuned[name] = entry
-                    self.result.tuning = self.options.tuning
-        return given
-
-    def _meta_of(self, kernel: Kernel) -> dict[str, int]:
-        """The meta-parameters of a kernel: given, else its entry's of the tuning file."""
-        entry = self.entries.get(kernel.name)
-        meta = {}
-        if entry is not None:
-            for name, value in entry.tunables.items():
-                if name in BY_NAME and name not in self.result.tunables:
-                    meta[name] = _legal(name, value)
-                    if name not in self.meta:
-                        self.result.tuned[name] = entry
-                        self.result.tuning = self.options.tuning
-        meta.update(self.meta)
-        self.result.meta.update(meta)
-        return dict(sorted(meta.items()))
 
     # from Triton-IR on
 
@@ -327,7 +257,8 @@ class _Compilation:
         with self._stage("import passes"):
             from tritonc import passes
             from tritonc.ir.context import by_place
-        meta = {kernel.name: self._meta_of(kernel) for kernel in module.kernels}
+        meta = {kernel.name: self.bindings.of_kernel(kernel, self.result.tunables)
+                for kernel in module.kernels}
         context = context_of(self.options)
         labels = passes.labels([*passes.OPT, *passes.BACKEND])
         count = len(passes.OPT)
@@ -374,7 +305,8 @@ class _Compilation:
     def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]]) -> None:
         from tritonc.manifest import as_file, manifest, one_line
 
-        tuning = PurePath(self.result.tuning).name if self.result.tuning is not None else None
+        used = self.bindings.tuning
+        tuning = PurePath(used).name if used is not None else None
         contents = manifest(module, target, tuning, meta)
         self.result.manifest = contents
         if "manifest" in self.wanted:
@@ -407,15 +339,6 @@ class _Compilation:
 
         for kernel in kernels:
             self.dump(f"{when} {name}, kernel {kernel.name}", print_kernel(kernel))
-
-
-def _legal(name: str, value: int) -> int:
-    """`value`, or CompileError if the meta-parameter cannot have it."""
-    row = BY_NAME[name]
-    if value not in row.legal:
-        raise fail("meta-parameter", None, f"{name} = {value}: {name} ({row.owner}) can be "
-                   f"{legal_text(row)}")
-    return value
 
 
 def problem_lines(source: SourceFile) -> list[tuple[str, Span]]:

@@ -21,6 +21,7 @@ LAYERS: list[list[str]] = [
     ["tritonc.preprocess", "tritonc.problem", "tritonc.literals"],
     ["tritonc.parser", "tritonc.sema", "tritonc.opt", "tritonc.backend"],
     ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model", "tritonc.tune.tuning_file"],
+    ["tritonc.bindings"],
     ["tritonc.driver"],
     ["tritonc.launch"],
     ["tritonc.tune", "tritonc.torch"],

@@ -63,7 +63,7 @@ def bench(source: SourceFile, options: Options, sizes: Sequence[Mapping[str, int
                          if isinstance(device, CudaDevice) else (0.0, 0.0))
                 if against is not None and isinstance(device, CudaDevice):
                     device = BesideTorch(device, index, against)
-            code = Compiler(spec).compile({**result.tunables, **result.meta})
+            code = Compiler(spec).compile({**result.tunables, **result.bindings.meta})
             if isinstance(code, Illegal):
                 yield Line(f"{name} {text(size)}: {code.reason}", False)
             else:

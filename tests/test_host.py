@@ -194,17 +194,19 @@ def write_tuning(source: Path, kernel: str, **tunables: int) -> None:
 def test_make_builds_again_what_changed(tmp_path: Path) -> None:
     need("gcc", "make")
     folder = shutil.copytree(EXAMPLES / "make", tmp_path / "make")
-    write_tuning(folder / "saxpy.tc", "saxpy", T=256)
     words = ["make", f"TRITONC={TRITONC}", f"CUDA_INCLUDE={INCLUDE}",
              f"LIBCUDA={stub(tmp_path)}"]
     run(*words, cwd=folder)
     made = [folder / name for name in ("saxpy.ptx", "saxpy.h", "saxpy")]
     before = times(*made)
     assert "up to date" in run(*words, cwd=folder) and times(*made) == before
-    write_tuning(folder / "saxpy.tc", "saxpy", T=512)
-    run(*words, cwd=folder)
-    assert all(new > old for new, old in zip(times(*made), before, strict=True))
-    assert "saxpy_tile0 = 512" in (folder / "saxpy.h").read_text()
+    for tile in (256, 512):  # the first tuning file, and another
+        write_tuning(folder / "saxpy.tc", "saxpy", T=tile)
+        run(*words, cwd=folder)
+        assert all(new > old for new, old in zip(times(*made), before, strict=True))
+        assert f"saxpy_tile0 = {tile}" in (folder / "saxpy.h").read_text()
+        before = times(*made)
+    assert "up to date" in run(*words, cwd=folder)
     before = times(*made)
     header = folder / "range.h"
     header.write_text(header.read_text().replace("HIGHEST 4.0f", "HIGHEST 3.0f"))
@@ -235,6 +237,10 @@ def test_cmake_builds_again_what_changed(generator: str, tmp_path: Path) -> None
     before = times(*made)
     run("cmake", "--build", "build", cwd=folder)
     assert times(*made) == before
+    tile = 32 if "matmul_tunable_TK = 64" in header.read_text() else 64
+    write_tuning(folder / "matmul.tc", "matmul", TK=tile)  # the first one
+    run("cmake", "--build", "build", cwd=folder)
+    assert f"matmul_tunable_TK = {tile}" in header.read_text()
     tiles = folder / "tiles.h"
     tiles.write_text(tiles.read_text().replace("TK = {32, 64}", "TK = {16}"))
     run("cmake", "--build", "build", cwd=folder)

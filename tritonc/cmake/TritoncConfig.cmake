@@ -15,8 +15,8 @@
 #
 # makes a library NAME of which nothing is compiled: what links it can include the header, which has
 # the stem of SOURCE, and waits for it to be written.  The source is compiled again when it, a file
-# that it includes, its tuning file or the compiler's executable changes.  The target's properties
-# TRITONC_HEADER and TRITONC_PTX say where the files are.
+# that it includes or the compiler's executable changes, and when the tuning file beside it appears,
+# changes or goes.  The target's properties TRITONC_HEADER and TRITONC_PTX say where the files are.
 
 cmake_minimum_required(VERSION 3.21)
 
@@ -37,7 +37,10 @@ function(tritonc_add_kernel NAME SOURCE)
     message(FATAL_ERROR "tritonc_add_kernel(${NAME}): what is '${arg_UNPARSED_ARGUMENTS}'?")
   endif()
   get_filename_component(source "${SOURCE}" ABSOLUTE)
-  get_filename_component(stem "${SOURCE}" NAME_WE)
+  get_filename_component(stem "${SOURCE}" NAME_WLE)
+  get_filename_component(beside "${source}" DIRECTORY)
+  # Until the compiler has read a tuning file, its own rule of dependencies does not name it.
+  file(GLOB tuning CONFIGURE_DEPENDS "${beside}/${stem}.tune.json")
   set(directory "${CMAKE_CURRENT_BINARY_DIR}/${NAME}-tritonc")
   set(header "${directory}/${stem}.h")
   set(made "${header}")
@@ -80,7 +83,7 @@ function(tritonc_add_kernel NAME SOURCE)
   file(MAKE_DIRECTORY "${directory}")
   add_custom_command(OUTPUT ${made}
     COMMAND "${Tritonc_EXECUTABLE}" "${source}" ${flags} -MD -MF "${header}.d" ${arg_OPTIONS}
-    DEPENDS "${source}" "${Tritonc_EXECUTABLE}" DEPFILE "${header}.d"
+    DEPENDS "${source}" ${tuning} "${Tritonc_EXECUTABLE}" DEPFILE "${header}.d"
     COMMENT "Compiling ${SOURCE} to PTX" VERBATIM)
   add_custom_target("${NAME}-tritonc" ALL DEPENDS ${made})
   add_library("${NAME}" INTERFACE)

@@ -80,6 +80,21 @@ def _values(row: Option, prefix: str, word: str) -> list[CompletionItem]:
         from tritonc.diagnostics import DIAGNOSTICS
 
         choices = ["list", *DIAGNOSTICS]
+    elif row.name == "warnings":
+        choices = _warnings()
+    elif row.name == "tune":
+        from tritonc.meta_parameters import BY_NAME
+
+        choices = [f"{name}=" for name in BY_NAME]
     if not choices:
         return [CompletionItem(word, type="file")]
     return [CompletionItem(prefix + choice) for choice in choices if choice.startswith(word)]
+
+
+def _warnings() -> list[str]:
+    """What -W takes."""
+    from tritonc.diagnostics import DIAGNOSTICS
+
+    names = [name for name, row in DIAGNOSTICS.items() if row.severity == "warning"]
+    return ["all", "extra", "error", *names, *(f"{prefix}{name}" for prefix in ("no-", "error=")
+                                               for name in names)]

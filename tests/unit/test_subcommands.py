@@ -105,7 +105,8 @@ def words(line: str) -> list[str]:
     ("--arch=nat", ["--arch=native"]), ("--arch = nat", ["native"]), ("--emit=pt", ["--emit=ptx"]),
     ("--print-after spec", ["specialize", "specialize_warps"]), ("--explain no-dev", ["no-device"]),
     ("-x ", ["tc", "tir"]), ("-o ", ["<file>"]), ("-fno-fast", ["-fno-fast-math"]),
-    ("run --device ", ["interpreter", "cuda"]),
+    ("run --device ", ["interpreter", "cuda"]), ("--tune=num_w", ["--tune=num_warps="]),
+    ("-W al", ["all"]), ("-W no-stale", ["no-stale-tuning"]), ("-W no-syntax", []),
 ])  # fmt: skip
 def test_completions(line: str, wanted: list[str]) -> None:
     assert words(line) == wanted

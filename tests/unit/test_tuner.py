@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command import tritonc
@@ -16,6 +18,7 @@ from fake_gpu import FakeGpu, find_fake_gpus
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
 from tritonc.tune import tuner
+from tritonc.tune.progress import ProgressLine
 from tritonc.tune.space import can_run, search_space
 from tritonc.tune.tuning_file import read, render
 
@@ -112,6 +115,21 @@ def test_being_interrupted_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatc
     assert "10 of 12 were not measured; the same command goes on" in out.getvalue()
     assert len(read("add.tune.json")) == 1
     assert len(Path("add.tune.journal").read_text().splitlines()) == 2
+
+
+def test_the_line_on_a_terminal_fits_into_it() -> None:
+    """80 columns where the terminal does not say; one that wraps could not be written over."""
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    candidate = {f"parameter{number}": number for number in range(9)}
+    search: Any = SimpleNamespace(
+        done=1, total=2, sizes=[{}], slowed=0, started=0.0, budget=60.0,
+        best=lambda size: SimpleNamespace(milliseconds=1.0, candidate=candidate))
+    out = Terminal()
+    ProgressLine(out).tick(search)
+    assert len(out.getvalue()) == 80 and out.getvalue().startswith("\r[==========          ] 1/2")
 
 
 def test_a_broken_tuning_file_is_told_before_measuring() -> None:

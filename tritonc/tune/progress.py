@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import TextIO
@@ -51,11 +52,18 @@ class ProgressLine:
         parts.append(f"{_left(search, self._measured, now)} left")
         line = bar + ", ".join(parts)
         if self.terminal:
+            line = line[: self._columns() - 1]  # one that wraps could not be written over
             self.stream.write("\r" + line.ljust(self._width))
             self.stream.flush()
             self._width = len(line)
         else:
             self.write(line)
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self.stream.fileno()).columns or 80
+        except OSError:
+            return 80
 
     def write(self, line: str) -> None:
         """A line of its own."""
@@ -67,7 +75,7 @@ class ProgressLine:
 
 
 def text(binding: Mapping[str, int]) -> str:
-    """`TM=64, TN=128`, as --tune takes it.
+    """A candidate, or a size, on one line.
 
     >>> text({"TM": 64, "num_warps": 8})
     'TM=64,num_warps=8'

@@ -22,6 +22,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em;
        color: #222; background: #fff }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+.wide { overflow-x: auto }
 td, th { padding: .15em .7em; text-align: right; border-bottom: 1px solid #ddd }
 figure { display: inline-block; margin: .5em 1em .5em 0 }
 figcaption { font-weight: 600 }
@@ -61,6 +62,8 @@ def _size(task: Task, peaks: Peaks | None, choice: Choice, search: Search
     return [f"<h2>{escape(size) or 'The problem'}</h2>",
             f"<p>Best: {escape(_text(choice.best))}: {choice.milliseconds:.4g} ms{speed}.{default}"
             "</p>", _table(task, choice, records),
+            "<p>–, and <i>own</i> below: the pass's own choice. Each dot is a candidate, the line "
+            "joins the best of each value.</p>",
             *(_against(name, values, records) for name, values in task.space.parameters.items()
               if len(values) > 1), _roofline(task, peaks, choice)]
 
@@ -72,10 +75,11 @@ def _table(task: Task, choice: Choice, records: Sequence[Record]) -> str:
     for place, record in enumerate(records[:_ROWS], 1):
         milliseconds = record.milliseconds or 0.0
         best = records[0].milliseconds or 1.0
-        cells = [str(place), f"{milliseconds:.4g}", f"{milliseconds / best:.3f}",
+        cells = [str(place), f"{milliseconds:#.4g}", f"{milliseconds / best:.3f}",
                  *(str(record.candidate.get(name, "–")) for name in names)]
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return f"<table><tr>{head}</tr>\n" + "\n".join(rows) + "\n</table>"
+    return (f'<div class="wide"><table><tr>{head}</tr>\n' + "\n".join(rows)
+            + "\n</table></div>")
 
 
 def _text(binding: Mapping[str, int]) -> str:
@@ -92,7 +96,7 @@ def _failures(search: Search) -> str:
     most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_ROWS]
     rows = "\n".join(f"<tr><td>{count}</td><td style='text-align: left'>{escape(reason)}</td></tr>"
                      for reason, count in most)
-    return f"<h2>Candidates that cannot run</h2>\n<table>{rows}</table>"
+    return f"<h2>Candidates without a time</h2>\n<table>{rows}</table>"
 
 
 # --- drawings -------------------------------------------------------------------------------------
@@ -153,12 +157,13 @@ def _grid(y: _Log) -> list[str]:
 
 def _figure(caption: str, marks: Sequence[str]) -> str:
     return (f"<figure><figcaption>{escape(caption)}</figcaption>\n"
-            f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img">' + "\n".join(marks)
+            f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{escape(caption)}">'
+            + "\n".join(marks)
             + "</svg></figure>")
 
 
 def _roofline(task: Task, peaks: Peaks | None, choice: Choice) -> str:
-    """GFLOP/s against FLOP per byte that must be moved, under the machine's roofs."""
+    """TFLOP/s against FLOP per byte that must be moved, under the machine's roofs."""
     try:
         flops = amount(task.problem.flops, choice.size)
         moved = amount(task.problem.bytes, choice.size)
@@ -168,8 +173,8 @@ def _roofline(task: Task, peaks: Peaks | None, choice: Choice) -> str:
         return "<p>No roofline: the problem does not state both flops: and bytes:.</p>"
     intensity = flops / moved
     points = [("best", choice.milliseconds), ("default", choice.default)]
-    speeds = {name: flops / t * 1e-6 for name, t in points if t}
-    memory, *tops = (peak * 1e-9 for peak in peaks[:3]) if peaks is not None else (0.0,)
+    speeds = {name: flops / t * 1e-9 for name, t in points if t}
+    memory, *tops = (peak * 1e-12 for peak in peaks[:3]) if peaks is not None else (0.0,)
     roofs = {name: top for name, top in zip(("f32 on CUDA cores", "f16 on tensor cores"), tops)
              if top and memory}
     corners = [intensity, *(top / memory for top in roofs.values())]
@@ -184,7 +189,11 @@ def _roofline(task: Task, peaks: Peaks | None, choice: Choice) -> str:
         marks.append(f'<polyline class="roof" points="{x(left)},{y(memory * left)} '
                      f'{x(top / memory)},{y(top)} {x(right)},{y(top)}"/>'
                      f'<text x="{_WIDTH - 4}" y="{y(top) - 4}" text-anchor="end">{name}</text>')
+    # One to the right, one to the left; below the point, since names of roofs stand on the roofs.
+    sides = {"best": (7, "start"), "default": (-7, "end")}
     for name, speed in speeds.items():
+        away, anchor = sides[name]
         marks.append(f'<circle class="mark" cx="{x(intensity)}" cy="{y(speed)}" r="4"/>'
-                     f'<text x="{x(intensity) + 7}" y="{y(speed) + 4}">{name}</text>')
-    return _figure("GFLOP/s against FLOP per byte", marks)
+                     f'<text x="{x(intensity) + away}" y="{y(speed) + 10}" '
+                     f'text-anchor="{anchor}">{name}</text>')
+    return _figure("TFLOP/s against FLOP per byte", marks)

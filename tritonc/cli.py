@@ -2,7 +2,7 @@
 
     tritonc [options] FILE [-o OUT]        compiles; no subcommand is needed
     tritonc run [options] FILE             runs the problems of the file and compares
-    tritonc COMMAND ...                    and others, which `options.COMMANDS` lists
+    tritonc COMMAND ...                    and others, which `option_table.COMMANDS` lists
 
 Exit codes: 0 success, 1 an error in the input or a file that cannot be read or written, 2 a wrong
 command line, 3 no GPU to tune on, 70 a bug of tritonc, 130 interrupted.  Diagnostics go to standard
@@ -31,7 +31,7 @@ from tritonc.commandline import (
     program_arguments,
 )
 from tritonc.console import INTERRUPTED, SUCCESS, USAGE_ERROR, Messages
-from tritonc.options import COMMANDS, Option, rows
+from tritonc.option_table import COMMANDS, Option, rows
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from tritonc.options import Option, canonical, rows
+from tritonc.option_table import Option, canonical, rows
 from tritonc.spelling import closest
 
 FLAGS_VARIABLE = "TRITONC_FLAGS"

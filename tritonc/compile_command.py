@@ -23,7 +23,8 @@ from tritonc.console import (
 )
 from tritonc.decisions import tell, time_report
 from tritonc.launch.products import Settings, kinds_to_compile, make
-from tritonc.options import MESSAGES, Options
+from tritonc.option_table import MESSAGES
+from tritonc.options import Options
 from tritonc.output_plan import dependency_rule, kinds_of, stem_of, targets_of
 from tritonc.outputs import STANDARD
 from tritonc.source import CompileError

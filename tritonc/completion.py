@@ -16,7 +16,8 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from tritonc.commandline import value_row
 from tritonc.console import SUCCESS, USAGE_ERROR
-from tritonc.options import COMMANDS, NATIVE, Option, rows
+from tritonc.option_table import COMMANDS, Option, rows
+from tritonc.options import NATIVE
 from tritonc.outputs import KINDS
 
 VARIABLE = "_TRITONC_COMPLETE"  # by which a shell asks

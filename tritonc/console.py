@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from tritonc import __version__
-from tritonc.options import COMMANDS, NATIVE, Options
+from tritonc.option_table import COMMANDS
+from tritonc.options import NATIVE, Options
 from tritonc.outputs import STANDARD
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
 from tritonc.spelling import closest

@@ -10,7 +10,8 @@ import pytest
 
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.meta_parameters import META_PARAMETERS
-from tritonc.options import COMMANDS, TABLE, Options, canonical, rows
+from tritonc.option_table import COMMANDS, TABLE, canonical, rows
+from tritonc.options import Options
 from tritonc.passes import BACKEND
 
 PACKAGE = Path(__file__).parents[2] / "tritonc"

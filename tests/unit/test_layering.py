@@ -16,6 +16,7 @@ LAYERS: list[list[str]] = [
     ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.meta_parameters",
      "tritonc.llvm_version", "tritonc.spelling"],
     ["tritonc.options"],
+    ["tritonc.option_table"],
     ["tritonc.render", "tritonc.outputs", "tritonc.ptxas", "tritonc.safe_numpy"],
     ["tritonc.lexer", "tritonc.syntax", "tritonc.ir", "tritonc.evaluate"],
     ["tritonc.preprocess", "tritonc.problem", "tritonc.literals"],

@@ -48,13 +48,17 @@ def main() -> None:
 
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code.  Writes to sys.stdout and sys.stderr."""
+    command = "compile"
     try:
         words = [*environment_flags(), *expand_responses(arguments)]
         read = Arguments.read(words, [name for name in COMMANDS if name != "compile"])
-        command = _click_command(read.command)
-        result = command.main([*read.words], prog_name="tritonc", standalone_mode=False)
+        command = read.command
+        runner = _click_command(command)
+        result = runner.main([*read.words], prog_name="tritonc", standalone_mode=False)
         return result if isinstance(result, int) else SUCCESS
     except click.UsageError as error:
+        if isinstance(error, click.BadParameter) and error.param is not None:
+            error.param_hint = f"'{_spelling(command, error.param.name)}'"
         print(f"tritonc: error: {error.format_message()}", file=sys.stderr)
         print("Try 'tritonc --help'.", file=sys.stderr)
         return USAGE_ERROR
@@ -99,19 +103,24 @@ def _click_option(same: list[Option]) -> click.Option:
                         default=None)
 
 
+def _spelling(command: str, name: str | None) -> str:
+    """How a user knows the option that click knows by `name`."""
+    return next((row.flags[0] for row in rows(command) if row.name == name), name or "")
+
+
 # --- information ----------------------------------------------------------------------------------
 
 
 def _information(command: str, given: Mapping[str, Any]) -> int | None:
     """Answer --version, --help and the like; None if nothing of the kind is asked."""
     if given["help"]:
-        shown = COMMANDS.values() if command == "compile" else [COMMANDS[command]]
-        usage = "\n       ".join(row.usage for row in shown)
-        click.echo(help_text(command, usage, COMMANDS[command].description), nl=False)
+        click.echo(help_text(command, given["help"]), nl=False)
     elif command != "compile":
         return None
     elif given["version"]:
         click.echo(version())
+    elif given["dump_version"]:
+        click.echo(__version__)
     elif given["cmake_dir"]:
         click.echo(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cmake"))
     elif given["list_targets"]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from tritonc.option_table import Option, canonical, rows
+from tritonc.option_table import COMMANDS, SHORT, Option, canonical, rows
 from tritonc.spelling import closest
 
 FLAGS_VARIABLE = "TRITONC_FLAGS"
@@ -160,7 +160,7 @@ class _Spellings:
 
     def _unknown(self, flag: str) -> str:
         near = closest(flag, self.exact)
-        elsewhere = "" if near or self.command != "compile" else "; --help lists the options"
+        elsewhere = "" if near or self.command != "compile" else "; --help=all lists the options"
         hint = f"; did you mean '{near}'?" if near else elsewhere
         return f"unknown option '{flag}'{hint}"
 
@@ -171,17 +171,38 @@ def value_row(command: str, flag: str) -> Option | None:
     return table.exact[flag][0] if table.takes_next(flag) else None
 
 
-def help_text(command: str, usage: str, description: str) -> str:
-    """The text of --help: the command's rows by group, in the table's order."""
-    lines = [f"Usage: {usage}", "", description.strip()]
+def help_text(command: str, topic: str) -> str:
+    """The text of --help, by group and in the table's order: of all options, of those most used, or
+    of the groups whose title begins with `topic`.  Raises click.UsageError if there is none."""
+    row = COMMANDS[command]
     groups: dict[str, list[Option]] = {}
-    for row in rows(command):
-        groups.setdefault(row.group, []).append(row)
-    for group, members in groups.items():
-        lines += ["", f"{group}:"]
-        for row in members:
-            lines += _row_help(row)
-    return "\n".join(lines) + "\n"
+    for option in rows(command):
+        if command != "compile" or topic != SHORT or option.common:
+            groups.setdefault(option.group, []).append(option)
+    lines = []
+    if topic in (SHORT, "all"):
+        lines += [f"Usage: {row.usage}", "", row.description.strip()]
+        if command == "compile":
+            lines.insert(1, "       tritonc COMMAND [options] FILE")
+            lines += ["", "Commands, each with its own --help:"]
+            lines += [f"  {name:26}{COMMANDS[name].summary}" for name in COMMANDS
+                      if name != "compile"]
+    else:
+        groups = {title: group for title, group in groups.items()
+                  if title.lower().startswith(topic.lower())}
+        if not groups:
+            titles = {option.group.lower().split()[0]: None for option in rows(command)}
+            near = closest(topic, titles)
+            hint = f"did you mean '{near}'? " if near else ""
+            raise click.UsageError(f"--help has no topic '{topic}'; {hint}topics are all, "
+                                   f"{', '.join(titles)}")
+    for title, members in groups.items():
+        lines += ["", f"{title}:"]
+        for option in members:
+            lines += _row_help(option)
+    if command == "compile" and topic == SHORT:
+        lines += ["", "--help=all lists all options, tritonc info what this machine has."]
+    return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def spelled(row: Option) -> str:

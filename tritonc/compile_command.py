@@ -21,11 +21,11 @@ from tritonc.console import (
     options_from,
     read_source,
 )
-from tritonc.decisions import tell, time_report
-from tritonc.launch.products import Settings, kinds_to_compile, make
+from tritonc.decisions import check_patterns, is_shown, plan, tell, time_report
+from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.option_table import MESSAGES
 from tritonc.options import Options
-from tritonc.output_plan import dependency_rule, kinds_of, stem_of, targets_of
+from tritonc.output_plan import check_suffix, dependency_rule, kinds_of, stem_of, targets_of
 from tritonc.outputs import STANDARD
 from tritonc.source import CompileError
 from tritonc.spelling import closest
@@ -50,12 +50,19 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     for target in (*targets.values(), given["depend_file"] or "", given["remarks"] or ""):
         if outputs.same_file(target, path):
             raise click.UsageError(f"the output '{target}' is the source itself")
+    check_suffix(given)
     for name, flag in (("depend_file", "-MF"), ("remarks", "--remarks")):
         if given[name] not in (None, STANDARD) and given[name] in targets.values():
             raise click.UsageError(f"{flag} '{given[name]}' is an output too")
     options = with_tuning_file(options_from(given), path)
     for name in (options.arch, *others):
         check_settings(replace(options, arch=name))
+    _check_passes(options)
+    check_patterns(given)
+    if given["dry_run"]:
+        programs = programs_for([*targets], given["embed"], given["ptxas"])
+        click.echo("\n".join(plan(path, targets, options, others, programs)))
+        return SUCCESS
     inputs = [options.tuning] if options.tuning else []  # as they are read
 
     try:
@@ -90,16 +97,15 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         inputs.append(included)
         return read_bytes(included)
 
-    _check_passes(options)
     diagnostics = driver.new_diagnostics(options)
     options = native(options)
     source = read_source(path, diagnostics)
     wanted = kinds_to_compile([*targets], given["embed"])
-    if given["depend"] == "M":
+    if given["depend"] in ("M", "MM"):
         wanted = ["i"]
     result = driver.compile(source, options, wanted, language=language_of(path, given),
                             dump=_dump, diagnostics=diagnostics, read_file=read_file)
-    shown = result.remarks if given["remarks"] == MESSAGES else []
+    shown = (r.diagnostic for r in result.remarks if is_shown(r, given))
     messages.show([*result.diagnostics, *shown])
     settings = Settings(stem_of(path), given["embed"], given["prefix"] or "", given["ptxas"],
                         options.line_info)
@@ -116,7 +122,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     if given["remarks"] not in (None, MESSAGES):
         from tritonc.render import render_json  # only where it is needed
 
-        files[given["remarks"]] = render_json(result.remarks)
+        files[given["remarks"]] = render_json(r.diagnostic for r in result.remarks)
     rule = dependency_rule(path, targets, result, given)
     if rule is not None and rule[0] != STANDARD:
         files[rule[0]] = rule[1]

@@ -59,7 +59,7 @@ def completions(before: Sequence[str], word: str) -> list[CompletionItem]:
         return [CompletionItem(flag, help=text) for flag, text in flags if flag.startswith(word)]
     items = [CompletionItem(word, type="file")]
     if command == "compile":
-        items += [CompletionItem(name, help=COMMANDS[name].description.split("\n")[0])
+        items += [CompletionItem(name, help=COMMANDS[name].summary)
                   for name in COMMANDS if name != "compile" and name.startswith(word)]
     return items
 

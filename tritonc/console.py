@@ -41,6 +41,9 @@ def options_from(given: Mapping[str, Any]) -> Options:
     values = {name: value for name, value in given.items() if name in known and value is not None}
     values["tune"] = assignments(given.get("tune") or (), "--tune")
     values["sizes"] = assignments(given.get("sizes") or (), "--set")
+    for prefix in given.get("file_prefix_map") or ():
+        if "=" not in prefix:
+            raise click.UsageError(f"-ffile-prefix-map takes OLD=NEW, not '{prefix}'")
     if "opt_level" in values:
         values["opt_level"] = int(values["opt_level"])
     if "fp_contract" in values:
@@ -91,16 +94,20 @@ class Messages:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.verbose = bool(given.get("verbose"))
-        self.json = given.get("diagnostics_format") == "json"
+        self.format = given.get("diagnostics_format") or "text"
         self.color = given.get("color") or "auto"
 
     def show(self, items: Sequence[Diagnostic]) -> None:
         """Write all diagnostics of a run to standard error."""
-        if not items and not self.json:
+        if not items and self.format == "text":
             return
         from tritonc.render import render, render_json, use_color
 
-        if self.json:
+        if self.format == "sarif":
+            from tritonc.sarif import render_sarif
+
+            text = render_sarif(items)
+        elif self.format == "json":
             text = render_json(items)
         else:
             text = render(items, use_color(self.color, sys.stderr, os.environ))

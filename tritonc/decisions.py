@@ -1,14 +1,50 @@
-"""What -v and -ftime-report say of a compilation, on standard error."""
+"""What --dry-run, -v, -Rpass and -ftime-report say of a compilation."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
 
 from tritonc import __version__
 from tritonc.commandline import FLAGS_VARIABLE
 from tritonc.driver import Result
+from tritonc.ir.context import Remark
+from tritonc.option_table import MESSAGES
 from tritonc.options import Options
+
+
+def plan(path: str, targets: Mapping[str, str], options: Options, others: Sequence[str],
+         programs: Sequence[str]) -> Iterator[str]:
+    """What a compilation to `targets` would do, a line each; `others` are further GPUs."""
+    yield f"tritonc {__version__}, target {', '.join((options.arch, *others))}"
+    yield f"read {path}"
+    if options.tuning:
+        yield f"read {options.tuning}"
+    for program in programs:
+        yield f"run {program}"
+    for kind, target in targets.items():
+        yield f"write {target} ({kind})"
+
+
+def check_patterns(given: Mapping[str, Any]) -> None:
+    """Refuse what -Rpass and -Rpass-missed cannot search for."""
+    for name, flag in (("remarks_done", "-Rpass"), ("remarks_missed", "-Rpass-missed")):
+        try:
+            re.compile(given[name] or "")
+        except re.error as error:
+            raise click.UsageError(f"{flag} '{given[name]}': {error}") from None
+
+
+def is_shown(remark: Remark, given: Mapping[str, Any]) -> bool:
+    """Whether a remark is among the messages: all by --remarks, some by -Rpass."""
+    pattern = given["remarks_missed" if remark.missed else "remarks_done"]
+    return given["remarks"] == MESSAGES or (
+        pattern is not None and re.search(pattern, remark.pass_name) is not None)
 
 
 def tell(result: Result, options: Options) -> None:

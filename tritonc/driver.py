@@ -27,7 +27,7 @@ from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFi
 from tritonc.spelling import closest
 
 if TYPE_CHECKING:
-    from tritonc.ir.context import Context
+    from tritonc.ir.context import Context, Remark
     from tritonc.ir.core import Kernel, Module
     from tritonc.passes import Pass
     from tritonc.preprocess import Preprocessed
@@ -55,8 +55,9 @@ class Result:
     module: Module | None = None  # as the last stage that ran left it
     manifest: dict[str, Any] | None = None
     dependencies: list[str] = field(default_factory=list)  # included files, then the tuning file
+    system: set[str] = field(default_factory=set)  # of the included files, those of -isystem
     tunables: dict[str, int] = field(default_factory=dict)  # of every tunable
-    remarks: list[Diagnostic] = field(default_factory=list)  # for --remarks, by place
+    remarks: list[Remark] = field(default_factory=list)  # in the order of their places
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
 
@@ -113,8 +114,9 @@ def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
     from tritonc import preprocess as stage
 
     settings = stage.PreprocessOptions(
-        include_dirs=options.include_dirs, defines=options.defines,
-        forced_includes=options.forced_includes, read_file=read_file or stage.read_bytes)
+        include_dirs=options.include_dirs, system_dirs=options.system_dirs,
+        defines=options.defines, forced_includes=options.forced_includes,
+        file_prefix_map=options.file_prefix_map, read_file=read_file or stage.read_bytes)
     return stage.preprocess(source, settings, diagnostics)
 
 
@@ -151,7 +153,7 @@ class _Compilation:
         if module is None:
             return
         self.result.module = module
-        self._show(LOWER, "after", module.kernels)
+        self._show(LOWER, "after", module.kernels, changed=True)
         if self.options.stop_after != LOWER:
             self._optimize_and_emit(module)
         if "tir" in self.wanted and "tir" not in self.result.outputs:
@@ -225,6 +227,7 @@ class _Compilation:
             done = preprocess(self.source, self.options, self.diagnostics, self.read_file)
             self.diagnostics.raise_if_errors()
         self.result.dependencies = list(done.included)
+        self.result.system = done.system
         self.result.problem_lines = done.problem_lines
         if self.options.tuning is not None:
             with self._stage("read tuning file"):
@@ -286,8 +289,9 @@ class _Compilation:
         hooks = passes.Hooks(stop_after=inside.get(self.options.stop_after or ""))
         if self.options.print_before:
             hooks.before = lambda label, kernel: self._show(outside[label], "before", [kernel])
-        if self.options.print_after:
-            hooks.after = lambda label, kernel, _: self._show(outside[label], "after", [kernel])
+        if self.options.print_after or self.options.print_changed:
+            hooks.after = lambda label, kernel, changed: self._show(
+                outside[label], "after", [kernel], changed)
         if self.options.verify_each:
             from tritonc.ir.verify import Known, verify
 
@@ -331,9 +335,11 @@ class _Compilation:
 
         self.result.outputs["tir"] = print_module(module)
 
-    def _show(self, name: str, when: str, kernels: Sequence[Kernel]) -> None:
+    def _show(self, name: str, when: str, kernels: Sequence[Kernel], changed: bool = False
+              ) -> None:
         wanted = self.options.print_after if when == "after" else self.options.print_before
-        if self.dump is None or not ("all" in wanted or name in wanted):
+        asked = "all" in wanted or name in wanted or (changed and self.options.print_changed)
+        if self.dump is None or not asked:
             return
         from tritonc.ir.text import print_kernel
 

@@ -38,6 +38,9 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
     path = only_file(files)
     options = with_tuning_file(options_from(given), path)
     check_settings(options)
+    if path.endswith((".cubin", ".fatbin")):
+        raise failure("unreadable-file", f"cannot read '{path}': machine code does not say how its "
+                      "kernels are launched; the .ptx that it was made of does, and the source")
     diagnostics = driver.new_diagnostics(options)
     source = read_source(path, diagnostics)
     if path.endswith(".ptx"):

@@ -14,6 +14,7 @@ from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.options import DEFAULT_ARCH
 
 MESSAGES = "-"  # as the file of --remarks: among the messages
+SHORT = "short"  # as the topic of --help: what is used most
 
 
 class Option(NamedTuple):
@@ -38,45 +39,54 @@ class Option(NamedTuple):
     stores: str = ""
     prefix: str = ""  # put before each value
     commands: tuple[str, ...] = ("compile",)
+    common: bool = False  # in the short help of `compile`
 
 
 class Command(NamedTuple):
     """A subcommand; "compile" is the one that needs no name.  `function` is "module:name", which
-    takes the files and every option's value by its name, and returns the exit code."""
+    takes the files and every option's value by its name, and returns the exit code.  `summary` is
+    for the list of commands."""
 
     usage: str
     description: str
     function: str
+    summary: str
 
 
 COMMANDS: dict[str, Command] = {
     "compile": Command("tritonc [options] FILE [-o OUT]", """\
 Compile FILE, a Triton-C source (.tc) or Triton-IR (.tir), to PTX or another kind of output. FILE
 may be -, standard input. `tritonc run FILE` runs the problem that FILE states about itself.""",
-                       "tritonc.compile_command:compile_command"),
+                       "tritonc.compile_command:compile_command",
+                       "Compile to PTX or another kind of output."),
     "run": Command("tritonc run [options] FILE", """\
 Run the problems that FILE states in its //! lines, in the interpreter or on a GPU, and compare the
 results with their references. Prints one line for each problem.""",
-                   "tritonc.run_command:run_command"),
+                   "tritonc.run_command:run_command",
+                   "Run the problems that FILE states in its //! lines."),
     "test": Command("tritonc test [options] FILE...", """\
 Run the problems of many files, as `tritonc run` does those of one. A file that is wrong does not
 stop the others. The last line says how many of how many problems are right.""",
-                    "tritonc.run_command:test_command"),
+                    "tritonc.run_command:test_command",
+                    "Run the problems of many files."),
     "tune": Command("tritonc tune [options] FILE", """\
 Compile FILE with every combination of its tunables and of the passes' meta-parameters, measure each
 on the GPUs of this machine, and write the best to STEM.tune.json, which tritonc reads when it
 compiles FILE. What is measured is kept: a run that was stopped goes on where it was. Exit code 3:
 there is no GPU, and only the cost model's order was printed.""",
-                    "tritonc.tune_command:tune_command"),
+                    "tritonc.tune_command:tune_command",
+                    "Measure all values of tunables on a GPU and keep the best."),
     "bench": Command("tritonc bench [options] FILE", """\
 Time the kernels of FILE on a GPU at the sizes of their bench: lines, after checking their results.
 Rates come from the flops: and bytes: lines.""",
-                     "tritonc.tune_command:bench_command"),
+                     "tritonc.tune_command:bench_command",
+                     "Time the kernels of FILE on a GPU."),
     "info": Command("tritonc info [options] [FILE]", """\
 Say how the kernels of FILE are launched, a .ptx that tritonc wrote, or a source, which is compiled
 for it; and, where NVIDIA's ptxas is installed, what they need of a multiprocessor. Without FILE,
 say what there is on this machine: versions, GPUs, targets.""",
-                    "tritonc.info_command:info_command"),
+                    "tritonc.info_command:info_command",
+                    "Say how kernels are launched, or what this machine has."),
 }
 _RUNNING = ("run", "test")
 _BOTH = ("compile", *_RUNNING)
@@ -84,20 +94,23 @@ _MEASURING = ("tune", "bench")
 _ALL = (*_BOTH, *_MEASURING, "info")
 OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
     "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
-    "Looking inside", "Dependencies for make and ninja", "Running", "Other",
+    "Debugging", "Dependencies for make and ninja", "Running", "Other",
 )  # fmt: skip
 
 TABLE: tuple[Option, ...] = (
-    Option("output", ("-o", "--output"), "Write to FILE; its suffix says the kind. - is standard "
-           "output. Without -o, the stem of the source with the kind's suffix, in the working "
-           "directory; standard output for -E and -M.", OUTPUT, "FILE", joined=True),
+    Option("output", ("-o", "--output"), "Write to FILE; its suffix says the kind, PTX without "
+           "one. - is standard output. Without -o, the stem of the source with the kind's suffix, "
+           "in the working directory; standard output for -E and -M.", OUTPUT, "FILE",
+           joined=True, common=True),
     Option("emit", ("--emit",), "Kinds of output; several go to the stem of -o, each with its own "
-           "suffix.", OUTPUT, "KIND[,KIND]", many=True),
+           "suffix.", OUTPUT, "KIND[,KIND]", many=True, common=True),
     Option("emit", ("-S",), "The same as --emit=ptx.", OUTPUT, stores="ptx"),
+    Option("emit", ("-c",), "The same as --emit=cubin: machine code, by NVIDIA's ptxas.", OUTPUT,
+           stores="cubin"),
     Option("emit", ("-E", "--preprocess"), "Preprocess only; the same as --emit=i.", OUTPUT,
            stores="i"),
     Option("header", ("--header",), "Write a header for C99 and C++11 hosts to FILE too: typed "
-           "launches by the CUDA driver API.", OUTPUT, "FILE"),
+           "launches by the CUDA driver API.", OUTPUT, "FILE", common=True),
     Option("embed", ("--embed",), "Put the PTX, or machine code, into the header.", OUTPUT, "KIND",
            choices=("ptx", "cubin", "fatbin"), optional_value="ptx"),
     Option("prefix", ("--prefix",), "What the header's names begin with.", OUTPUT, "NAME",
@@ -107,14 +120,21 @@ TABLE: tuple[Option, ...] = (
            commands=("compile", "info")),
     Option("if_changed", ("--if-changed",), "Leave an output alone that would not change.",
            OUTPUT),
+    Option("save_temps", ("--save-temps", "-save-temps"), "Keep what is made on the way, too: .i, "
+           ".tir, .ll and .ptx, beside the output.", OUTPUT),
+    Option("dry_run", ("--dry-run", "-###"), "Say what would be read, run and written, and do "
+           "nothing.", OUTPUT),
     Option("syntax_only", ("-fsyntax-only", "--syntax-only"), "Check the source, write nothing.",
            OUTPUT),
     Option("defines", ("-D", "--define"), "Define a macro (as 1 without a value).", PREPROCESSOR,
-           "NAME[=VALUE]", many=True, joined=True, commands=_ALL),
+           "NAME[=VALUE]", many=True, joined=True, commands=_ALL, common=True),
     Option("defines", ("-U", "--undefine"), "Undefine a macro.", PREPROCESSOR, "NAME", many=True,
            joined=True, prefix="-U", commands=_ALL),
     Option("include_dirs", ("-I", "--include-dir"), "Look for included files in DIRECTORY too.",
-           PREPROCESSOR, "DIRECTORY", many=True, joined=True, commands=_ALL),
+           PREPROCESSOR, "DIRECTORY", many=True, joined=True, commands=_ALL, common=True),
+    Option("system_dirs", ("-isystem", "--system-dir"), "The same, after all of -I, and without "
+           "warnings about what is there.", PREPROCESSOR, "DIRECTORY", many=True, joined=True,
+           commands=_ALL),
     Option("forced_includes", ("-include", "--include"), "Read FILE before the source.",
            PREPROCESSOR, "FILE", many=True, commands=_ALL),
     Option("language", ("-x", "--language"), "What the source is, where its suffix does not say.",
@@ -124,54 +144,62 @@ TABLE: tuple[Option, ...] = (
            "lists, or native, this machine's. Several, as in sm_80,sm_90a, go into one fatbin.",
            TARGET, "NAME",
            default=f"{DEFAULT_ARCH}; native for run and test --device=cuda, tune and bench",
-           commands=_ALL),
+           commands=_ALL, common=True),
     Option("ptx", ("-mptx", "--ptx"), "The PTX version to write, such as 8.3.", TARGET, "VERSION",
            default="the lowest that has the target's features"),
-    Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET),
+    Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET, common=True),
     Option("tune", ("--tune",), "Give a tunable its value, or a meta-parameter of a pass: "
            f"{', '.join(row.name for row in META_PARAMETERS)}.", OPTIMISATION, "NAME=VALUE",
            default="the tuning file's, else the cost model's choice; -v says it", many=True,
-           commands=_ALL),
+           commands=_ALL, common=True),
     Option("tuning", ("--tuning",), "The tuning file, which tritonc tune writes; none uses none.",
            OPTIMISATION, "FILE", default="STEM.tune.json beside the source, if there is one",
            commands=_ALL),
     Option("opt_level", ("-O", "--optimize"), "How much to optimise.", OPTIMISATION, "LEVEL",
            choices=("0", "1", "2", "3"), default="2; 0 where run interprets", joined=True,
-           optional_value="1", commands=_ALL),
+           optional_value="1", commands=_ALL, common=True),
     Option("fp_contract", ("-ffp-contract", "--fp-contract"), "Whether a * b + c within one "
            "expression may round once.", OPTIMISATION, "WHEN", choices=("on", "off"), default="on",
            commands=_ALL),
     Option("fast_math", ("-ffast-math", "--fast-math"), "Allow reassociation, approximate "
            "division, flushing of subnormals, and sums of float8 products as the tensor cores keep "
-           "them.", OPTIMISATION, off=("-fno-fast-math",), commands=_ALL),
+           "them.", OPTIMISATION, off=("-fno-fast-math",), commands=_ALL, common=True),
     Option("precise_math", ("-fprecise-math", "--precise-math"), "Functions such as exp to the "
            "last bit.", OPTIMISATION, off=("-fno-precise-math",), commands=_ALL),
     Option("device_assert", ("--device-assert",), "Compile assert and printf into the kernel.",
            OPTIMISATION, commands=_BOTH),
     Option("warnings", ("-W", "--warn"), "all and extra turn on groups, NAME a warning; no-NAME "
            "turns it off; error or error=NAME makes errors of them.", WARNINGS, "NAME", many=True,
-           joined=True, commands=_ALL),
+           joined=True, commands=_ALL, common=True),
     Option("warnings", ("-w", "--no-warnings"), "No warnings at all.", WARNINGS, stores="no-all",
            commands=_ALL),
     Option("error_limit", ("-ferror-limit", "--error-limit"), "Stop after so many errors; 0 is no "
            "limit.", WARNINGS, "COUNT", default="20", commands=_ALL),
     Option("diagnostics_format", ("-fdiagnostics-format", "--diagnostics-format"), "How messages "
-           "are written.", WARNINGS, "FORMAT", choices=("text", "json"), default="text",
+           "are written.", WARNINGS, "FORMAT", choices=("text", "json", "sarif"),
+           default="text",
            commands=_ALL),
     Option("color", ("-fdiagnostics-color", "--color"), "Colour in messages. auto heeds the "
            "terminal, NO_COLOR and CLICOLOR_FORCE.", WARNINGS, "WHEN",
            choices=("auto", "always", "never"), default="auto", optional_value="always",
            commands=_ALL),
-    Option("remarks", ("--remarks", "-Rpass"), "Say, for each place of the source, what passes did "
+    Option("remarks", ("--remarks",), "Say, for each place of the source, what passes did "
            "or could not do there that its text or options can change: the width of accesses, "
            "pipelines, matrix instructions. With FILE, write that there, as JSON.", WARNINGS,
-           "FILE", optional_value=MESSAGES),
+           "FILE", optional_value=MESSAGES, common=True),
+    Option("remarks_done", ("-Rpass", "--remarks-done"), "Of those remarks, what passes "
+           "did whose names the regular expression matches.", WARNINGS, "REGEX",
+           optional_value="."),
+    Option("remarks_missed", ("-Rpass-missed", "--remarks-missed"), "The same for what they "
+           "could not do.", WARNINGS, "REGEX", optional_value="."),
     Option("explain", ("--explain",), "Explain a diagnostic, or list them all (list).", WARNINGS,
-           "NAME"),
+           "NAME", common=True),
     Option("print_after", ("--print-after",), "Print the IR after PASS, or after all.", DEBUGGING,
            "PASS", many=True),
     Option("print_before", ("--print-before",), "Print the IR before PASS, or before all.",
            DEBUGGING, "PASS", many=True),
+    Option("print_changed", ("--print-changed",), "Print the IR after each pass that changes it.",
+           DEBUGGING),
     Option("stop_after", ("--stop-after",), "Run no pass after PASS; the output is .tir.",
            DEBUGGING, "PASS"),
     Option("list_passes", ("--list-passes",), "List the passes in their order and exit.",
@@ -179,19 +207,24 @@ TABLE: tuple[Option, ...] = (
     Option("verify_each", ("--verify-each",), "Check the IR after every pass that changes it.",
            DEBUGGING, commands=_BOTH),
     Option("line_info", ("-lineinfo", "--line-info"), "Put source lines into the PTX, for "
-           "profilers and debuggers.", DEBUGGING, commands=_BOTH),
+           "profilers and debuggers.", DEBUGGING, commands=_BOTH, common=True),
     Option("debug", ("-g", "--debug"), "Debug information for cuda-gdb, which stops at source "
            "lines; the assembler then optimises nothing.", DEBUGGING, commands=_BOTH),
+    Option("file_prefix_map", ("-ffile-prefix-map", "--file-prefix-map"), "Paths of sources that "
+           "begin with OLD begin with NEW where they get into the output: by -lineinfo, -g, "
+           "assert and __FILE__.", DEBUGGING, "OLD=NEW", many=True, commands=_BOTH),
     Option("time_report", ("-ftime-report", "--time-report"), "Say how long each stage took.",
            DEBUGGING, commands=_BOTH),
     Option("verbose", ("-v", "--verbose"), "Say what was decided: tunables, layouts, resources.",
-           DEBUGGING, commands=_ALL),
+           DEBUGGING, commands=_ALL, common=True),
     Option("depend", ("-MD", "--write-dependencies"), "Write a rule of dependencies beside the "
-           "output, with suffix .d.", DEPENDENCIES, stores="MD"),
-    Option("depend", ("-MMD",), "The same (Triton-C has no system headers).", DEPENDENCIES,
-           stores="MD"),
-    Option("depend", ("-M", "-MM"), "Write the rule in place of output, and compile nothing.",
+           "output, with suffix .d.", DEPENDENCIES, stores="MD", common=True),
+    Option("depend", ("-MMD",), "The same without the files of -isystem.", DEPENDENCIES,
+           stores="MMD"),
+    Option("depend", ("-M",), "Write the rule in place of output, and compile nothing.",
            DEPENDENCIES, stores="M"),
+    Option("depend", ("-MM",), "The same without the files of -isystem.", DEPENDENCIES,
+           stores="MM"),
     Option("depend_file", ("-MF", "--dependency-file"), "The file of the rule.", DEPENDENCIES,
            "FILE"),
     Option("depend_targets", ("-MT", "--dependency-target"), "What the rule makes, verbatim.",
@@ -232,8 +265,12 @@ TABLE: tuple[Option, ...] = (
            "parameter, roofline.", RUNNING, "FILE.html", commands=("tune",)),
     Option("cmake_dir", ("--cmake-dir",), "Print the directory of the CMake module and exit.",
            OTHER),
-    Option("version", ("--version",), "Print the version and exit.", OTHER),
-    Option("help", ("-h", "--help"), "Print this and exit.", OTHER, commands=_ALL),
+    Option("version", ("--version",), "Print the version and exit.", OTHER, common=True),
+    Option("dump_version", ("-dumpversion", "--dumpversion"), "Print the number of the version "
+           "alone and exit.", OTHER),
+    Option("help", ("--help", "-h"), "Print help and exit: what is used most, or TOPIC: all, or a "
+           "group of options by its first word, such as target.", OTHER, "TOPIC",
+           optional_value=SHORT, commands=_ALL, common=True),
 )
 
 

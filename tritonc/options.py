@@ -19,7 +19,9 @@ class Options:
     # the preprocessor
     defines: tuple[str, ...] = ()  # NAME, NAME=VALUE or -UNAME, in order
     include_dirs: tuple[str, ...] = ()
+    system_dirs: tuple[str, ...] = ()  # searched after them; no warnings about what is there
     forced_includes: tuple[str, ...] = ()  # files to read before the main one
+    file_prefix_map: tuple[str, ...] = ()  # OLD=NEW, for paths that get into the output
     # tunables: values given from outside, by name
     tune: Mapping[str, int] = field(default_factory=dict)  # meta-parameters too
     tuning: str | None = None  # a tuning file, for what `tune` leaves open
@@ -38,10 +40,25 @@ class Options:
     # looking inside
     print_before: tuple[str, ...] = ()  # names of passes, or "all"
     print_after: tuple[str, ...] = ()
+    print_changed: bool = False  # after each pass that changes the IR
     stop_after: str | None = None
     verify_each: bool = False
     verbose: bool = False
     time_report: bool = False
+
+
+def mapped_path(path: str, prefixes: tuple[str, ...]) -> str:
+    """A source's path as outputs shall name it: the last OLD=NEW of `prefixes` whose OLD it begins
+    with says what stands there instead, as -ffile-prefix-map of GCC does.
+
+    >>> mapped_path("/home/me/src/a.tc", ("/home/me=.",)), mapped_path("a.tc", ("/home/me=.",))
+    ('./src/a.tc', 'a.tc')
+    """
+    for prefix in reversed(prefixes):
+        old, _, new = prefix.partition("=")
+        if path.startswith(old):
+            return new + path[len(old):]
+    return path
 
 
 def warning_sets(flags: tuple[str, ...], groups: Mapping[str, str]

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from tritonc import outputs
+from tritonc.console import language_of
 from tritonc.driver import Result
 from tritonc.outputs import KINDS, STANDARD
 from tritonc.spelling import closest
@@ -29,7 +30,8 @@ def kinds_of(given: Mapping[str, Any]) -> list[str]:
         return []
     if not kinds:
         by_suffix = outputs.kind_of(given["output"] or "")
-        kinds = [by_suffix or ("tir" if given["stop_after"] else "ptx")]
+        several = "," in (given["arch"] or "")
+        kinds = [by_suffix or ("tir" if given["stop_after"] else "fatbin" if several else "ptx")]
     if given["header"] and "header" not in kinds:
         kinds.append("header")
     for name in ("embed", "prefix"):
@@ -42,9 +44,21 @@ def kinds_of(given: Mapping[str, Any]) -> list[str]:
     return kinds
 
 
+def check_suffix(given: Mapping[str, Any]) -> None:
+    """Refuse an output whose suffix no kind has, where nothing else says the kind."""
+    output = given["output"] or ""
+    suffix = os.path.splitext(output)[1]
+    said = given["emit"] or given["syntax_only"] or given["depend"] in ("M", "MM")
+    if suffix and not said and outputs.kind_of(output) is None:
+        near = closest(suffix, KINDS.values())
+        hint = f"did you mean '{near}'? " if near else ""
+        raise click.UsageError(f"the suffix of '{output}' says no kind of output; {hint}suffixes "
+                               f"are {', '.join(KINDS.values())}; --emit goes with any name")
+
+
 def targets_of(path: str, kinds: list[str], given: Mapping[str, Any]) -> dict[str, str]:
-    """Where each kind of output goes."""
-    if given["depend"] == "M":
+    """Where each kind of output goes, with --save-temps also those that come before."""
+    if given["depend"] in ("M", "MM"):
         return {}
     header = given["header"] if "header" in kinds else None
     targets = outputs.paths([kind for kind in kinds if kind != "header" or not header],
@@ -55,6 +69,11 @@ def targets_of(path: str, kinds: list[str], given: Mapping[str, Any]) -> dict[st
         raise click.UsageError("several kinds of output cannot share standard output")
     if len(set(targets.values())) < len(targets):
         raise click.UsageError(f"several kinds of output go to '{header}'")
+    if given["save_temps"] and {*kinds} - {"i", "ast", "tir"}:
+        early = [] if language_of(path, given) == "tir" else ["i", "tir"]
+        output = None if given["output"] == STANDARD else given["output"]
+        kept = outputs.paths(["i", "tir", "ll", "ptx"], output, path)
+        targets = {**{kind: kept[kind] for kind in (*early, "ll", "ptx")}, **targets}
     return targets
 
 
@@ -74,11 +93,13 @@ def dependency_rule(path: str, targets: Mapping[str, str], result: Result, given
             *(outputs.quote_for_make(t, target=True) for t in given["depend_quoted"])]
     stem = stem_of(path)
     made = made or default or [outputs.quote_for_make(stem + ".ptx", target=True)]
-    sources = [*([] if path == STANDARD else [path]), *result.dependencies]
+    left_out = result.system if mode in ("MMD", "MM") else ()
+    sources = [*([] if path == STANDARD else [path]),
+               *(included for included in result.dependencies if included not in left_out)]
     text = outputs.dependency_rule(made, sources, given["depend_phony"])
     if given["depend_file"]:
         return given["depend_file"], text
-    if mode == "M":
+    if mode in ("M", "MM"):
         return given["output"] or STANDARD, text
     first = next((t for t in targets.values() if t != STANDARD), stem)
     return os.path.splitext(first)[0] + ".d", text

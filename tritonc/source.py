@@ -21,11 +21,13 @@ class SourceFile:
     """One file's name, as the user spelt it, and its text.
 
     `included_at` is the span of the `#include` that brought it in; None for the main file.
+    `system`: it was found in a directory of -isystem; nobody wants to be warned of it.
     """
 
     name: str
     text: str = field(repr=False)
     included_at: Span | None = None
+    system: bool = False
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -143,8 +145,9 @@ class Diagnostics:
 
     def warning(self, name: str, span: Span | None, message: str, *notes: Note,
                 suggestion: str | None = None) -> None:
-        """Record a warning, unless its name is disabled; an error where -Werror says so."""
-        if name in self.disabled or "all" in self.disabled:
+        """Record a warning, unless its name is disabled or its file the system's; an error where
+        -Werror says so."""
+        if name in self.disabled or "all" in self.disabled or (span and span.file.system):
             return
         strict = name in self.as_errors or "all" in self.as_errors
         severity = "error" if strict else "warning"

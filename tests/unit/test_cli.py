@@ -58,7 +58,7 @@ def words(*arguments: str) -> list[str]:
     ("-arch=sm_90a", "--arch=sm_90a"), ("-arch sm_75", "--arch=sm_75"), ("-S", "--emit=ptx"),
     ("-ffast-math", "--fast-math"), ("-fno-fast-math", "--no-fast-math"),
     ("-ffp-contract=off", "--fp-contract=off"), ("-fdiagnostics-color", "--color=always"),
-    ("-MD", "--depend=MD"), ("-MMD", "--depend=MD"), ("-MM", "--depend=M"),
+    ("-MD", "--depend=MD"), ("-MMD", "--depend=MMD"), ("-MM", "--depend=MM"),
     ("-MF f", "--depend-file=f"),
 ])  # fmt: skip
 def test_spellings(typed: str, meant: str) -> None:

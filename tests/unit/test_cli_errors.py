@@ -66,7 +66,7 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("good.tc -o ./good.tc", 2, "the output './good.tc' is the source itself"),
     ("link.tc -o good.tc", 2, "the output 'good.tc' is the source itself"),
     ("good.tc -MD -MF good.tc -o x.ptx", 2, "the output 'good.tc' is the source itself"),
-    ("good.tc -o folder.tc", 1, "cannot write 'folder.tc': Is a directory"),
+    ("good.tc -S -o folder.tc", 1, "cannot write 'folder.tc': Is a directory"),
     ("good.tc -o none/x.ptx", 1, "cannot write 'none/x.ptx': No such file or directory"),
     # what does not exist
     ("good.tc --tune T=3", 1, "error: there is no tunable 'T'"),
@@ -79,7 +79,7 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("good.tc --stop-after=licmm", 2, "there is no pass 'licmm'; did you mean 'licm'?"),
     ("good.tc --emit=pttx", 2, "there is no kind of output 'pttx'; did you mean 'ptx'?"),
     ("good.tc --aarch=sm_80", 2, "unknown option '--aarch'; did you mean '--arch'?"),
-    ("good.tc -fbar", 2, "unknown option '-fbar'; --help lists the options"),
+    ("good.tc -fbar", 2, "unknown option '-fbar'; --help=all lists the options"),
     ("--explain uninitialised", 2, "there is no diagnostic 'uninitialised'; did you mean "),
     ("good.tc -x c", 2, "'c' is not one of"),
     ("source.tir -E", 1, "a .tir source has no output 'i'"),

@@ -25,6 +25,11 @@ class Remark(NamedTuple):
     span: Span | None
     missed: bool
 
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """As it is shown: among the messages, or as JSON."""
+        return Diagnostic(self.pass_name, "remark", self.message, self.span)
+
 
 @dataclass
 class Context:
@@ -45,7 +50,7 @@ class Context:
         self.remarks.append(Remark(pass_name, message, span, missed))
 
 
-def by_place(remarks: Iterable[Remark]) -> list[Diagnostic]:
+def by_place(remarks: Iterable[Remark]) -> list[Remark]:
     """Remarks in the order of the source, each once: a body may have copies."""
     files: dict[object, int] = {}
 
@@ -54,5 +59,4 @@ def by_place(remarks: Iterable[Remark]) -> list[Diagnostic]:
             return -1, 0
         return files.setdefault(remark.span.file, len(files)), remark.span.start
 
-    return [Diagnostic(r.pass_name, "remark", r.message, r.span)
-            for r in sorted(dict.fromkeys(remarks), key=place)]
+    return sorted(dict.fromkeys(remarks), key=place)

@@ -43,6 +43,16 @@ def kinds_to_compile(kinds: Sequence[str], embed: str | None) -> list[str]:
     return wanted
 
 
+def programs_for(kinds: Sequence[str], embed: str | None, path: str | None) -> list[str]:
+    """The paths of the tools that make these kinds of output; `path` is what --ptxas says.
+
+    Raises CompileError where one is not installed.
+    """
+    needed = {*kinds, embed}
+    tools = ["ptxas"] if needed & {"cubin", "fatbin"} else []
+    return [ptxas.find(path, tool) for tool in (*tools, *["fatbinary"] * ("fatbin" in needed))]
+
+
 def make(kinds: Sequence[str], result: Result, settings: Settings, others: Sequence[Result] = ()
          ) -> dict[str, str | bytes]:
     """The text or bytes of each kind.  Raises CompileError where a tool is missing or fails.

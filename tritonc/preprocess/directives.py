@@ -50,7 +50,7 @@ class Preprocessor:
         self.diagnostics = diagnostics
         self.result = Preprocessed([])
         self.macros = self.result.macros = predefined_macros(
-            self.result, self._pragma, diagnostics)
+            self.result, self._pragma, diagnostics, options.file_prefix_map)
         self.expander = Expander(self.macros, diagnostics)
         self.frames: list[_Frame] = []
         self.once: set[str] = set()  # real paths of files that said `#pragma once`
@@ -172,7 +172,7 @@ class Preprocessor:
         self.frames.pop()
         return True
 
-    def _open(self, path: str, at: Span | None) -> bool:
+    def _open(self, path: str, at: Span | None, system: bool = False) -> bool:
         """Begin to read the file at `path`; False if there is none.  Reports other troubles."""
         try:
             if os.path.realpath(path) in self.once:
@@ -187,7 +187,10 @@ class Preprocessor:
         if path not in self.seen:
             self.seen.add(path)
             self.result.included.append(path)
+            if system:
+                self.result.system.add(path)
         if file is not None:
+            file.system = system
             self._push(file)
         return True
 
@@ -217,12 +220,14 @@ class Preprocessor:
             self.diagnostics.error("include-limit", span, "files include each other too deeply" if
                                    self.opened <= INCLUDE_COUNT_LIMIT else "too many #includes")
             raise CompileError(self.diagnostics.items)
-        here = [] if match[1] else [os.path.dirname(self.frames[-1].file.name)]
-        directories = [*here, *self.options.include_dirs]
-        for directory in directories:
-            if self._open(os.path.join(directory, name), span):
+        current = self.frames[-1].file
+        here = [] if match[1] else [(os.path.dirname(current.name), current.system)]
+        directories = [*here, *((path, False) for path in self.options.include_dirs),
+                       *((path, True) for path in self.options.system_dirs)]
+        for directory, system in directories:
+            if self._open(os.path.join(directory, name), span, system):
                 return
-        searched = ", ".join(f"'{directory or '.'}'" for directory in directories)
+        searched = ", ".join(f"'{directory or '.'}'" for directory, _ in directories)
         self.diagnostics.error(
             "include-not-found", span, f"'{name}' was not found",
             Note(f"searched in {searched}" if searched else

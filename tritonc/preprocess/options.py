@@ -20,13 +20,16 @@ class PreprocessOptions:
 
     `defines` are "NAME" (1), "NAME=VALUE", "NAME(x)=VALUE" and "-UNAME", in its order; "-D" may
     stand before the first three.  `forced_includes` are files to read before the main one.
-    `read_file` maps a path to bytes, or raises OSError.
+    `system_dirs` are searched after `include_dirs`.  `file_prefix_map` is for `__FILE__`; see
+    `tritonc.options.mapped_path`.  `read_file` maps a path to bytes, or raises OSError.
     """
 
     include_dirs: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()
     forced_includes: tuple[str, ...] = ()
     read_file: Callable[[str], bytes] = read_bytes
+    system_dirs: tuple[str, ...] = ()
+    file_prefix_map: tuple[str, ...] = ()
 
 
 def load_source(path: str, diagnostics: Diagnostics, included_at: Span | None = None,

@@ -24,13 +24,15 @@ class LineMark:
 @dataclass
 class Preprocessed:
     """`tokens` end with one of kind "end".  `included`: the paths read besides the main file, once
-    each, in order of first reading.  `macros`: the table as the end of the file leaves it.
-    `pragmas`: (text, span) of every one.  `problem_lines`: (text, span) of the main file's lines
-    `//! text` outside skipped branches.  `line_marks`: what `#line` said, for `presumed`.
+    each, in order of first reading; `system`: those of them that -isystem found.  `macros`: the
+    table as the end of the file leaves it.  `pragmas`: (text, span) of every one.
+    `problem_lines`: (text, span) of the main file's lines `//! text` outside skipped branches.
+    `line_marks`: what `#line` said, for `presumed`.
     """
 
     tokens: list[Token]
     included: list[str] = field(default_factory=list)
+    system: set[str] = field(default_factory=set)
     macros: dict[str, Macro] = field(default_factory=dict)
     pragmas: list[tuple[str, Span]] = field(default_factory=list)
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from tritonc.lexer import Token, tokenize
+from tritonc.options import mapped_path
 from tritonc.preprocess.macros import Macro, parse_definition
 from tritonc.preprocess.output import Preprocessed, quoted
 from tritonc.source import Diagnostics, Expansion, SourceFile, Span
@@ -23,10 +24,12 @@ _LITERAL_NAMES = {"inf", "nan", "true", "false"}  # see lexer.Token
 
 
 def predefined_macros(result: Preprocessed, pragma: Callable[[str, Span], None],
-                      diagnostics: Diagnostics) -> dict[str, Macro]:
+                      diagnostics: Diagnostics, prefixes: tuple[str, ...] = ()
+                      ) -> dict[str, Macro]:
     """The predefined macros of a run.
 
-    `result` tells the lines that `#line` claims; `pragma` is called with the text of a `_Pragma`.
+    `result` tells the lines that `#line` claims; `pragma` is called with the text of a `_Pragma`;
+    `prefixes` are those of -ffile-prefix-map.
     """
     macros: dict[str, Macro] = {}
     counter = itertools.count()
@@ -55,7 +58,8 @@ def predefined_macros(result: Preprocessed, pragma: Callable[[str, Span], None],
         if macro is not None:
             macros[name] = macro
     computed("__LINE__", lambda use, _: _made(use, "number", str(result.presumed(use.span)[1])))
-    computed("__FILE__", lambda use, _: _made(use, "string", quoted(result.presumed(use.span)[0])))
+    computed("__FILE__", lambda use, _: _made(use, "string", quoted(
+        mapped_path(result.presumed(use.span)[0], prefixes))))
     computed("__COUNTER__", lambda use, _: _made(use, "number", str(next(counter))))
     computed("_Pragma", pragma_operator, ("string",))
     return macros

@@ -156,7 +156,7 @@ def _key(task: Task, device: str, seed: int) -> str:
     """What must be equal for an old measurement to count: compiler, program, settings, GPU."""
     settings = {name: value for name, value in vars(task.options).items()
                 if name not in ("tuning", "sizes", "verbose", "time_report", "defines",
-                                "include_dirs", "warnings", "error_limit")}
+                                "include_dirs", "system_dirs", "warnings", "error_limit")}
     facts = [_compiler(), task.hash, task.spec.kernel, task.spec.problem, seed, device, settings]
     return sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 

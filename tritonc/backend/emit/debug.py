@@ -16,6 +16,7 @@ from tritonc.backend.emit.registers import owned, scalar_layout
 from tritonc.ir.core import Op
 from tritonc.ir.layout import log2
 from tritonc.ir.types import F64, Element, Pointer, Tile, element
+from tritonc.options import mapped_path
 
 
 def assume(f: FunctionEmitter, op: Op) -> None:
@@ -31,6 +32,7 @@ def assertion(f: FunctionEmitter, op: Op) -> None:
     condition = op.operands[0]
     span = op.span
     file, line = (span.file.name, span.line) if span is not None else ("", 0)
+    file = mapped_path(file, f.options.file_prefix_map)
     strings = [f.module.string(text) for text in (op.attributes["message"], file, f.kernel.name)]
 
     def stop() -> None:

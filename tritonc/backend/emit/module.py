@@ -13,7 +13,7 @@ from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.literals import CONSTANT_SPACE, bits_of, literal, memory_type
 from tritonc.backend.target import Target
 from tritonc.ir.core import ConstantTable
-from tritonc.options import Options
+from tritonc.options import Options, mapped_path
 from tritonc.source import SourceFile, Span
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -108,7 +108,8 @@ class ModuleEmitter:
 
     def _file(self, file: SourceFile) -> int:
         if file.name not in self._files:
-            name = file.name.replace("\\", "/").replace('"', "'")  # PTX cannot quote them
+            path = mapped_path(file.name, self.options.file_prefix_map)
+            name = path.replace("\\", "/").replace('"', "'")  # PTX cannot quote them
             self._files[file.name] = self._node(f'!DIFile(filename: "{name}", directory: "")')
         return self._files[file.name]
 

@@ -1,0 +1,122 @@
+"""What users of other compilers expect of a command line: help, temporaries, remarks, paths."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command import tritonc
+
+from tritonc import __version__
+
+ADD = """\
+kernel void add(float* x, float* y, int n) {
+  int r[64] = get_global_range(0);
+  @(r < n) *(y + r) = *(x + r) + 1;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("add.tc").write_text(ADD)
+
+
+def test_help_is_short_long_or_of_a_topic() -> None:
+    short, everything = tritonc("--help").out, tritonc("--help=all").out
+    assert len(short) < len(everything) / 2 and "  bench  " in short
+    assert "-ferror-limit" in everything and "-ferror-limit" not in short
+    topic = tritonc("run", "--help=prep").out
+    assert topic.startswith("Preprocessor:\n  -D") and "--arch" not in topic
+    assert "did you mean 'target'?" in tritonc("--help=targt").err
+    assert tritonc("-dumpversion").out == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("arguments, text", [
+    ("add.tc -o x.cubn", "the suffix of 'x.cubn' says no kind of output; did you mean '.cubin'?"),
+    ("add.tc -Ofast", "'-O': 'fast' is not one of"),
+    ("add.tc -Rpass-missed=[", "-Rpass-missed '[': unterminated"),
+    ("add.tc -ffile-prefix-map=a", "-ffile-prefix-map takes OLD=NEW, not 'a'"),
+    ("add.tc --arch=sm_80,sm_90a -S", "several targets go into a fatbin"),
+    ("info x.cubin", "cannot read 'x.cubin': machine code does not say"),
+])  # fmt: skip
+def test_wrong_command_lines(arguments: str, text: str) -> None:
+    done = tritonc(*arguments.split())
+    assert done.code == (1 if arguments.startswith("info") else 2) and text in done.err
+
+
+def test_temporaries_are_kept_beside_the_output() -> None:
+    assert tritonc("add.tc", "-o", "out.ptx", "--save-temps").code == 0
+    assert {*os.listdir()} == {"add.tc", "out.i", "out.tir", "out.ll", "out.ptx"}
+    os.rename("out.tir", "back.tir")
+    assert tritonc("back.tir", "-save-temps").code == 0  # which is not written over
+    assert {*os.listdir()} >= {"back.ll", "back.ptx"} and not Path("back.i").exists()
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    Path("ptxas").write_text("")
+    Path("ptxas").chmod(0o755)
+    done = tritonc("-###", "-c", "add.tc", "--arch=sm_90a", "--ptxas=./ptxas")
+    assert done.out == (f"tritonc {__version__}, target sm_90a\nread add.tc\nrun ./ptxas\n"
+                        "write add.cubin (cubin)\n")
+    assert {*os.listdir()} == {"add.tc", "ptxas"}
+
+
+def test_several_targets_make_a_fatbin() -> None:
+    Path("ptxas").write_text("")
+    Path("fatbinary").write_text("")
+    for tool in ("ptxas", "fatbinary"):
+        Path(tool).chmod(0o755)
+    done = tritonc("--dry-run", "add.tc", "--arch=sm_80,sm_90a", "--ptxas=./ptxas")
+    assert done.out.endswith("write add.fatbin (fatbin)\n")
+
+
+def test_remarks_of_passes_by_name() -> None:
+    Path("add.tc").write_text(ADD.replace("*(x + r)", "*(x + r * 3)"))
+    say = ("add.tc", "-o", os.devnull)
+    done, missed = tritonc(*say, "-Rpass").err, tritonc(*say, "-Rpass-missed").err
+    assert "[vectorize]" in missed and "[vectorize]" not in done
+    assert tritonc(*say, "-Rpass-missed=^licm").err == ""
+    assert sorted([*done.splitlines(), *missed.splitlines()]) == sorted(
+        tritonc(*say, "--remarks").err.splitlines())
+
+
+def test_only_changes_are_printed() -> None:
+    shown = tritonc("add.tc", "--print-changed", "-o", os.devnull).err
+    assert "after lower, kernel add" in shown and "after pipeline" not in shown
+
+
+def test_sarif() -> None:
+    Path("a dir").mkdir()
+    Path("a dir/bad.tc").write_text("#define A b\nkernel void f(int* p) { *p = A + q; }\n")
+    log = json.loads(tritonc("a dir/bad.tc", "-fdiagnostics-format=sarif").err)
+    (run,) = log["runs"]
+    first, _ = run["results"]
+    assert run["tool"]["driver"]["rules"][first["ruleIndex"]]["fullDescription"]["text"]
+    place = first["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "a%20dir/bad.tc"}, "region": {
+        "startLine": 2, "startColumn": 30, "endLine": 2, "endColumn": 31}}
+    assert "macro 'A'" in first["relatedLocations"][-1]["message"]["text"]
+
+
+def test_directories_of_the_system() -> None:
+    for folder in ("own", "system"):
+        Path(folder).mkdir()
+        Path(folder, f"{folder}.h").write_text("#define X 1\n#define X 2\n")
+    Path("add.tc").write_text("#include <own.h>\n#include <system.h>\n#undef X\n" + ADD)
+    done = tritonc("add.tc", "-I", "own", "-isystem", "system", "-MM")
+    assert done.out == "add.ptx: \\\n  add.tc \\\n  own/own.h\n"
+    assert "own/own.h:2:9: warning" in done.err and "system.h" not in done.err
+    assert "system.h" in tritonc("add.tc", "-Iown", "-isystemsystem", "-M").out
+
+
+def test_paths_in_the_output() -> None:
+    Path("add.tc").write_text(ADD.replace("  int r", '  assert(n > 0, __FILE__);\n  int r'))
+    here = f"{os.getcwd()}/add.tc"
+    flags = ("-lineinfo", "--device-assert", "--emit=ll", "-o-")
+    assert os.getcwd() in tritonc(here, *flags).out
+    mapped = tritonc(here, *flags, f"-ffile-prefix-map={os.getcwd()}=/src").out
+    assert os.getcwd() not in mapped and mapped.count("/src/add.tc") == 2

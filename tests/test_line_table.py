@@ -69,7 +69,13 @@ def test_what_a_debugger_reads(tmp_path: Path) -> None:
     source = SOURCE.with_name("vector_add.tc")
     assert tritonc(str(source), "--arch=sm_80", "-g", "-o", str(path)).code == 0
     text = path.read_text(encoding="utf-8")
-    assert ".target sm_80, debug" in text and ".debug_info" in text and ".loc" in text
+    assert ".target sm_80, debug" in text and ".debug_info" in text
+    first, *others = re.findall(r"\.loc\s+1 (\d+)", text)
+    kernel = source.read_text(encoding="utf-8").split("kernel void")[0].count("\n") + 1
+    assert int(first) == kernel < min(map(int, others))
+    plain = [tritonc(str(source), "--arch=sm_80", "-g", level, "-o", "-").out
+             for level in ("-O0", "-O2")]
+    assert text == plain[0] != plain[1]  # whose two bodies share lines; gdb would stop at one
     try:
         code = ptxas.assemble(text, "sm_80")
     except CompileError as error:

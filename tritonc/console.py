@@ -46,6 +46,8 @@ def options_from(given: Mapping[str, Any]) -> Options:
             raise click.UsageError(f"-ffile-prefix-map takes OLD=NEW, not '{prefix}'")
     if "opt_level" in values:
         values["opt_level"] = int(values["opt_level"])
+    elif values.get("debug"):
+        values["opt_level"] = 0  # a line that passes copied has several places; gdb stops at one
     if "fp_contract" in values:
         values["fp_contract"] = values["fp_contract"] == "on"
     return Options(**values)

@@ -156,8 +156,8 @@ TABLE: tuple[Option, ...] = (
            OPTIMISATION, "FILE", default="STEM.tune.json beside the source, if there is one",
            commands=_ALL),
     Option("opt_level", ("-O", "--optimize"), "How much to optimise.", OPTIMISATION, "LEVEL",
-           choices=("0", "1", "2", "3"), default="2; 0 where run interprets", joined=True,
-           optional_value="1", commands=_ALL, common=True),
+           choices=("0", "1", "2", "3"), default="2; 0 with -g, and where run interprets",
+           joined=True, optional_value="1", commands=_ALL, common=True),
     Option("fp_contract", ("-ffp-contract", "--fp-contract"), "Whether a * b + c within one "
            "expression may round once.", OPTIMISATION, "WHEN", choices=("on", "off"), default="on",
            commands=_ALL),
@@ -209,7 +209,7 @@ TABLE: tuple[Option, ...] = (
     Option("line_info", ("-lineinfo", "--line-info"), "Put source lines into the PTX, for "
            "profilers and debuggers.", DEBUGGING, commands=_BOTH, common=True),
     Option("debug", ("-g", "--debug"), "Debug information for cuda-gdb, which stops at source "
-           "lines; the assembler then optimises nothing.", DEBUGGING, commands=_BOTH),
+           "lines; neither tritonc nor the assembler then optimises.", DEBUGGING, commands=_BOTH),
     Option("file_prefix_map", ("-ffile-prefix-map", "--file-prefix-map"), "Paths of sources that "
            "begin with OLD begin with NEW where they get into the output: by -lineinfo, -g, "
            "assert and __FILE__.", DEBUGGING, "OLD=NEW", many=True, commands=_BOTH),

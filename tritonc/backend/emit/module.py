@@ -125,8 +125,8 @@ class ModuleEmitter:
         types = self._node("!DISubroutineType(types: !0)")
         node = self._node(
             f'distinct !DISubprogram(name: "{name}", scope: !{file}, file: !{file}, '
-            f"line: {span.line}, type: !{types}, spFlags: DISPFlagDefinition | "
-            f"DISPFlagOptimized, unit: !{self._unit})")
+            f"line: {span.line}, scopeLine: {span.line}, type: !{types}, "
+            f"spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !{self._unit})")
         self._subprograms[name] = node
         return f" !dbg !{node}"
 

@@ -155,7 +155,10 @@ def read_source(path: str, diagnostics: Diagnostics) -> SourceFile:
     from tritonc.preprocess.options import load_source, read_bytes
 
     def read(name: str) -> bytes:
-        return sys.stdin.buffer.read() if name == STANDARD else read_bytes(name)
+        data = sys.stdin.buffer.read() if name == STANDARD else read_bytes(name)
+        if data[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):  # cubin, fatbin
+            raise failure("unreadable-file", f"'{path}' is machine code, not a source")
+        return data
 
     try:
         source = load_source(path, diagnostics, read_file=read)

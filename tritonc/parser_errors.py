@@ -41,6 +41,24 @@ UNSUPPORTED_WORDS = {
     "_Generic": "'_Generic' is not supported",
     "_Alignas": "'_Alignas' is not supported; write 'align(n)'",
 }
+# Where another language has a word, or C a type that is not built in: what to write here.
+_FOREIGN_WORDS = {
+    "def": "a function is written as in C: 'void f(float* x) { ... }'",
+    "dim3": "a launch says the number of instances; a kernel reads it by get_num_programs(axis)",
+    "from": "'#include \"file\"' reads another file",
+    "import": "'#include \"file\"' reads another file",
+    "lambda": "a function is written as in C: 'float f(float x) { ... }'",
+    "let": "a declaration begins with its type",
+    "ptrdiff_t": "'long' has its width",
+    "size_t": "'unsigned long' has its width",
+    "string": "a string can only be an argument of printf, assert or static_assert",
+    "var": "a declaration begins with its type",
+    **dict.fromkeys(("global", "__global"), "every pointer leads to global memory; leave it out"),
+    **dict.fromkeys(("local", "__local"), "the compiler places tiles in shared memory"),
+    **{f"{element}{count}": f"a tile holds several elements, as in '{element} x[{count}]'"
+       for element in ("float", "half", "int", "double") for count in (2, 3, 4)},
+}
+_WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
 _UNSUPPORTED_PUNCTUATION = {
     ".": "there are no structs, so '.' has no meaning",
     "->": "there are no structs, so '->' has no meaning",
@@ -124,6 +142,8 @@ class Place:
 def _foreign(place: Place) -> tuple[Note, ...]:
     """What Triton-C has for a member of another language: `threadIdx.x`, `x.T`."""
     before = place.previous.text if place.previous else ""
+    if place.index > 1 and place.tokens[place.index - 2].text == "@":
+        return (Note("a kernel is marked by a word: 'kernel void f(...)'"),)
     after = place.tokens[min(place.index + 1, len(place.tokens) - 1)].text
     if before in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
         return (Note("there are no threads in a program: get_global_range(0) is the tile of this "
@@ -149,6 +169,8 @@ def special_problem(place: Place) -> Problem | None:
                            _foreign(place))
     if token.kind == "end":
         return _end_of_file(place)
+    if operator := _word_operator(place):
+        return operator
     if place.at_statement:
         return _at_statement(place)
     if text == "," and place.after_expression:
@@ -160,6 +182,12 @@ def special_problem(place: Place) -> Problem | None:
         return _at_expression(place)
     if place.terminal == "CALLEE" and "NAME" in place.accepted:
         return _nested_function(place)
+    if text == ":" and place.tokens[place.index + 1].text == ":":
+        return Problem("there are no namespaces, so '::' has no meaning", token.span,
+                       "unsupported-construct")
+    if text in ("&", "&&") and "NAME" in place.accepted and not place.after_expression:
+        return Problem("there are no references; a pointer leads to what is changed, and values "
+                       "are passed as they are", token.span, "unsupported-construct")
     if text == ":" and place.after_expression and _begins_statement(place, place.index - 1):
         return Problem("labels are not supported, as there is no 'goto'", token.span,
                        "unsupported-construct")
@@ -171,6 +199,16 @@ def special_problem(place: Place) -> Problem | None:
             and place.previous.text in (")", "]")):
         return Problem("only a function's name can be called, or the operator of an expression is "
                        "missing here", token.span)
+    return None
+
+
+def _word_operator(place: Place) -> Problem | None:
+    """`a and b`, `not a`, and `(a) and (b)`, which so far is a call."""
+    start = max(place.partner.get(place.index - 1, place.index) - 1, 0)
+    for token in (place.token, place.tokens[start]):
+        if token.text in _WORD_OPERATORS and token.kind == "identifier":
+            return Problem(f"'{token.text}' is written '{_WORD_OPERATORS[token.text]}'",
+                           token.span, suggestion=_WORD_OPERATORS[token.text])
     return None
 
 
@@ -266,6 +304,9 @@ def _unknown_type(place: Place) -> Problem | None:
     elif not _expects_type(place) or not _may_follow_type(place.tokens[index + 1]):
         return None
     token = place.tokens[index]
+    if note := _FOREIGN_WORDS.get(token.text):
+        return Problem(f"unknown type name '{token.text}'", token.span, "unknown-type",
+                       (Note(note),))
     known = sorted({*TYPE_WORDS, *PREDECLARED_TYPES, *CONTEXTUAL, *QUALIFIER_NAMES, "typedef",
                     "return"})
     close = closest(token.text, known)

@@ -265,7 +265,7 @@ def round_array(element: Scalar, array: Array) -> Array:
     if array.dtype.kind not in "biuf":
         raise ValueError("its elements are no real numbers")
     if element == I1:
-        return np.ascontiguousarray(array != 0)
+        return np.ascontiguousarray(array != 0).reshape(array.shape)
     if element.is_int:
         if array.dtype.kind == "f":
             if not (np.isfinite(array) & (np.trunc(array) == array)).all():

@@ -77,7 +77,7 @@ def run_problems(source: SourceFile, options: Options, language: str, diagnostic
     problems = of_kernel(read_problems(source, options, language, diagnostics), kernel)
     if device == "interpreter":
         for problem in problems:
-            yield _interpret(problem, source, options, language, sizes or {}, seed)
+            yield _interpret(problem, source, options, language, sizes or {}, seed, kernel)
         return
     from tritonc.launch.cuda import Device
 
@@ -85,7 +85,7 @@ def run_problems(source: SourceFile, options: Options, language: str, diagnostic
         if options.arch == NATIVE:
             options = replace(options, arch=gpu.target)
         for problem in problems:
-            yield _run_on_gpu(problem, source, options, language, sizes or {}, seed, gpu)
+            yield _run_on_gpu(problem, source, options, language, sizes or {}, seed, kernel, gpu)
 
 
 def of_kernel(problems: list[Problem], kernel: str | None) -> list[Problem]:
@@ -115,10 +115,16 @@ def with_defines(problem: Problem, options: Options) -> Options:
     return replace(options, defines=defines + rest)
 
 
-def kernel_of(problem: Problem, module: Module) -> Kernel:
-    """The kernel that a problem is about.  Raises CompileError."""
+def kernel_of(problem: Problem, module: Module, wanted: str | None = None) -> Kernel:
+    """The kernel that a problem is about, which is `wanted` unless that is None.
+
+    Raises CompileError.
+    """
     names = [kernel.name for kernel in module.kernels]
     if problem.kernel is None and len(names) == 1:
+        if wanted not in (None, names[0]):
+            raise fail("problem-name", problem.span, f"no problem is about kernel '{wanted}'; "
+                       f"there are problems of {names[0]}")
         return module.kernels[0]
     if problem.kernel is None:
         raise fail("problem-name", problem.span, "the source has several kernels, "
@@ -131,21 +137,23 @@ def kernel_of(problem: Problem, module: Module) -> Kernel:
 
 
 def _interpret(problem: Problem, source: SourceFile, options: Options, language: str,
-               sizes: Mapping[str, int], seed: int) -> Outcome:
+               sizes: Mapping[str, int], seed: int, wanted: str | None) -> Outcome:
     from tritonc.launch.interpreter import launch
 
     result = driver.compile(source, with_defines(problem, options), ("tir",), language=language)
     assert result.module is not None
-    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes, seed)
+    data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
+                   seed)
     return _outcome("interpreter", data, launch(result.module, data), result)
 
 
 def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language: str,
-                sizes: Mapping[str, int], seed: int, gpu: Device) -> Outcome:
+                sizes: Mapping[str, int], seed: int, wanted: str | None, gpu: Device) -> Outcome:
     options = replace(with_defines(problem, options), sizes=size_values(problem, sizes))
     result = driver.compile(source, options, ("ptx",), language=language)
     assert result.module is not None and result.manifest is not None
-    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes, seed)
+    data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
+                   seed)
     entry = next(k for k in result.manifest["kernels"] if k["name"] == data.kernel.name)
     after = gpu.launch(result.outputs["ptx"], result.module, data, entry["threads"],
                        entry["dynamic_shared_bytes"])

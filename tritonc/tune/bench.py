@@ -55,7 +55,7 @@ def bench(source: SourceFile, options: Options, sizes: Sequence[Mapping[str, int
             result = driver.compile(source, replace(with_defines(problem, options), sizes=size),
                                     ("manifest",), diagnostics=diagnostics)
             assert result.module is not None
-            name = kernel_of(problem, result.module).name
+            name = kernel_of(problem, result.module, kernel).name
             spec = Spec(source.name, source.text, options, problems.index(problem), name)
             if device is None:
                 device = open_device(spec, index, [], seed)

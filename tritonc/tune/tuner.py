@@ -75,10 +75,7 @@ def prepare(request: Request, target: str, diagnostics: Diagnostics) -> Task:
     lowered = driver.compile(request.source, replace(with_macros, stop_after=driver.LOWER),
                              ("tir",), diagnostics=diagnostics)
     assert lowered.module is not None
-    kernel = kernel_of(problem, lowered.module)
-    if request.kernel not in (None, kernel.name):
-        raise fail("problem-name", problem.span, f"no problem is about kernel '{request.kernel}'; "
-                   f"there are problems of {kernel.name}")
+    kernel = kernel_of(problem, lowered.module, request.kernel)
     spec = Spec(request.source.name, request.source.text, options, problems.index(problem),
                 kernel.name)
     sizes = [size_values(problem, size) for size in request.sizes] or bench_sizes(problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc import syntax
-from tritonc.sema import constants, convert, memory, operators
+from tritonc.sema import constants, implicit, memory, operators
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT_TYPE, CType, PointerTo
 from tritonc.sema.predicates import merge
@@ -120,7 +120,7 @@ def _write(context: Context, target: Place, value: Term, span: Span, value_span:
         return memory.store(context, target.pointer, target.mask, value, span, value_span,
                             target.at)
     context.at(value_span)
-    converted = convert.assign(context, value, target.type, value_span, f"'{target.name}'",
+    converted = implicit.assign(context, value, target.type, value_span, f"'{target.name}'",
                                Note(f"'{target.name}' is declared here", target.span))
     if converted.poisoned:
         # What was wrong is reported; later reads shall not call the variable uninitialised.

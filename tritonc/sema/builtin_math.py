@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc import syntax
-from tritonc.sema import builtin_tiles, convert
+from tritonc.sema import builtin_tiles, convert, shapes
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.ctypes import FLOAT, Number
 from tritonc.sema.memory import kind_of
@@ -87,12 +87,12 @@ def select(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     operands = _unified(context, node, arguments[1:], compute=False)
     if condition.poisoned or operands is None:
         return POISON
-    shape = convert.meet_shapes(context, node.span, condition, operands[0])
+    shape = shapes.meet_shapes(context, node.span, condition, operands[0])
     if shape is None:
         return POISON
     context.at(node.span)
-    a, b = (convert.broadcast(context, t, shape) for t in operands)
-    return context.op("select", a.type, convert.broadcast(context, condition, shape), a, b)
+    a, b = (shapes.broadcast(context, t, shape) for t in operands)
+    return context.op("select", a.type, shapes.broadcast(context, condition, shape), a, b)
 
 
 def clamp(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:

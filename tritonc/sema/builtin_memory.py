@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritonc import syntax
-from tritonc.sema import constants, convert, memory
+from tritonc.sema import constants, convert, memory, shapes
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.ctypes import (
     DOUBLE,
@@ -120,15 +120,15 @@ def _guarded(context: Context, node: syntax.Call, name: str, terms: list[Term],
     """An operation of no result that the predicates in force guard."""
     shape: Shape | None = ()
     if terms:
-        shape = convert.meet_shapes(context, node.span, *terms)
+        shape = shapes.meet_shapes(context, node.span, *terms)
     if shape is None:
         return POISON
     context.at(node.span)
     if context.mask is not None:
         # A condition of fewer axes than the predicate concerns all elements along them.
-        wide = convert.common_shape(shape, context.mask.shape)
+        wide = shapes.common_shape(shape, context.mask.shape)
         shape = shape if wide is None else wide
-    spread = [convert.broadcast(context, t, shape) for t in terms]
+    spread = [shapes.broadcast(context, t, shape) for t in terms]
     guard = guard_for(context, shape)
     context.emit(name, *(context.value(t) for t in spread), guard=guard, **attributes)
     return NOTHING

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from tritonc import syntax
-from tritonc.sema import constants, convert, products, subscripts
+from tritonc.sema import constants, convert, products, shapes, subscripts
 from tritonc.sema.context import Context
 from tritonc.sema.term import POISON, Term
 
@@ -64,7 +64,7 @@ def truth_reduction(operation: str) -> Lower:
 def _flat(context: Context, x: Term, axis: int | None) -> tuple[Term, int]:
     if axis is not None:
         return x, axis
-    return convert.reshape(context, x, (x.type.size,)), 0
+    return shapes.reshape(context, x, (x.type.size,)), 0
 
 
 def arg_reduction(operation: str) -> Lower:
@@ -147,7 +147,7 @@ def _extents(context: Context, node: syntax.Call, arguments: list[Term]
                           f"found {extent}")
             return None
     shape = tuple(extents)
-    return shape if convert.check_size(context, shape, node.span) else None
+    return shape if shapes.check_size(context, shape, node.span) else None
 
 
 def reshaped(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -158,9 +158,9 @@ def reshaped(context: Context, node: syntax.Call, arguments: list[Term]) -> Term
     count = prod(shape)
     if count != x.type.size:
         return context.error("shape-mismatch", node.span, f"{x.type} has {x.type.size} elements, "
-                             f"{convert.spell(shape)} has {count}")
+                             f"{shapes.spell(shape)} has {count}")
     context.at(node.span)
-    return convert.reshape(context, x, shape)
+    return shapes.reshape(context, x, shape)
 
 
 def broadcast(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -168,8 +168,8 @@ def broadcast(context: Context, node: syntax.Call, arguments: list[Term]) -> Ter
     if shape is None:
         return POISON
     x = arguments[0]
-    if not convert.broadcastable(x.shape, shape):
+    if not shapes.broadcastable(x.shape, shape):
         return context.error("shape-mismatch", node.span, f"{x.type} does not broadcast to "
-                             f"{convert.spell(shape)}: extents must be equal, or 1 in the operand")
+                             f"{shapes.spell(shape)}: extents must be equal, or 1 in the operand")
     context.at(node.span)
-    return convert.broadcast(context, x, shape)
+    return shapes.broadcast(context, x, shape)

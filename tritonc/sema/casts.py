@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tritonc import syntax
-from tritonc.sema import constants, convert
+from tritonc.sema import constants, convert, implicit, shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import (
     BOOL,
@@ -75,12 +75,12 @@ def convert_to(context: Context, term: Term, to: CType, span: Span) -> Term:
     converted = _element(context, term, to.element, span)
     if converted.poisoned or not to.shape or converted.shape == to.shape:
         return converted
-    if convert.broadcastable(converted.shape, to.shape):
-        return convert.broadcast(context, converted, to.shape)
+    if shapes.broadcastable(converted.shape, to.shape):
+        return shapes.broadcast(context, converted, to.shape)
     if converted.type.size == to.size:
-        return convert.reshape(context, converted, to.shape)
+        return shapes.reshape(context, converted, to.shape)
     return context.error("shape-mismatch", span, f"{term.type} cannot become {to}: it neither "
-                         f"broadcasts to {convert.spell(to.shape)}, nor has as many elements")
+                         f"broadcasts to {shapes.spell(to.shape)}, nor has as many elements")
 
 
 def _element(context: Context, term: Term, to: Element, span: Span) -> Term:
@@ -95,7 +95,7 @@ def _element(context: Context, term: Term, to: Element, span: Span) -> Term:
     if isinstance(source, PointerTo):
         assert isinstance(to, Number)
         if to is BOOL:
-            return convert.implicit(context, term, to, span, "")
+            return implicit.implicit(context, term, to, span, "")
         if to.is_float:
             return context.error("type-mismatch", span, f"{term.type} cannot become {to}")
         return convert.number(context, convert.address(context, term), to)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tritonc import syntax
 from tritonc.ir.core import Block, Op
 from tritonc.ir.ops import OPS
-from tritonc.sema import convert, predicates
+from tritonc.sema import convert, predicates, shapes
 from tritonc.sema.context import Context, decayed, is_poisoned
 from tritonc.sema.ctypes import BOOL, BOOL_TYPE, DOUBLE, LITERAL, VOID_TYPE, CType, ctype
 from tritonc.sema.operators import invert
@@ -136,7 +136,7 @@ def _branches(context: Context, node: syntax.Conditional, condition: Term, then:
         context.builder.block = then.origin
         if then.free and orelse.free:
             _join(context, sides)
-            chosen = convert.broadcast(context, condition, type.shape)
+            chosen = shapes.broadcast(context, condition, type.shape)
             return context.op("select", type, chosen, then.term, orelse.term)
     context.builder.block = then.origin
     if context.live:
@@ -185,13 +185,13 @@ def _tile_conditional(context: Context, node: syntax.Conditional, condition: Ter
         if operands is None:
             return POISON
         a, b = (decayed(t) for t in operands)
-        shape = convert.meet_shapes(context, node.span, condition, a)
+        shape = shapes.meet_shapes(context, node.span, condition, a)
     if shape is None:
         return POISON
-    a, b = convert.broadcast(context, a, shape), convert.broadcast(context, b, shape)
+    a, b = shapes.broadcast(context, a, shape), shapes.broadcast(context, b, shape)
     if mask is None:
-        return context.op("select", a.type, convert.broadcast(context, condition, shape), a, b)
-    holds, fails = (context.value(convert.broadcast(context, t, shape)) for t in mask.own)
+        return context.op("select", a.type, shapes.broadcast(context, condition, shape), a, b)
+    holds, fails = (context.value(shapes.broadcast(context, t, shape)) for t in mask.own)
     values = context.value(a), context.value(b)
     return Term(a.type, context.emit("psi", holds, values[0], fails, values[1],
                                      type=a.type).result)
@@ -228,7 +228,7 @@ def logical(context: Context, node: syntax.Logical) -> Term:
     if side.free and not right.poisoned:
         _join(context, [side])
         return context.op("and" if conjunction else "or", type,
-                          convert.broadcast(context, left, right.shape), right)
+                          shapes.broadcast(context, left, right.shape), right)
     result = Variable("", node.span, type)
     join = Block("join")
     context.write(result, Term(type, constant=not conjunction))
@@ -268,10 +268,10 @@ def _tile_logical(context: Context, node: syntax.Logical, left: Term, conjunctio
     if right.poisoned:
         return POISON
     with context.about(node.left, node.right):
-        shape = convert.meet_shapes(context, node.operator_span, left, right)
+        shape = shapes.meet_shapes(context, node.operator_span, left, right)
     if shape is None:
         return POISON
     context.at(node.span)
     return context.op("and" if conjunction else "or", ctype(BOOL, shape),
-                      convert.broadcast(context, left, shape),
-                      convert.broadcast(context, right, shape))
+                      shapes.broadcast(context, left, shape),
+                      shapes.broadcast(context, right, shape))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tritonc import syntax
 from tritonc.ir.core import Block
-from tritonc.sema import convert
+from tritonc.sema import shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import NUMBERS, VOID, CType, Number, ctype, pointer_to
 from tritonc.sema.term import POISON, Term
@@ -78,7 +78,7 @@ def extents(context: Context, nodes: tuple[syntax.Expression, ...], span: Span
         else:
             found.append(number)
     shape = tuple(found)
-    if not good or not convert.check_size(context, shape, span):
+    if not good or not shapes.check_size(context, shape, span):
         return None
     return shape
 

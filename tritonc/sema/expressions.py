@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritonc import syntax
-from tritonc.sema import builtins, casts, choices, constants, convert, exact, memory, operators
+from tritonc.sema import builtins, casts, choices, constants, exact, memory, operators, shapes
 from tritonc.sema.assignments import assign, step
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import (
@@ -174,7 +174,7 @@ def range_(context: Context, node: syntax.Range) -> Term:
     if low < least or high - 1 > most:
         return context.error("range-bounds", node.span, f"the range {low} ... {high} does not "
                              "fit int")
-    if not convert.check_size(context, (high - low,), node.span):
+    if not shapes.check_size(context, (high - low,), node.span):
         return POISON
     context.at(node.span)
     return context.op("range", ctype(INT, (high - low,)), start=low, stop=high)

@@ -11,7 +11,7 @@ from math import lcm
 from tritonc import syntax
 from tritonc.ir.core import Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, READ, WRITE
-from tritonc.sema import constants, convert
+from tritonc.sema import constants, implicit
 from tritonc.sema.context import Context, Frame
 from tritonc.sema.ctypes import VOID, VOID_TYPE, CType, PointerTo
 from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
@@ -63,7 +63,7 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
         span = node.arguments[at].span
         context.at(span)
         name = entity.node.parameters[at].name
-        values.append(POISON if type is None else convert.assign(
+        values.append(POISON if type is None else implicit.assign(
             context, argument, type, span, f"parameter '{name}' of '{entity.name}'", declared))
     if signature.returns is None:
         return POISON

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import CONSTANT
-from tritonc.sema import convert
+from tritonc.sema import convert, implicit, shapes
 from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.ctypes import (
     BOOL,
@@ -66,27 +66,27 @@ def _access(context: Context, span: Span, mask: Term | None, *terms: Term,
     """
     guards = [mask] if mask is not None else []
     predicate = context.mask
-    shape = convert.meet_shapes(context, span, *terms, *guards)
+    shape = shapes.meet_shapes(context, span, *terms, *guards)
     if shape is None:
         return None
     if predicate is not None and not widen:
         guards.append(fitted(context, predicate.holds, shape))
     elif predicate is not None:
-        found = convert.common_shape(shape, predicate.shape)
+        found = shapes.common_shape(shape, predicate.shape)
         if found is None:
-            context.error("shape-mismatch", span, f"an access of shape {convert.spell(shape)} is "
-                          f"under a predicate of shape {convert.spell(predicate.shape)}, and the "
+            context.error("shape-mismatch", span, f"an access of shape {shapes.spell(shape)} is "
+                          f"under a predicate of shape {shapes.spell(predicate.shape)}, and the "
                           "two do not broadcast together", Note("the predicate is here",
                                                                 predicate.span))
             return None
         shape = found
         guards.append(predicate.holds)
-    spread = [convert.broadcast(context, t, shape) for t in terms]
+    spread = [shapes.broadcast(context, t, shape) for t in terms]
     guard: Term | None = None
     for term in guards:
         if term.constant is True:
             continue
-        wide = convert.broadcast(context, term, shape)
+        wide = shapes.broadcast(context, term, shape)
         guard = wide if guard is None else context.op("and", wide.type, guard, wide)
     return Access(spread, None if guard is None else context.value(guard))
 
@@ -107,7 +107,7 @@ def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Spa
         return POISON
     context.at(span)
     if widen and context.mask is not None:
-        widen = convert.common_shape(pointer.shape, context.mask.shape) is not None
+        widen = shapes.common_shape(pointer.shape, context.mask.shape) is not None
     access = _access(context, span, mask, pointer, widen=widen)
     if access is None:
         return POISON
@@ -122,7 +122,7 @@ def store(context: Context, pointer: Term, mask: Term | None, value: Term, span:
     if target is None or is_poisoned(value) or (mask is not None and mask.poisoned):
         return POISON
     context.at(value_span)
-    converted = convert.implicit(context, value, target, value_span,
+    converted = implicit.implicit(context, value, target, value_span,
                                  f"what '{pointer.type}' points to")
     if converted.poisoned:
         return POISON
@@ -182,17 +182,17 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
         mask = convert.truth(context, mask, spans[-1], "a mask")
         if mask.poisoned:
             return POISON
-    converted = [convert.implicit(context, v, target, s, f"what '{pointer.type}' points to")
+    converted = [implicit.implicit(context, v, target, s, f"what '{pointer.type}' points to")
                  for v, s in zip(values, spans[1:])]
     if is_poisoned(*converted):
         return POISON
     context.at(span)
     if shape is not None:
-        if not convert.broadcastable(pointer.shape, shape) and pointer.type.size != 1:
+        if not shapes.broadcastable(pointer.shape, shape) and pointer.type.size != 1:
             return context.error("shape-mismatch", spans[0], f"this spelling is for tiles of shape "
-                                 f"{convert.spell(shape)}, the pointer is {pointer.type}")
-        if convert.broadcastable(pointer.shape, shape) and ctype(BOOL, shape).size > 1:
-            pointer = convert.broadcast(context, pointer, shape)
+                                 f"{shapes.spell(shape)}, the pointer is {pointer.type}")
+        if shapes.broadcastable(pointer.shape, shape) and ctype(BOOL, shape).size > 1:
+            pointer = shapes.broadcast(context, pointer, shape)
     terms = [pointer, *converted]
     access = _access(context, span, mask, *terms)
     if access is None:

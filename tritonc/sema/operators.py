@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tritonc import syntax
-from tritonc.sema import convert, exact
+from tritonc.sema import convert, exact, shapes
 from tritonc.sema.context import Context, decayed, is_poisoned
 from tritonc.sema.ctypes import (
     BOOL,
@@ -116,7 +116,7 @@ def _shift(context: Context, operator: str, left: Term, right: Term, span: Span,
     if a.is_float or b.is_float:
         return context.error("type-mismatch", operator_span, f"'{operator}' takes integers, found "
                              f"{left.type} and {right.type}")
-    shape = convert.meet_shapes(context, operator_span, left, right)
+    shape = shapes.meet_shapes(context, operator_span, left, right)
     if shape is None:
         return POISON
     context.at(span)
@@ -125,8 +125,8 @@ def _shift(context: Context, operator: str, left: Term, right: Term, span: Span,
     if isinstance(count, int) and not 0 <= count < to.ir.bits:
         context.warning("shift-count", operator_span, f"the shift count {count} is not between 0 "
                         f"and {to.ir.bits - 1}; the result is undefined")
-    value = convert.broadcast(context, convert.number(context, left, to), shape)
-    by = convert.broadcast(context, convert.number(context, right, to), shape)
+    value = shapes.broadcast(context, convert.number(context, left, to), shape)
+    by = shapes.broadcast(context, convert.number(context, right, to), shape)
     name = "shl" if operator == "<<" else "ashr" if to.signed else "lshr"
     return context.op(name, value.type, value, by)
 
@@ -174,13 +174,13 @@ def _pointers(context: Context, operator: str, left: Term, right: Term, span: Sp
         left, right = right, left
         a, b = b, a
     if operator in ("+", "-") and isinstance(a, PointerTo) and isinstance(b, Number) and b.is_int:
-        shape = convert.meet_shapes(context, operator_span, left, right)
+        shape = shapes.meet_shapes(context, operator_span, left, right)
         if shape is None:
             return POISON
         context.at(span)
         offset = _offset(context, right, operator == "-")
-        return context.op("addptr", ctype(a, shape), convert.broadcast(context, left, shape),
-                          convert.broadcast(context, offset, shape))
+        return context.op("addptr", ctype(a, shape), shapes.broadcast(context, left, shape),
+                          shapes.broadcast(context, offset, shape))
     return _no_such(context, operator, left, right, operator_span)
 
 

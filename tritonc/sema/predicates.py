@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from tritonc import syntax
 from tritonc.ir.core import Block, Value
-from tritonc.sema import convert
+from tritonc.sema import shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import BOOL, ctype
 from tritonc.sema.scope import Variable
@@ -83,11 +83,11 @@ def _inside(context: Context, own: Pair, span: Span,
 
 def conjoin(context: Context, a: Term, b: Term, span: Span) -> Term | None:
     """a and b, broadcast together; None after a message."""
-    shape = convert.meet_shapes(context, span, a, b)
+    shape = shapes.meet_shapes(context, span, a, b)
     if shape is None:
         return None
-    return context.op("and", ctype(BOOL, shape), convert.broadcast(context, a, shape),
-                      convert.broadcast(context, b, shape))
+    return context.op("and", ctype(BOOL, shape), shapes.broadcast(context, a, shape),
+                      shapes.broadcast(context, b, shape))
 
 
 def merge(context: Context, variable: Variable, new: Term, span: Span) -> Term | None:
@@ -108,8 +108,8 @@ def merge(context: Context, variable: Variable, new: Term, span: Span) -> Term |
     pair = _between(context, mask, variable.mask, variable.type.shape)
     if pair is None:
         context.error("shape-mismatch", span, f"'{variable.name}' is {variable.type}, but this "
-                      f"assignment is under a predicate of shape {convert.spell(mask.shape)}, "
-                      f"which does not broadcast to {convert.spell(variable.type.shape)}",
+                      f"assignment is under a predicate of shape {shapes.spell(mask.shape)}, "
+                      f"which does not broadcast to {shapes.spell(variable.type.shape)}",
                       declared, Note("the predicate is here", mask.span))
         return None
     holds, fails = context.value(pair[0]), context.value(pair[1])
@@ -139,7 +139,7 @@ def _between(context: Context, mask: Mask, base: Mask | None, shape: Shape) -> P
             assert conjoined is not None, "the full predicate had a shape"
             both, at = conjoined, at.outer
         holds, fails = _pair(context, both)
-    if not convert.broadcastable(holds.shape, shape):
+    if not shapes.broadcastable(holds.shape, shape):
         return None
     return _spread(context, mask, holds, shape), _spread(context, mask, fails, shape)
 
@@ -149,7 +149,7 @@ def _spread(context: Context, mask: Mask, predicate: Term, shape: Shape) -> Term
     key = (context.block, context.value(predicate), shape)
     found = mask.spread.get(key)
     if found is None:
-        found = mask.spread[key] = convert.broadcast(context, predicate, shape)
+        found = mask.spread[key] = shapes.broadcast(context, predicate, shape)
     return found
 
 
@@ -165,19 +165,19 @@ def guard_for(context: Context, shape: Shape) -> Value | None:
 
 def fitted(context: Context, holds: Term, shape: Shape) -> Term:
     """A predicate in that shape; along axes that the shape lacks, whether any element holds."""
-    if convert.broadcastable(holds.shape, shape):
-        return convert.broadcast(context, holds, shape)
+    if shapes.broadcastable(holds.shape, shape):
+        return shapes.broadcast(context, holds, shape)
     missing = len(holds.shape) - len(shape)
     extents = (1,) * missing + shape if missing > 0 else shape[-missing:]
-    if convert.common_shape(holds.shape, shape) is not None:
+    if shapes.common_shape(holds.shape, shape) is not None:
         axes = [d for d, n in enumerate(holds.shape) if d < missing or n != extents[d]]
     else:
         axes = list(range(len(holds.shape)))
     aligned = tuple(1 if d in axes else n for d, n in enumerate(holds.shape))
     left = tuple(n for d, n in enumerate(holds.shape) if d not in axes)
     some = context.op("reduce", ctype(BOOL, left), holds, kind="or", axes=axes)
-    some = convert.reshape(context, some, aligned[max(missing, 0):] if left else ())
-    return convert.broadcast(context, some, shape)
+    some = shapes.reshape(context, some, aligned[max(missing, 0):] if left else ())
+    return shapes.broadcast(context, some, shape)
 
 
 def needs_guard(context: Context, node: syntax.Node) -> bool:

@@ -5,7 +5,7 @@ In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead.
 
 from __future__ import annotations
 
-from tritonc.sema import convert
+from tritonc.sema import convert, implicit, shapes
 from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.ctypes import (
     BOOL,
@@ -60,10 +60,10 @@ def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_sp
     assert isinstance(element, Number)
     result = accumulator(element)
     shape = (a.shape[0], b.shape[1], *a.shape[2:])
-    if not convert.check_size(context, shape, span):
+    if not shapes.check_size(context, shape, span):
         return POISON
     if acc is not None:
-        acc = convert.assign(context, acc, ctype(result, shape), acc_span or span,
+        acc = implicit.assign(context, acc, ctype(result, shape), acc_span or span,
                              "the accumulator of this product")
         if acc.poisoned:
             return POISON

@@ -8,7 +8,7 @@ from typing import Any
 from tritonc import syntax
 from tritonc.ir.core import Block
 from tritonc.ir.types import I1
-from tritonc.sema import builtin_memory, builtins, constants, convert, launch, predicates
+from tritonc.sema import builtin_memory, builtins, constants, convert, implicit, launch, predicates
 from tritonc.sema.context import Context, Frame, Loop
 from tritonc.sema.ctypes import BOOL_TYPE, VOID, VOID_TYPE, CType
 from tritonc.sema.scope import Poisoned, Scope, Variable
@@ -103,7 +103,7 @@ def _initial_value(context: Context, node: syntax.Variable, type: CType) -> Term
     else:
         term = context.operand(initializer)
     context.at(initializer.span)
-    return convert.assign(context, term, type, initializer.span, f"'{node.name}'")
+    return implicit.assign(context, term, type, initializer.span, f"'{node.name}'")
 
 
 def _is_global_range(context: Context, node: syntax.Call) -> bool:
@@ -196,7 +196,7 @@ def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
         return Term(BOOL_TYPE, constant=True)
     condition = convert.truth(context, context.operand(node), node.span)
     if condition.shape and condition.type.size == 1:
-        condition = convert.assign(context, condition, BOOL_TYPE, node.span, "the condition")
+        condition = implicit.assign(context, condition, BOOL_TYPE, node.span, "the condition")
     if condition.shape:
         condition = context.error("tile-condition", node.span, "the condition of a loop must be a "
                                   f"scalar, found {condition.type}; any(...) or all(...) makes "
@@ -322,7 +322,7 @@ def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term 
         return
     assert node.value is not None
     context.at(node.value.span)
-    term = convert.assign(context, term, frame.returns, node.value.span,
+    term = implicit.assign(context, term, frame.returns, node.value.span,
                           f"the result of '{function.name}'", declared)
     if term.poisoned:
         term = Term(frame.returns, context.ssa.undef(frame.returns.ir))

@@ -10,7 +10,7 @@ operators do; `max min` keep the type, and mean `any` and `all` of bools.
 from __future__ import annotations
 
 from tritonc import syntax
-from tritonc.sema import convert
+from tritonc.sema import convert, shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import BOOL, INT, Number, PointerTo, ctype, promote
 from tritonc.sema.memory import kind_of, load
@@ -67,7 +67,7 @@ def _reshaped(context: Context, node: syntax.Subscript, base: Term,
     extents = tuple(1 if isinstance(e, syntax.NewAxis) else next(kept)
                     for e in node.entries if not isinstance(e, syntax.Reduce))
     context.at(node.span)
-    return convert.reshape(context, result, extents)
+    return shapes.reshape(context, result, extents)
 
 
 def _permuted(context: Context, node: syntax.Subscript, base: Term) -> Term:

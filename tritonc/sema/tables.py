@@ -11,7 +11,7 @@ variables declared here.
 from __future__ import annotations
 
 from tritonc import syntax
-from tritonc.sema import constants, convert, operators
+from tritonc.sema import constants, convert, implicit, operators
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT_TYPE, PointerTo, ctype
 from tritonc.sema.scope import Counter, Poisoned, Table
@@ -180,7 +180,7 @@ class _Filler:
             self.store(*place, value, span)
 
     def set(self, counter: Counter, value: Term, span: Span) -> None:
-        converted = convert.assign(self.context, value, counter.type, span, f"'{counter.name}'")
+        converted = implicit.assign(self.context, value, counter.type, span, f"'{counter.name}'")
         if converted.poisoned:
             raise Stop
         counter.value = converted
@@ -217,7 +217,7 @@ class _Filler:
         if constant_element(self.context, entity, index, span).poisoned:
             raise Stop
         assert isinstance(entity.type.element, PointerTo)
-        converted = convert.assign(self.context, value, ctype(entity.type.element.target), span,
+        converted = implicit.assign(self.context, value, ctype(entity.type.element.target), span,
                                    f"an element of '{entity.name}'")
         if converted.poisoned:
             raise Stop

@@ -13,7 +13,7 @@ from tritonc import syntax
 from tritonc.ir import core
 from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME
-from tritonc.sema import builtins, constants, convert
+from tritonc.sema import builtins, constants, convert, implicit
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT, Number, PointerTo, ctype
 from tritonc.sema.scope import (
@@ -76,7 +76,7 @@ class Unit:
         context.scope = scope
         if type is None or term.poisoned:
             return POISON
-        return convert.assign(context, term, type, node.value.span, f"constant '{node.name}'")
+        return implicit.assign(context, term, type, node.value.span, f"constant '{node.name}'")
 
 
 def collect(context: Context, program: syntax.Program) -> None:

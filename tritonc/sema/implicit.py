@@ -1,0 +1,87 @@
+"""What initialisation, assignment, arguments and results share: the implicit conversion to a known
+type, with its messages.
+"""
+
+from __future__ import annotations
+
+from tritonc.sema import convert, exact, shapes
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import BOOL, CType, Element, PointerTo, ctype
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note, Span
+
+
+def assign(context: Context, term: Term, to: CType, span: Span, what: str, *notes: Note) -> Term:
+    """`term` converted and broadcast to `to`; `what` names the receiver in messages."""
+    if term.poisoned:
+        return POISON
+    single = not to.shape and term.type.size == 1
+    if not to.shape and not single:
+        tile = f", as in {what[1:-1]}{shapes.spell(term.shape)}" if what.startswith("'") else ""
+        return context.error("tile-to-scalar", span, f"{what} is the scalar {to.element}, but the "
+                             f"value is the tile {term.type}", *notes,
+                             Note("reduce the tile, as in x[+] or max(x), or declare a "
+                                  f"tile{tile}"))
+    if not single and not shapes.broadcastable(term.shape, to.shape):
+        hint = shapes.fitting_hint(term.shape, to.shape) if len(to.shape) > 1 else ()
+        return context.error("shape-mismatch", span, f"{what} is {to}, but the value is "
+                             f"{term.type}, whose shape does not broadcast to "
+                             f"{shapes.spell(to.shape)}", *notes, *hint)
+    converted = implicit(context, term, to.element, span, what, *notes)
+    if converted.poisoned:
+        return POISON
+    if single:
+        return shapes.reshape(context, converted, ())
+    return shapes.broadcast(context, converted, to.shape)
+
+
+def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
+             *notes: Note) -> Term:
+    """The term with its elements converted as assignment does it, with warnings and errors."""
+    source = term.type.element
+    if source is to:
+        return term
+    if isinstance(source, PointerTo):
+        if to is BOOL:
+            value = convert.address(context, term)
+            return context.op("icmp", ctype(BOOL, term.shape), value,
+                              Term(value.type, constant=0), predicate="ne")
+        if isinstance(to, PointerTo):
+            return _implicit_pointer(context, term, source, to, span, what, *notes)
+        return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
+                             f"{term.type}; a pointer converts to a number only by a cast",
+                             Note("'*' before it loads what it points to"), *notes)
+    if isinstance(to, PointerTo):
+        if convert.is_null(term):
+            return convert.null(context, to)
+        return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
+                             f"{term.type}; a number converts to a pointer only by a cast", *notes)
+    if source.is_float and to.is_int and to is not BOOL and not _exact_integer(term):
+        context.warning("float-to-int", span, f"{what} is {to}: the {source} is cut off to an "
+                        f"integer here; a cast ({to}) would say that this is meant", *notes)
+    if isinstance(term.constant, int) and to.is_int and to is not BOOL and source.is_int:
+        bits, held = to.ir.bits, term.constant
+        if not source.signed and held < 0:  # as a signed number
+            held += 1 << source.ir.bits
+        if not -(1 << (bits - 1)) <= held < 1 << bits:
+            context.warning("constant-conversion", span, f"{what} is {to}, which does not hold "
+                            f"{held}; a cast ({to}) would say that this is meant", *notes)
+    return convert.number(context, term, to)
+
+
+def _implicit_pointer(context: Context, term: Term, source: PointerTo, to: PointerTo, span: Span,
+                      what: str, *notes: Note) -> Term:
+    if source.target is not to.target or source.space != to.space:
+        return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
+                             f"{term.type}; a cast ({to}) converts it", *notes)
+    if source.const and not to.const:
+        context.warning("discarded-const", span, f"{what} is {to}: this drops the 'const' of "
+                        f"{source}", *notes)
+    return convert.pointer(context, term, to)
+
+
+def _exact_integer(term: Term) -> bool:
+    constant = term.constant
+    if isinstance(constant, exact.Exact):
+        return exact.is_integer(constant)
+    return isinstance(constant, float) and constant.is_integer()

@@ -36,6 +36,7 @@ from tritonc.ir import arrays
 from tritonc.ir.core import Op, Value
 from tritonc.ir.frame import Frame, Handler, Step
 from tritonc.ir.types import Buffer, Tile, shape
+from tritonc.ir.undefined import dot_undefined
 
 Simulated = Callable[[Machine, Frame, Op], Any]
 MULTIPROCESSORS = 2  # few, so that blocks that stay for several instances have several
@@ -204,7 +205,7 @@ def _dot(machine: Machine, frame: Frame, op: Op) -> None:
         found.append(array)
         masks.append(mask)
         causes.append(cause)
-    mask = simulate_tensor.dot_undefined(op, masks)
+    mask = dot_undefined(op, masks)
     cause = next((c for c, m in zip(causes, masks, strict=True) if m is not None), None)
     frame.define(op.result, arrays.dot(op, *found), mask, cause)
 

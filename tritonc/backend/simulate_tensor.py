@@ -41,19 +41,7 @@ from tritonc.ir import arrays
 from tritonc.ir.core import Op, Value
 from tritonc.ir.frame import Frame
 from tritonc.ir.types import SCALARS, Buffer, Scalar, shape
-
-
-def dot_undefined(op: Op, masks: list[Any]) -> Any:
-    """Which elements of a dot's result are undefined, from the masks of its operands."""
-    if all(mask is None for mask in masks):
-        return None
-    a, b, c = masks
-    found = np.zeros(shape(op.result.type), np.bool_)
-    if a is not None:
-        found |= np.any(a, axis=-1)[..., :, np.newaxis]
-    if b is not None:
-        found |= np.any(b, axis=-2)[..., np.newaxis, :]
-    return found if c is None else found | c
+from tritonc.ir.undefined import dot_undefined
 
 
 def _everybody(view: View) -> Threads:

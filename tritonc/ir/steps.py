@@ -1,13 +1,13 @@
 """What the interpreter does for one operation: a closure per operation, made once per launch.
 
 An operation with a `meaning` computes by it; memory, control and checks are here.  Beside its value
-each step keeps `frame.undefined` right: `_propagation` says which elements of a result depend on
+each step keeps `frame.undefined` right: `propagation` says which elements of a result depend on
 which elements of the operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,13 @@ from tritonc.ir import arrays, rules
 from tritonc.ir.core import Op
 from tritonc.ir.formats import held_dtype
 from tritonc.ir.frame import WAIT, Frame, Launch, Step
+from tritonc.ir.memory_steps import atomic, load, store
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.printf import formatted
-from tritonc.ir.types import Element, element, shape
+from tritonc.ir.types import element, shape
+from tritonc.ir.undefined import propagation
 
-Masks = list[Any]  # one per operand; None where no element is undefined
 _SHIFTS = ("shl", "lshr", "ashr")
-_ABSORBING = {"and": 0, "or": -1}  # the number that decides the result alone
 
 
 def step_of(launch: Launch, op: Op) -> Step | None:
@@ -63,7 +63,7 @@ def _handled(handler: Callable[[Frame, Op], Any], op: Op) -> Step:
 def _computed(row: OpInfo, op: Op) -> Step:
     evaluate = arrays.evaluator(row, op)
     operands, results = op.operands, op.results
-    propagate = _propagation(row, op)
+    propagate = propagation(row, op)
     divides = row.may_trap and row.rule is rules.same_int
     shifts = op.name in _SHIFTS
     careful = op.guard is not None or shifts
@@ -106,70 +106,6 @@ def _check_divisor(frame: Frame, op: Op) -> None:
         if np.any(zero):
             frame.fail(op, "run-division-by-zero", "the quotient: division by zero"
                        if np.ndim(zero) else "division by zero", zero)
-
-
-def _propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
-    """The mask of undefined result elements, from those of the operands, one of which exists."""
-    rule = row.rule
-    if rule is rules.choose:
-        return _choose_undefined
-    if op.name in _ABSORBING:
-        return lambda masks, inputs: _absorbing_undefined(_ABSORBING[op.name], masks, inputs)
-    if row.elementwise:
-        return lambda masks, inputs: _either(masks)
-    if rule in (rules.splat, rules.broadcast, rules.reshape, rules.transpose):
-        assert row.meaning is not None
-        meaning = row.meaning
-        return lambda masks, inputs: meaning(arrays, op, masks[0])
-    if rule is rules.reduce:
-        return lambda masks, inputs: np.any(masks[0], axis=tuple(op.attributes["axes"]))
-    if rule is rules.arg_reduce:
-        return lambda masks, inputs: np.any(masks[0], axis=op.attributes["axis"])
-    if rule is rules.scan:
-        return lambda masks, inputs: np.logical_or.accumulate(masks[0], op.attributes["axis"])
-    if rule is rules.dot:
-        return lambda masks, inputs: _dot_undefined(op, masks)
-    return lambda masks, inputs: _moved(row, op, masks)
-
-
-def _moved(row: OpInfo, op: Op, masks: Masks) -> Any:
-    """One operand whose elements only move takes its mask along; else nothing is certain."""
-    extents = shape(op.result.type)
-    if len(masks) == 1 and row.meaning is not None:
-        mask = row.meaning(arrays, op, masks[0])
-        if np.shape(mask) == extents and mask.dtype == np.bool_:
-            return mask
-    return np.ones(extents, np.bool_)
-
-
-def _either(masks: Masks) -> Any:
-    found = None
-    for mask in masks:
-        if mask is not None:
-            found = mask if found is None else found | mask
-    return found
-
-
-def _choose_undefined(masks: Masks, inputs: Sequence[Any]) -> Any:
-    condition, a, b = (False if mask is None else mask for mask in masks)
-    return np.where(inputs[0], a, b) | condition
-
-
-def _absorbing_undefined(absorbing: int, masks: Masks, inputs: Sequence[Any]) -> Any:
-    """Undefined, unless the other operand is defined and decides alone."""
-    a, b = (False if mask is None else mask for mask in masks)
-    x, y = ((i == bool(absorbing)) if i.dtype == np.bool_ else (i == absorbing) for i in inputs)
-    return (a & (b | ~y)) | (b & (a | ~x))
-
-
-def _dot_undefined(op: Op, masks: Masks) -> Any:
-    a, b, c = masks
-    found = np.zeros(shape(op.result.type), np.bool_)
-    if a is not None:
-        found |= np.any(a, axis=-1)[..., :, np.newaxis]
-    if b is not None:
-        found |= np.any(b, axis=-2)[..., np.newaxis, :]
-    return found if c is None else found | c
 
 
 # Operations without: values
@@ -260,94 +196,6 @@ def _assume_multiple(launch: Launch, op: Op) -> Step:
     return step
 
 
-# Memory
-
-def _load(launch: Launch, op: Op) -> Step:
-    pointer, result = op.operands[0], op.result
-    e = element(result.type)
-    volatile, other = bool(op.attributes.get("volatile")), op.attributes.get("other")
-    if other is not None:
-        other = arrays.full(e, other)
-
-    def step(frame: Frame) -> None:
-        if volatile:
-            frame.synchronised = True
-        active = None if op.guard is None else frame.guard(op)
-        if frame.undefined:
-            frame.require(op, pointer, active, "the address of this load")
-        found, mask = frame.gather(op, e, frame.values[pointer], active)
-        if active is not None:
-            if other is not None:
-                found = np.where(active, found, other)
-            else:
-                mask = ~active if mask is None else mask | ~active
-        frame.define(result, found, mask, op)
-
-    return step
-
-
-def _store(launch: Launch, op: Op) -> Step:
-    pointer, value = op.operands
-    e = element(value.type)
-
-    def step(frame: Frame) -> None:
-        active = None if op.guard is None else frame.guard(op)
-        if frame.undefined:
-            frame.require(op, pointer, active, "the address of this store")
-            frame.require(op, value, active, "the value stored here")
-        frame.scatter(op, e, frame.values[pointer], frame.values[value], active)
-
-    return step
-
-
-def _atomic(launch: Launch, op: Op) -> Step:
-    """One element after the other, in row-major order."""
-    pointer, *others = op.operands
-    e, extents = element(op.result.type), shape(op.result.type)
-    combine = _combination(op, e)
-
-    def step(frame: Frame) -> None:
-        frame.synchronised = True
-        active = frame.guard(op)
-        frame.require(op, pointer, active, "the address of this atomic operation")
-        for value in others:
-            frame.require(op, value, active, "an operand of this atomic operation")
-        addresses = np.atleast_1d(frame.values[pointer])
-        inputs = [np.atleast_1d(frame.values[v]) for v in others]
-        old = np.zeros(addresses.shape, held_dtype(e))
-        where = np.ones(addresses.shape, np.bool_) if active is None else np.atleast_1d(active)
-        distinct = np.unique(addresses[where]).size == np.count_nonzero(where)
-        for part in [where] if distinct else _one_by_one(where):
-            before, unknown = frame.gather(op, e, addresses, part)
-            if unknown is not None:
-                frame.fail(op, "run-out-of-bounds", "this operation lies in a buffer's padding",
-                           unknown)
-            after = combine(before, *inputs)
-            frame.scatter(op, e, addresses, after, part)
-            old[part] = before[part]
-        mask = None if active is None else ~active
-        frame.define(op.result, old if extents else old[0], mask, op)
-
-    return step
-
-
-def _one_by_one(where: Any) -> Any:
-    for index in zip(*np.nonzero(where), strict=True):
-        one = np.zeros(where.shape, np.bool_)
-        one[index] = True
-        yield one
-
-
-def _combination(op: Op, e: Element) -> Callable[..., Any]:
-    """What an atomic operation writes, from what lies in memory and its operands."""
-    if op.name == "atomic_cas":
-        return lambda old, compare, new: np.where(old == compare, new, old)
-    kind = op.attributes["kind"]
-    if kind == "xchg":
-        return lambda old, new: new
-    return lambda old, new: arrays.combine(e, kind, old, new)
-
-
 # Checks
 
 def _check(name: str, message: Callable[[Op], str]) -> Callable[[Launch, Op], Step]:
@@ -394,10 +242,10 @@ _SPECIAL: dict[str, Callable[[Launch, Op], Step | None]] = {
     "constant_table": _constant_table,
     "psi": _psi,
     "assume_multiple": _assume_multiple,
-    "load": _load,
-    "store": _store,
-    "atomic_rmw": _atomic,
-    "atomic_cas": _atomic,
+    "load": load,
+    "store": store,
+    "atomic_rmw": atomic,
+    "atomic_cas": atomic,
     "memory_barrier": _nothing,
     "assume": _check("run-assumption", lambda op: "what is assumed here does not hold"),
     "assert": _check("run-assertion", lambda op: f"assertion failed: {op.attributes['message']}"),

@@ -6,23 +6,18 @@ operations fit is the verifier's question (`ir.verify.check`).
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from tritonc.ir.core import Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
-from tritonc.ir.layout import Layout, SharedLayout, parse_layout, parse_shared_layout
+from tritonc.ir.layout import parse_layout, parse_shared_layout
 from tritonc.ir.ops import OPS, OpInfo
-from tritonc.ir.tokens import Cursor, SyntaxFailure, Token
-from tritonc.ir.types import CONSTANT, GLOBAL, SCALARS, Buffer, Pointer, Scalar, Tile, Type
+from tritonc.ir.parse_types import TypeParser
+from tritonc.ir.tokens import SyntaxFailure, Token
 from tritonc.source import Diagnostics, Note, SourceFile, Span
 
 FLAGS = ("read_only", "write_only", "no_alias", "retune")  # of ParameterInfo
 CONSTANT_BYTES = 1 << 16  # of constant memory that a kernel can address
-AnyLayout = Layout | SharedLayout
-_T = TypeVar("_T")
-_L = TypeVar("_L", Layout, SharedLayout)
 
 
 def parse_module(source: SourceFile, diagnostics: Diagnostics,
@@ -45,14 +40,13 @@ class _Pending(NamedTuple):
     targets: list[Token]
 
 
-class _Parser(Cursor):
+class _Parser(TypeParser):
     """Recursive descent over the tokens of one file."""
 
     def __init__(self, source: SourceFile, diagnostics: Diagnostics,
                  tables: Mapping[str, OpInfo]) -> None:
         super().__init__(source, diagnostics)
         self.tables = tables
-        self.aliases: dict[str, AnyLayout] = {}
 
     # the module
 
@@ -291,112 +285,3 @@ class _Parser(Cursor):
         for key in row.attributes:
             if key not in attributes:
                 self.fail(name, f"'{row.name}' needs the attribute '{key}'")
-
-    # types and attributes
-
-    def separated(self, item: Callable[[], _T]) -> list[_T]:
-        found = [item()]
-        while self.accept(","):
-            found.append(item())
-        return found
-
-    def integer(self, least: int) -> int:
-        token = self.expect("number", "an integer")
-        if not re.fullmatch(r"-?\d{1,40}", token.text) or int(token.text) < least:
-            self.fail(token, f"an integer from {least} on wanted, found {token.text}")
-        return int(token.text)
-
-    def scalar(self) -> Scalar:
-        token = self.expect("word", "a type")
-        if token.text not in SCALARS:
-            self.fail(token, f"no type is called '{token.text}'")
-        return SCALARS[token.text]
-
-    def any_type(self) -> Type:
-        start = self.next
-        if start.text == "buffer":
-            self.take()
-            self.expect("<")
-            stages = self.integer(1)
-            if self.take().text != "x":
-                self.fail(start, "a buffer is written buffer<2 x f32<64, 16>>")
-            element, shape = self.scalar(), self.extents()
-            self.expect(">")
-            layout = self.layout(SharedLayout)
-            self.expect(">")
-            return Buffer(element, shape, stages, layout)
-        element = self.scalar()
-        space = GLOBAL
-        if self.next.text == CONSTANT and self.tokens[self.at + 1].kind == "*":
-            self.take()
-            space = CONSTANT
-        pointed = Pointer(element, space) if self.accept("*") else element
-        if self.next.kind != "<":
-            return pointed
-        shape = self.extents()
-        tile_layout = self.layout(Layout)
-        self.expect(">")
-        return Tile(pointed, shape, tile_layout)
-
-    def extents(self) -> tuple[int, ...]:
-        self.expect("<")
-        return tuple(self.separated(lambda: self.integer(1)))
-
-    def layout(self, kind: type[_L]) -> _L | None:
-        if not self.accept(";"):
-            return None
-        token = self.expect("alias", "a layout's #name")
-        found = self.aliases.get(token.text)
-        if not isinstance(found, kind):
-            self.fail(token, f"no {kind.__name__} is called {token.text}", name="ir-unknown-name")
-        return found
-
-    def attributes(self, depth: int = 0) -> dict[Any, Any]:
-        """`{key = value, flag, 0 = value}`"""
-        self.expect("{")
-        table: dict[Any, Any] = {}
-        while not self.accept("}"):
-            if table:
-                self.expect(",")
-            token = self.next
-            key = self.integer(0) if token.kind == "number" else self.expect("word", "a name").text
-            if key in table:
-                self.fail(token, f"'{key}' is given twice")
-            table[key] = self.attribute(depth) if self.accept("=") else True
-        return table
-
-    def attribute(self, depth: int = 0) -> Any:
-        token = self.next
-        if depth > 20:
-            self.fail(token, "an attribute is nested too deeply")
-        if token.kind == "[":
-            self.take()
-            if self.accept("]"):
-                return ()
-            items = tuple(self.separated(lambda: self.attribute(depth + 1)))
-            self.expect("]")
-            return items
-        if token.kind == "{":
-            return self.attributes(depth + 1)
-        if token.kind == "word" and (token.text in SCALARS or token.text == "buffer"):
-            return self.any_type()
-        self.take()
-        if token.kind == "alias" and token.text in self.aliases:
-            return self.aliases[token.text]
-        if token.kind == "number" or token.text in ("inf", "nan"):
-            return self.number(token)
-        if token.kind == "string":
-            try:
-                return json.loads(token.text)
-            except ValueError:
-                self.fail(token, "a string with an escape that JSON does not have")
-        if token.kind == "word":
-            return {"true": True, "false": False, "none": None}.get(token.text, token.text)
-        self.fail(token, f"an attribute's value wanted, found {token.text!r}")
-
-    def number(self, token: Token) -> int | float:
-        if re.fullmatch(r"-?\d+", token.text):
-            if len(token.text) > 40:
-                self.fail(token, "an integer of more than 40 digits")
-            return int(token.text)
-        return float(token.text)

@@ -4,20 +4,14 @@ import doctest
 import importlib
 
 import pytest
+from executed_plan import simulate
 from hypothesis import given as hypothesis_given
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from tritonc.backend.access import bank_conflicts, phase_lanes, shared_accesses, vector_chunks
-from tritonc.backend.conversion import (
-    Rename,
-    Shared,
-    Shuffle,
-    plan_conversion,
-    plan_shared,
-    plan_shuffle,
-    simulate,
-)
+from tritonc.backend.conversion import Rename, Shared, plan_conversion, plan_shared
+from tritonc.backend.shuffle import Shuffle, plan_shuffle
 from tritonc.backend.swizzle import conversion_buffer
 from tritonc.ir import f2, layout_ops
 from tritonc.ir.fragment import mma_accumulator, wgmma_a, wgmma_accumulator

@@ -26,14 +26,15 @@ from __future__ import annotations
 
 from tritonc.backend import axis_info, layout_choice
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.rewrite_layouts import rewrite_layouts
 from tritonc.ir import layout_ops
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, blocked
 from tritonc.ir.rules import pointee
 from tritonc.ir.shared_layout import BANK_BYTES
-from tritonc.ir.types import Tile, Type, scalar, shape, with_layout
+from tritonc.ir.types import Tile, Type, scalar, shape
 
 # Whose layout an operation takes: that of the strongest operand.
 STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
@@ -41,35 +42,27 @@ STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
 
 def assign_layouts(kernel: Kernel, context: Context) -> bool:
     """Give every tile of the kernel a layout."""
-    _Assignment(kernel).run()
+    choice = _Assignment(kernel)
+    choice.run()
+    rewrite_layouts(kernel, choice)
     return True
 
 
 class _Assignment:
+    """The layouts that are chosen; `rewrite_layouts` carries them out."""
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.warps: int = kernel.attributes["num_warps"]
         self.infos = axis_info.analyze(kernel)
         self.cfg = Cfg(kernel)
-        self.home: dict[Value, Block] = {}
-        for block in kernel.blocks:
-            for op in block.ops:
-                for result in op.results:
-                    self.home[result] = block
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
         self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
         self.staged = _staged_loads(kernel)
-        # The rewritten program: what stands in place of each old operation, in order.
-        self.placed: dict[Op, list[Op]] = {}
-        self.block_start: dict[Block, list[Op]] = {}
-        self.versions: dict[tuple[Value, Layout], Value] = {}
-        self.converted: dict[tuple[Value, Layout, Block], Value] = {}
-        self.pending: list[tuple[Op, Op, Layout]] = []  # phis whose operands are not yet made
 
     def run(self) -> None:
         self.flow_forward()
         self.move_loads()
-        self.rewrite()
 
     # ---- primary layouts
 
@@ -332,91 +325,6 @@ class _Assignment:
         """Whether the operation has no layout of its own and is computed wherever it is read."""
         return (bool(op.results) and all(isinstance(r.type, Tile) for r in op.results)
                 and not any(r in self.primary for r in op.results) and ALL_OPS[op.name].pure)
-
-    # ---- rewriting
-
-    def rewrite(self) -> None:
-        """Anchored operations stay, free ones are made anew for each layout wanted of them."""
-        for block in self.cfg.order:
-            for op in block.ops:
-                if not self.is_free(op):
-                    self.anchor(op, block)
-        while self.pending:
-            old, new, layout = self.pending.pop()
-            new.operands = [self.version(v, layout, source)
-                            for v, source in zip(old.operands, old.blocks, strict=True)]
-        for block in self.cfg.order:
-            phis: list[Op] = []
-            rest = list(self.block_start.get(block, []))
-            for op in block.ops:
-                for new in self.placed.get(op, []):
-                    (phis if new.name == "phi" else rest).append(new)
-            block.ops = phis + rest
-
-    def anchor(self, op: Op, block: Block) -> None:
-        """Give the operation its layout and its operands in the layouts that it wants."""
-        layout = self.layout_of(op)
-        wants = self.operand_layouts(op, layout) if layout is not None else []
-        for result in op.results:
-            if isinstance(result.type, Tile):
-                assert layout is not None
-                result.type = with_layout(result.type, layout)
-                self.versions[result, layout] = result
-        self.placed[op] = [op]
-        if layout is None:
-            return
-        if op.name == "phi":
-            self.pending.append((Op("phi", op.operands, blocks=op.blocks), op, layout))
-            return
-        op.operands = [self.version(v, want, block) if want is not None else v
-                       for v, want in zip(op.operands, wants, strict=True)]
-        if op.guard is not None and isinstance(op.guard.type, Tile):
-            op.guard = self.version(op.guard, layout, block)
-
-    def version(self, value: Value, layout: Layout, reader: Block) -> Value:
-        """`value` in `layout`, for a reader in a block."""
-        found = self.versions.get((value, layout))
-        if found is not None:
-            return found
-        assert value.op is not None, "no parameter is a tile"
-        if self.is_free(value.op):
-            self.recompute(value.op, layout)
-            return self.versions[value, layout]
-        return self.convert(value, layout, reader)
-
-    def recompute(self, op: Op, layout: Layout) -> None:
-        """A free operation anew, in another layout, at its own place."""
-        types = tuple(with_layout(r.type, layout) for r in op.results)
-        new = Op(op.name, list(op.operands), dict(op.attributes), types, op.guard, op.span,
-                 op.blocks)
-        for old_result, result in zip(op.results, new.results, strict=True):
-            result.name = old_result.name
-            self.versions[old_result, layout] = result
-        if op.name == "phi":
-            self.pending.append((op, new, layout))
-        else:
-            block = self.home[op.results[0]]
-            new.operands = [self.version(v, want, block) if want is not None else v
-                            for v, want in zip(op.operands, self.operand_layouts(op, layout),
-                                               strict=True)]
-            if op.guard is not None and isinstance(op.guard.type, Tile):
-                new.guard = self.version(op.guard, layout, block)
-        self.placed.setdefault(op, []).append(new)
-
-    def convert(self, value: Value, layout: Layout, reader: Block) -> Value:
-        """A conversion in the reader's block: after the definition, or at the block's start."""
-        key = (value, layout, reader)
-        if key not in self.converted:
-            assert value.op is not None
-            new = Op("convert_layout", [value], {}, (with_layout(value.type, layout),),
-                     span=value.op.span)
-            new.result.name = value.name
-            if self.home[value] is reader and value.op.name != "phi":
-                self.placed[value.op].append(new)
-            else:
-                self.block_start.setdefault(reader, []).append(new)
-            self.converted[key] = new.result
-        return self.converted[key]
 
 
 def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:

@@ -1,0 +1,130 @@
+"""Carrying out a choice of layouts: each value in every layout that is wanted of it.
+
+`assign_layouts` chooses; here anchored operations get their layouts, free ones are made anew for
+each layout that a reader wants, and conversions stand where neither can be.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.layout import Layout
+from tritonc.ir.types import Tile, with_layout
+
+
+class Choice(Protocol):
+    """What has been chosen."""
+
+    def is_free(self, op: Op) -> bool:
+        """Whether the operation has no layout of its own and is computed wherever it is read."""
+
+    def layout_of(self, op: Op) -> Layout | None:
+        """The layout in which the operation runs; None if no tile takes part."""
+
+    def operand_layouts(self, op: Op, layout: Layout) -> list[Layout | None]:
+        """The layouts in which it then wants its operands; None for what is no tile."""
+
+
+def rewrite_layouts(kernel: Kernel, choice: Choice) -> None:
+    """Give every tile of the kernel its layout."""
+    _Rewrite(kernel, choice).run()
+
+
+class _Rewrite:
+    """The rewritten program: what stands in place of each old operation, in order."""
+
+    def __init__(self, kernel: Kernel, choice: Choice) -> None:
+        self.choice = choice
+        self.order = Cfg(kernel).order
+        self.home = {result: block for block in kernel.blocks for op in block.ops
+                     for result in op.results}
+        self.placed: dict[Op, list[Op]] = {}
+        self.block_start: dict[Block, list[Op]] = {}
+        self.versions: dict[tuple[Value, Layout], Value] = {}
+        self.converted: dict[tuple[Value, Layout, Block], Value] = {}
+        self.pending: list[tuple[Op, Op, Layout]] = []  # phis whose operands are not yet made
+
+    def run(self) -> None:
+        """Anchored operations stay, free ones are made anew for each layout wanted of them."""
+        for block in self.order:
+            for op in block.ops:
+                if not self.choice.is_free(op):
+                    self.anchor(op, block)
+        while self.pending:
+            old, new, layout = self.pending.pop()
+            new.operands = [self.version(v, layout, source)
+                            for v, source in zip(old.operands, old.blocks, strict=True)]
+        for block in self.order:
+            phis: list[Op] = []
+            rest = list(self.block_start.get(block, []))
+            for op in block.ops:
+                for new in self.placed.get(op, []):
+                    (phis if new.name == "phi" else rest).append(new)
+            block.ops = phis + rest
+
+    def anchor(self, op: Op, block: Block) -> None:
+        """Give the operation its layout and its operands in the layouts that it wants."""
+        layout = self.choice.layout_of(op)
+        wants = self.choice.operand_layouts(op, layout) if layout is not None else []
+        for result in op.results:
+            if isinstance(result.type, Tile):
+                assert layout is not None
+                result.type = with_layout(result.type, layout)
+                self.versions[result, layout] = result
+        self.placed[op] = [op]
+        if layout is None:
+            return
+        if op.name == "phi":
+            self.pending.append((Op("phi", op.operands, blocks=op.blocks), op, layout))
+            return
+        op.operands = [self.version(v, want, block) if want is not None else v
+                       for v, want in zip(op.operands, wants, strict=True)]
+        if op.guard is not None and isinstance(op.guard.type, Tile):
+            op.guard = self.version(op.guard, layout, block)
+
+    def version(self, value: Value, layout: Layout, reader: Block) -> Value:
+        """`value` in `layout`, for a reader in a block."""
+        found = self.versions.get((value, layout))
+        if found is not None:
+            return found
+        assert value.op is not None, "no parameter is a tile"
+        if self.choice.is_free(value.op):
+            self.recompute(value.op, layout)
+            return self.versions[value, layout]
+        return self.convert(value, layout, reader)
+
+    def recompute(self, op: Op, layout: Layout) -> None:
+        """A free operation anew, in another layout, at its own place."""
+        types = tuple(with_layout(r.type, layout) for r in op.results)
+        new = Op(op.name, list(op.operands), dict(op.attributes), types, op.guard, op.span,
+                 op.blocks)
+        for old_result, result in zip(op.results, new.results, strict=True):
+            result.name = old_result.name
+            self.versions[old_result, layout] = result
+        if op.name == "phi":
+            self.pending.append((op, new, layout))
+        else:
+            block = self.home[op.results[0]]
+            new.operands = [self.version(v, want, block) if want is not None else v
+                            for v, want in zip(op.operands, self.choice.operand_layouts(op, layout),
+                                               strict=True)]
+            if op.guard is not None and isinstance(op.guard.type, Tile):
+                new.guard = self.version(op.guard, layout, block)
+        self.placed.setdefault(op, []).append(new)
+
+    def convert(self, value: Value, layout: Layout, reader: Block) -> Value:
+        """A conversion in the reader's block: after the definition, or at the block's start."""
+        key = (value, layout, reader)
+        if key not in self.converted:
+            assert value.op is not None
+            new = Op("convert_layout", [value], {}, (with_layout(value.type, layout),),
+                     span=value.op.span)
+            new.result.name = value.name
+            if self.home[value] is reader and value.op.name != "phi":
+                self.placed[value.op].append(new)
+            else:
+                self.block_start.setdefault(reader, []).append(new)
+            self.converted[key] = new.result
+        return self.converted[key]

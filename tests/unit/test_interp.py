@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 
 from tritonc.ir import rules
-from tritonc.ir.core import Module, Op
-from tritonc.ir.interp import WAIT, Frame, InterpreterError, Memory, run
+from tritonc.ir.core import Module
+from tritonc.ir.interp import InterpreterError, Memory, run
 from tritonc.ir.ops import OPS, SYNC, OpInfo
 from tritonc.ir.text import parse_module
 from tritonc.ir.verify import check
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 TABLE = OPS | {
-    "role": OpInfo("role", (), rules.scalar_i32, "The number of this strand.", None, ("count",)),
     "arrive": OpInfo("arrive", (), rules.nothing, "Counts.", effects=frozenset({SYNC})),
-    "await": OpInfo("await", (), rules.nothing, "Waits for the count.", None, ("count",),
-                    effects=frozenset({SYNC})),
     "turn": OpInfo("turn", ("a",), lambda types, *_: (types[0],), "The tile reversed.",
                    lambda m, op, a: a[::-1]),
 }
@@ -386,43 +383,11 @@ def test_masked_loads_with_another_number() -> None:
 
 # Machine operations
 
-def _role(frame: Frame, op: Op) -> Any:
-    for role in range(1, op.attributes["count"]):
-        frame.fork(op, np.int32(role))
-    return (np.int32(0),)
-
-
-def _arrive(frame: Frame, op: Op) -> None:
-    frame.instance.state["count"] = frame.instance.state.get("count", 0) + 1
-
-
-def _await(frame: Frame, op: Op) -> Any:
-    return None if frame.instance.state.get("count", 0) >= op.attributes["count"] else WAIT
-
-
-HANDLERS = {"role": _role, "arrive": _arrive, "await": _await}
-STRANDS = ("  %i = role {count = 3} : i32\n  %z = constant {value = 0} : i32\n"
-           "  %p = addptr %a, %i : i32*\n  %c = icmp %i, %z {predicate = eq} : i1\n"
-           "  cond_br %c, first, others\nfirst:\n  await {count = 2}\n"
-           "  %one = addptr %a, %k1 : i32*\n  %two = addptr %a, %k2 : i32*\n"
-           "  %x = load %one : i32\n  %y = load %two : i32\n  %s = add %x, %y : i32\n"
-           "  store %a, %s\n  br end\nothers:\n  store %p, %i\n  arrive\n  br end\nend:")
-
-
-def test_strands_wait_for_each_other() -> None:
-    body = "  %k1 = constant {value = 1} : i32\n  %k2 = constant {value = 2} : i32\n" + STRANDS
-    got = on_arrays(body, np.zeros(3, np.int32), types="i32*", handlers=HANDLERS, grid=(2,))
-    assert got[0].tolist() == [3, 1, 2]
-    name, line, _ = error(body.replace("count = 2", "count = 3"), np.zeros(3, np.int32),
-                          types="i32*", handlers=HANDLERS)
-    assert name == "run-too-long" and line.startswith("await")
-
-
 def test_machine_operations_with_a_meaning_need_no_handler() -> None:
     body = UNDEFINED + ("  %t = turn %x : f32<8>\n  %m = turn %in : i1<8>\n  @%m store %pa, %t")
     assert on_arrays(body, F8, types="f32*")[0].tolist() == [0, 1, 2, 3, 4, 2, 1, 0]
 
 
 def test_operations_that_nobody_knows_are_an_internal_error() -> None:
-    with pytest.raises(NotImplementedError, match="await"):
-        execute("  await {count = 1}")
+    with pytest.raises(NotImplementedError, match="arrive"):
+        execute("  arrive")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,18 +18,8 @@ from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Element
 from tritonc.source import CompileError, Diagnostic, Note
 
-
-class _Wait:
-    """The type of `WAIT`."""
-
-    def __repr__(self) -> str:
-        return "WAIT"
-
-
-WAIT: Final = _Wait()
-
 Undefined = tuple[Any, Op]  # a mask of a value's shape, and the operation that began it
-Step = Callable[["Frame"], Any]  # returns WAIT to be called again
+Step = Callable[["Frame"], Any]
 Handler = Callable[["Frame", Op], Any]
 
 
@@ -43,7 +33,6 @@ class Plan:
 
     position: int  # in the kernel
     steps: list[Step]
-    ops: list[Op]  # of the steps
     terminator: Op
     targets: list[Plan] = field(default_factory=list)
     moves: list[list[tuple[Value, Value]]] = field(default_factory=list)  # phis, per target
@@ -68,10 +57,8 @@ class Launch:
         """Make the plans.  Operations of no step (constants) leave their values in `constants`."""
         plans: dict[Block, Plan] = {}
         for position, block in enumerate(self.kernel.blocks):
-            body = [op for op in block.ops[:-1] if op.name != "phi"]
-            steps = [(step_of(self, op), op) for op in body]
-            plans[block] = Plan(position, [s for s, _ in steps if s is not None],
-                                [op for s, op in steps if s is not None], block.terminator)
+            steps = [step_of(self, op) for op in block.ops[:-1] if op.name != "phi"]
+            plans[block] = Plan(position, [s for s in steps if s is not None], block.terminator)
         for block, plan in plans.items():
             plan.targets = [plans[target] for target in block.successors]
             plan.moves = [[(phi.result, phi.operands[phi.blocks.index(block)])
@@ -80,27 +67,24 @@ class Launch:
 
 
 class Instance:
-    """One instance of the kernel: its index in the grid and its strands."""
+    """One instance of the kernel: its index in the grid."""
 
     def __init__(self, index: tuple[int, ...]) -> None:
         self.index = index
         self.state: dict[Any, Any] = {}  # for handlers
-        self.forked: list[Frame] = []  # strands that shall begin
 
 
 class Frame:
-    """The values of one strand of an instance, and what handlers and steps need of it."""
+    """The values of an instance, and what handlers and steps need of it."""
 
-    __slots__ = ("at", "instance", "launch", "plan", "steps", "synchronised", "undefined", "values")
+    __slots__ = ("instance", "launch", "steps", "synchronised", "undefined", "values")
 
     def __init__(self, launch: Launch, instance: Instance, values: dict[Value, Any],
-                 undefined: dict[Value, Undefined], plan: Plan, at: int) -> None:
+                 undefined: dict[Value, Undefined]) -> None:
         self.launch = launch
         self.instance = instance
         self.values = values
         self.undefined = undefined
-        self.plan = plan
-        self.at = at  # the step to execute
         self.steps = 0
         self.synchronised = False  # has executed an atomic since it last turned round a loop
 
@@ -204,12 +188,6 @@ class Frame:
         note = Note("nothing masks this access; under '@(condition)', or in 'condition ? *p : 0', "
                     "only elements where the condition holds are touched")
         self.fail(op, bad.name, f"{kind}{place}{bad.message}", None, *([note] if unmasked else []))
-
-    def fork(self, op: Op, *results: Any) -> None:
-        """Begin another strand after `op`, with other results of it; called from its handler."""
-        values = self.values | dict(zip(op.results, results, strict=True))
-        self.instance.forked.append(Frame(self.launch, self.instance, values,
-                                          dict(self.undefined), self.plan, self.at + 1))
 
 
 def _active(a: Any, active: Any) -> Any:

@@ -22,9 +22,7 @@ The results are one array, a tuple of arrays, or None for none (or if the handle
 `frame.define` itself); arrays are in the held form of `ir.formats`, other types of values are
 whatever the handlers agree on.  `frame.read(value)` gives an operand's array, `frame.guard(op)` its
 mask, `frame.gather` and `frame.scatter` reach memory, and `frame.instance.state` is a dict of the
-instance's own: its shared memory, its barriers.  A handler that has to wait returns `WAIT` and is
-called again after the other strands of the instance had their turn; strands, the program's warps of
-different roles, begin with `frame.fork`.  If all strands wait for ever, that is an error.
+instance's own: its shared memory, its barriers.
 """
 
 from __future__ import annotations
@@ -39,19 +37,16 @@ import numpy as np
 from tritonc.ir import numbers
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.formats import held_dtype
-from tritonc.ir.frame import WAIT, Frame, Handler, Instance, InterpreterError, Launch
+from tritonc.ir.frame import Frame, Handler, Instance, InterpreterError, Launch, Plan
 from tritonc.ir.memory import Memory
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.steps import step_of
 from tritonc.ir.types import element, is_float, is_pointer
 from tritonc.source import fail
 
-__all__ = [
-    "STEP_LIMIT", "WAIT", "Frame", "Handler", "Instance", "InterpreterError", "Memory", "run",
-]
+__all__ = ["STEP_LIMIT", "Frame", "Handler", "Instance", "InterpreterError", "Memory", "run"]
 
-STEP_LIMIT = 20_000_000  # operations of one strand
-_TURN, _WAITS, _STILL, _DONE = "turn", "waits", "still", "done"  # why a strand pauses
+STEP_LIMIT = 20_000_000  # operations of one instance
 _PATIENCE = 64  # turns of a loop with an atomic in it, before other instances get theirs
 
 
@@ -105,21 +100,13 @@ def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argum
                    f"{argument}, which is {wrong}")
 
 
-def _execute(frame: Frame) -> Iterator[str]:
-    """Execute a strand to its end.  Yields why it pauses."""
-    limit, turns, plan, reason = frame.launch.step_limit, 0, frame.plan, _WAITS
+def _execute(frame: Frame, plan: Plan) -> Iterator[None]:
+    """Execute an instance from `plan` to its end.  Yields where other instances have their turn."""
+    limit, turns = frame.launch.step_limit, 0
     while True:
-        steps = plan.steps
-        at, end = frame.at, len(steps)
-        while at < end:
-            frame.at = at
-            if steps[at](frame) is WAIT:
-                yield reason
-                reason = _STILL
-            else:
-                at += 1
-                reason = _WAITS
-        frame.steps += end + 1
+        for step in plan.steps:
+            step(frame)
+        frame.steps += len(plan.steps) + 1
         terminator = plan.terminator
         if frame.steps > limit:
             frame.fail(terminator, "run-too-long",
@@ -141,9 +128,8 @@ def _execute(frame: Frame) -> Iterator[str]:
             turns += 1
             if turns == _PATIENCE:
                 turns = 0
-                yield _TURN
-        frame.plan = plan = target
-        frame.at = 0
+                yield
+        plan = target
 
 
 def _move(frame: Frame, moves: list[tuple[Value, Value]]) -> None:
@@ -161,30 +147,6 @@ def _move(frame: Frame, moves: list[tuple[Value, Value]]) -> None:
                 undefined[target] = mask
 
 
-def _strands(instance: Instance, frame: Frame) -> Iterator[None]:
-    """Execute an instance, its strands by turns.  Yields where other instances have theirs."""
-    frames, strands = [frame], [_execute(frame)]
-    waiting = 0  # strands in succession that got nowhere
-    at = 0
-    while strands:
-        at %= len(strands)
-        reason = next(strands[at], _DONE)
-        waiting = waiting + 1 if reason == _STILL else 0
-        if reason == _DONE:
-            del strands[at], frames[at]
-        elif waiting > len(strands):
-            op = frames[at].plan.ops[frames[at].at]
-            frames[at].fail(op, "run-too-long", f"'{op.name}' waits for ever: nothing arrives")
-        else:
-            at += 1
-        for other in instance.forked:
-            frames.append(other)
-            strands.append(_execute(other))
-        instance.forked.clear()
-        if reason == _TURN:
-            yield
-
-
 def _schedule(launch: Launch, arguments: dict[Value, Any]) -> None:
     """Run all instances: each to its end, unless it waits for others; then all by turns."""
     def begin() -> Iterator[Iterator[None]]:
@@ -192,8 +154,8 @@ def _schedule(launch: Launch, arguments: dict[Value, Any]) -> None:
         for index in product(*(range(extent) for extent in reversed(launch.grid))):
             instance = Instance(tuple(reversed(index)))
             frame = Frame(launch, instance, launch.constants | arguments,
-                          dict(launch.undefined), launch.entry, 0)
-            yield _strands(instance, frame)
+                          dict(launch.undefined))
+            yield _execute(frame, launch.entry)
 
     fresh, paused = begin(), deque[Iterator[None]]()
     done = object()

@@ -15,7 +15,7 @@ import numpy as np
 from tritonc.ir import arrays, rules
 from tritonc.ir.core import Op
 from tritonc.ir.formats import held_dtype
-from tritonc.ir.frame import WAIT, Frame, Launch, Step
+from tritonc.ir.frame import Frame, Launch, Step
 from tritonc.ir.memory_steps import atomic, load, store
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.printf import formatted
@@ -45,15 +45,12 @@ def step_of(launch: Launch, op: Op) -> Step | None:
 def _handled(handler: Callable[[Frame, Op], Any], op: Op) -> Step:
     results = op.results
 
-    def step(frame: Frame) -> Any:
+    def step(frame: Frame) -> None:
         found = handler(frame, op)
-        if found is WAIT:
-            return WAIT
         if found is not None:
             arrays_of = found if isinstance(found, tuple) else (found,)
             for result, array in zip(results, arrays_of, strict=True):
                 frame.define(result, array)
-        return None
 
     return step
 

@@ -62,6 +62,14 @@ def test_what_is_slow_is_given_up() -> None:
     assert gpu.calls == [(2, 1)]
 
 
+def test_what_is_slow_on_a_disturbed_gpu_is_tried_again() -> None:
+    job = Job((A, B), {}, 2, cutoff=11.0, anchor=1.0)
+    assert measure(Scripted(slow=[3.0]), job) == Measured(((1.0, 1.0), (2.0, 2.0)))
+    slow = job._replace(cutoff=1.5)
+    assert measure(Scripted(), slow) == Measured(((20.0,),))  # the anchor is as fast as ever
+    assert measure(Scripted(slow=[3.0] * 9), slow) == Measured(((6.0,),))
+
+
 def test_a_slowed_gpu_rests_and_is_noticed() -> None:
     found = measure(Scripted(slow=[1.5]), Job((A, B), {}, 2, anchor=1.0))
     assert found == Measured(((1.0, 1.0), (2.0, 2.0)))

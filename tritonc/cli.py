@@ -127,7 +127,7 @@ def _information(command: str, given: Mapping[str, Any]) -> int | None:
         from tritonc.backend.target import TARGETS
 
         for target in TARGETS.values():
-            click.echo(f"{target.name:8} PTX {target.ptx // 10}.{target.ptx % 10}")
+            click.echo(f"{target.name:8} PTX {target.ptx // 10}.{target.ptx % 10}  {target.gpus}")
     elif given["list_passes"]:
         from tritonc.driver import LOWER
         from tritonc.passes import BACKEND, OPT, labels

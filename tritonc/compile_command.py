@@ -58,6 +58,8 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     for name in (options.arch, *others):
         check_settings(replace(options, arch=name))
     _check_passes(options)
+    if options.start_after and language_of(path, given) != "tir":
+        raise click.UsageError("--start-after goes on with a .tir, not with a source")
     check_patterns(given)
     if given["dry_run"]:
         programs = programs_for([*targets], given["embed"], given["ptxas"])
@@ -78,12 +80,13 @@ _NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-
 
 def _check_passes(options: Options) -> None:
     """Refuse names that no pass has."""
-    named = [*options.print_after, *options.print_before, options.stop_after or ""]
+    single = (options.stop_after, options.start_after)
+    named = [*options.print_after, *options.print_before, *(name or "" for name in single)]
     if not any(named):
         return
     known = driver.pass_names()
     for name in named:
-        if name and name not in known and (name != "all" or name == options.stop_after):
+        if name and name not in known and (name != "all" or name in single):
             near = closest(name, known)
             hint = f"did you mean '{near}'? " if near else ""
             raise click.UsageError(f"there is no pass '{name}'; {hint}--list-passes lists them")

@@ -73,7 +73,7 @@ def _values(row: Option, prefix: str, word: str) -> list[CompletionItem]:
         choices = [*TARGETS, NATIVE]
     elif row.name == "emit":
         choices = [*KINDS]
-    elif row.name in ("print_after", "print_before", "stop_after"):
+    elif row.name in ("print_after", "print_before", "stop_after", "start_after"):
         from tritonc.driver import pass_names
 
         choices = pass_names()

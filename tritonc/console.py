@@ -84,6 +84,12 @@ def only_file(files: Sequence[str]) -> str:
         near = closest(files[0], COMMANDS)
         hint = f"; did you mean the command '{near}'?" if near else ""
         raise click.UsageError(f"one input file at a time, found {', '.join(files)}{hint}")
+    if files[0].isalpha() and not os.path.exists(files[0]):
+        words = [*COMMANDS, "help", "version"]
+        near = files[0] if files[0] in words else closest(files[0], words)
+        hint = f"the command '{near}'" if near in COMMANDS else f"--{near}"
+        if near:
+            raise click.UsageError(f"there is no file '{files[0]}'; did you mean {hint}?")
     return files[0]
 
 

@@ -312,6 +312,10 @@ IR: dict[str, Row] = {
     "ir-redefinition": Row("error",
         "A line of Triton-IR defines a value, a block, a kernel or a constant whose name is "
         "taken. Triton-IR is in static single assignment form: each name is defined once."),
+    "ir-stage": Row("error",
+        "Triton-IR of the backend is compiled without --start-after=PASS, which says after which "
+        "pass to go on, or with a pass after which such IR does not stand. From the pass "
+        "assign_layouts on, every tile has a layout; before, none has."),
     "ir-invalid": Row("error",
         "A kernel written in Triton-IR breaks a rule of its structure: an operation does not "
         "fit its operands, a value is used where its definition does not reach, a block does "

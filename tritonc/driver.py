@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tritonc.syntax import Program
 
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
+LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout
 
 
 class InternalError(Exception):
@@ -263,35 +264,33 @@ class _Compilation:
         meta = {kernel.name: self.bindings.of_kernel(kernel, self.result.tunables)
                 for kernel in module.kernels}
         context = context_of(self.options)
-        labels = passes.labels([*passes.OPT, *passes.BACKEND])
-        count = len(passes.OPT)
-        done = self._passes("optimize", module, context, passes.OPT, labels[:count],
-                            meta)
-        if done and (machine or stop in labels[count:]):
+        every = [*passes.OPT, *passes.BACKEND]
+        names = passes.labels(every)
+        first = names.index(start) + 1 if (start := self.options.start_after) in names else 0
+        left = [*zip(names, every, strict=True)][first:]
+        backend = [(name, row) for name, row in left if row.stage == "backend"]
+        done = self._passes("optimize", module, context, left[:len(left) - len(backend)], meta)
+        if done and (machine or stop in [name for name, _ in backend]):
             if "tir" in self.wanted and stop is None:
                 self._print_ir(module)
-            done = self._passes("backend", module, context, passes.BACKEND, labels[count:],
-                                meta)
+            check_stage(module, [name for name, _ in backend])
+            done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place(context.remarks)
         if done and machine:
             self._emit(module, context.target, meta)
 
-    def _passes(self, stage: str, module: Module, context: Context, passes_: Sequence[Pass],
-                names: Sequence[str], meta: Mapping[str, dict[str, int]]) -> bool:
-        """Run passes on every kernel; False if --stop-after ended them.  `names` are their labels
-        among all passes, which differ from those among themselves; `meta` the meta-parameters of
-        each kernel."""
+    def _passes(self, stage: str, module: Module, context: Context,
+                rows: Sequence[tuple[str, Pass]], meta: Mapping[str, dict[str, int]]) -> bool:
+        """Run passes, each with its label, on every kernel; False if --stop-after ended them.
+        `meta` has the meta-parameters of each kernel."""
         from tritonc import passes
 
-        own = passes.labels(passes_)
-        outside = dict(zip(own, names, strict=True))
-        inside = dict(zip(names, own, strict=True))
-        hooks = passes.Hooks(stop_after=inside.get(self.options.stop_after or ""))
+        hooks = passes.Hooks(stop_after=self.options.stop_after)
         if self.options.print_before:
-            hooks.before = lambda label, kernel: self._show(outside[label], "before", [kernel])
+            hooks.before = lambda label, kernel: self._show(label, "before", [kernel])
         if self.options.print_after or self.options.print_changed:
             hooks.after = lambda label, kernel, changed: self._show(
-                outside[label], "after", [kernel], changed)
+                label, "after", [kernel], changed)
         if self.options.verify_each:
             from tritonc.ir.verify import Known, verify
 
@@ -301,9 +300,10 @@ class _Compilation:
         with self._stage(stage):
             for kernel in module.kernels:
                 own_context = replace(context, meta=meta[kernel.name])  # with the same remarks
-                completed &= passes.run(kernel, own_context, passes_,
-                                        level=self.options.opt_level, hooks=hooks)
-        self.result.timings += [(f"  {outside[label]}", s) for label, s in hooks.seconds.items()]
+                completed &= passes.run(kernel, own_context, [row for _, row in rows],
+                                        level=self.options.opt_level, hooks=hooks,
+                                        names=[label for label, _ in rows])
+        self.result.timings += [(f"  {label}", s) for label, s in hooks.seconds.items()]
         return completed
 
     def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]]) -> None:
@@ -345,6 +345,22 @@ class _Compilation:
 
         for kernel in kernels:
             self.dump(f"{when} {name}, kernel {kernel.name}", print_kernel(kernel))
+
+
+def check_stage(module: Module, passes: Sequence[str]) -> None:
+    """Refuse IR that `passes` of the backend cannot go on with.  Raises CompileError."""
+    from tritonc.ir.types import Tile
+
+    begins = LAYOUTS in passes
+    for kernel in module.kernels:
+        tiles = [result.type for op in kernel.ops() for result in op.results
+                 if isinstance(result.type, Tile)]
+        if begins and any(tile.layout is not None for tile in tiles):
+            raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has layouts already: "
+                       "--start-after=PASS says which pass left it so")
+        if not begins and any(tile.layout is None for tile in tiles):
+            raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has tiles without "
+                       f"layouts, which no pass after {LAYOUTS} leaves")
 
 
 def problem_lines(source: SourceFile) -> list[tuple[str, Span]]:

@@ -202,6 +202,8 @@ TABLE: tuple[Option, ...] = (
            DEBUGGING),
     Option("stop_after", ("--stop-after",), "Run no pass after PASS; the output is .tir.",
            DEBUGGING, "PASS"),
+    Option("start_after", ("--start-after",), "Go on with a .tir that --stop-after=PASS wrote.",
+           DEBUGGING, "PASS"),
     Option("list_passes", ("--list-passes",), "List the passes in their order and exit.",
            DEBUGGING),
     Option("verify_each", ("--verify-each",), "Check the IR after every pass that changes it.",

@@ -42,6 +42,7 @@ class Options:
     print_after: tuple[str, ...] = ()
     print_changed: bool = False  # after each pass that changes the IR
     stop_after: str | None = None
+    start_after: str | None = None  # of a .tir, the pass that wrote it
     verify_each: bool = False
     verbose: bool = False
     time_report: bool = False

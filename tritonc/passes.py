@@ -284,14 +284,15 @@ def labels(passes: Sequence[Pass]) -> list[str]:
 
 
 def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int = 2,
-        hooks: Hooks | None = None) -> bool:
-    """Run passes on a kernel.  False if `hooks.stop_after` ended it.
+        hooks: Hooks | None = None, names: Sequence[str] | None = None) -> bool:
+    """Run passes on a kernel.  False if `hooks.stop_after` ended it.  `names` are their labels, if
+    they are part of a list.
 
     Raises CompileError where the program is at fault, PassError where a pass is.
     """
     hooks = hooks or Hooks()
     unseen = True  # by hooks.verify, which meets what a pass was given, too
-    for label, row in zip(labels(passes), passes, strict=True):
+    for label, row in zip(names or labels(passes), passes, strict=True):
         if row.level <= level:
             if hooks.before is not None:
                 hooks.before(label, kernel)

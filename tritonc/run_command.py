@@ -15,6 +15,7 @@ from tritonc.console import (
     assignments,
     check_settings,
     language_of,
+    native,
     only_file,
     options_from,
     read_source,
@@ -71,7 +72,7 @@ def _options(given: dict[str, Any]) -> Options:
     if given["device"] != "cuda" and given["opt_level"] is None:
         options = replace(options, opt_level=0)  # a pass may make sense of what has none
     check_settings(options)
-    return options
+    return options if given["device"] == "cuda" else native(options)
 
 
 def _run(path: str, options: Options, given: dict[str, Any], messages: Messages) -> _Count:

@@ -39,6 +39,9 @@ def test_help_is_short_long_or_of_a_topic() -> None:
     ("add.tc -o x.cubn", "the suffix of 'x.cubn' says no kind of output; did you mean '.cubin'?"),
     ("add.tc -Ofast", "'-O': 'fast' is not one of"),
     ("add.tc -Rpass-missed=[", "-Rpass-missed '[': unterminated"),
+    ("tset", "there is no file 'tset'; did you mean the command 'test'?"),
+    ("help", "there is no file 'help'; did you mean --help?"),
+    ("add.tc --start-after=cse", "--start-after goes on with a .tir"),
     ("add.tc -ffile-prefix-map=a", "-ffile-prefix-map takes OLD=NEW, not 'a'"),
     ("add.tc --arch=sm_80,sm_90a -S", "several targets go into a fatbin"),
     ("info x.cubin", "cannot read 'x.cubin': machine code does not say"),
@@ -87,6 +90,16 @@ def test_remarks_of_passes_by_name() -> None:
 def test_only_changes_are_printed() -> None:
     shown = tritonc("add.tc", "--print-changed", "-o", os.devnull).err
     assert "after lower, kernel add" in shown and "after pipeline" not in shown
+
+
+@pytest.mark.parametrize("name", ["lower", "cse.2", "assign_layouts", "insert_barriers"])
+def test_compiling_goes_on_after_any_pass(name: str) -> None:
+    wanted = tritonc("add.tc", "-o-").out
+    assert tritonc("add.tc", f"--stop-after={name}", "-o", "x.tir").code == 0
+    assert tritonc("x.tir", f"--start-after={name}", "-o-").out == wanted
+    layouts = name in ("assign_layouts", "insert_barriers")
+    other = tritonc("x.tir", *([] if layouts else ["--start-after=pipeline"]), "-o-")
+    assert other.code == 1 and f"kernel 'add' has {'layouts' if layouts else 'tiles'}" in other.err
 
 
 def test_sarif() -> None:

@@ -6,7 +6,7 @@ version of each feature.  An instruction must not reach LLVM unless its feature 
 ends the process when it cannot select one; `require` turns that into a located error.
 
 Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, "Target ISA Notes" of each
-instruction; the pairs were confirmed by assembling.
+instruction; the pairs were confirmed by assembling.  Names of GPUs: developer.nvidia.com/cuda-gpus.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class Target:
 
     name: str
     capability: int
+    gpus: str  # that people know, for help
     ptx: int
     least_ptx: int
     shared_per_block: int  # the most that a launch may ask for
@@ -129,6 +130,7 @@ def _features(capability: int, specific: bool, ptx: int) -> frozenset[str]:
 
 class _Row(NamedTuple):
     capability: int
+    gpus: str
     suffixes: tuple[str, ...]
     ptx: int  # written by default: the least that has all features of the target
     least_ptx: int
@@ -140,25 +142,25 @@ class _Row(NamedTuple):
 
 
 _ROWS = (
-    _Row(60, ("",), 63, 60, 48, 64, 2048, 32, 56),
-    _Row(61, ("",), 63, 60, 48, 96, 2048, 32, 28),
-    _Row(70, ("",), 74, 60, 96, 96, 2048, 32, 80),
-    _Row(75, ("",), 74, 63, 64, 64, 1024, 16, 40),
-    _Row(80, ("",), 75, 70, 163, 164, 2048, 32, 108),
-    _Row(86, ("",), 75, 71, 99, 100, 1536, 16, 84),
-    _Row(87, ("",), 75, 74, 163, 164, 1536, 16, 16),
-    _Row(89, ("",), 84, 78, 99, 100, 1536, 24, 142),
-    _Row(90, ("", "a"), 86, 80, 227, 228, 2048, 32, 132),
-    _Row(100, ("", "a"), 88, 86, 227, 228, 2048, 32, 148),
-    _Row(103, ("", "a"), 88, 88, 227, 228, 2048, 32, 160),
-    _Row(120, ("", "a"), 88, 87, 99, 100, 1536, 24, 170),
+    _Row(60, "P100", ("",), 63, 60, 48, 64, 2048, 32, 56),
+    _Row(61, "P40, P4, GeForce 10", ("",), 63, 60, 48, 96, 2048, 32, 28),
+    _Row(70, "V100", ("",), 74, 60, 96, 96, 2048, 32, 80),
+    _Row(75, "T4, GeForce 16 and 20", ("",), 74, 63, 64, 64, 1024, 16, 40),
+    _Row(80, "A100, A30", ("",), 75, 70, 163, 164, 2048, 32, 108),
+    _Row(86, "A40, A10, RTX A6000, GeForce 30", ("",), 75, 71, 99, 100, 1536, 16, 84),
+    _Row(87, "Jetson Orin", ("",), 75, 74, 163, 164, 1536, 16, 16),
+    _Row(89, "L40, L4, GeForce 40", ("",), 84, 78, 99, 100, 1536, 24, 142),
+    _Row(90, "H100, H200", ("", "a"), 86, 80, 227, 228, 2048, 32, 132),
+    _Row(100, "B200", ("", "a"), 88, 86, 227, 228, 2048, 32, 148),
+    _Row(103, "B300", ("", "a"), 88, 88, 227, 228, 2048, 32, 160),
+    _Row(120, "RTX PRO Blackwell, GeForce 50", ("", "a"), 88, 87, 99, 100, 1536, 24, 170),
 )
 
 
 def _make(row: _Row, suffix: str, ptx: int) -> Target:
     return Target(
-        name=f"sm_{row.capability}{suffix}", capability=row.capability, ptx=ptx,
-        least_ptx=row.least_ptx,
+        name=f"sm_{row.capability}{suffix}", capability=row.capability, gpus=row.gpus,
+        ptx=ptx, least_ptx=row.least_ptx,
         shared_per_block=row.shared_per_block * 1024,
         shared_per_multiprocessor=row.shared_per_multiprocessor * 1024,
         threads_per_multiprocessor=row.threads, blocks_per_multiprocessor=row.blocks,

@@ -22,7 +22,7 @@ def open_driver() -> Any:
         from cuda.bindings import driver  # optional: only who has a GPU needs the package
     except ImportError:
         raise fail("no-device", None, "running on a GPU needs the package cuda-bindings: "
-                   "pip install tritonc[gpu]") from None
+                   "pip install cuda-bindings") from None
     try:
         result = driver.cuInit(0)
     except RuntimeError:  # the package does not find the library

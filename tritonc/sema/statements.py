@@ -61,7 +61,7 @@ def declare(scope: Scope, context: Context, variable: Variable) -> None:
 def _declare(context: Context, node: syntax.Variable) -> None:
     type = constants.value_type(context, node.type, f"'{node.name}'")
     if type is None:
-        if node.initializer is not None:
+        if node.initializer is not None and not _takes_extent(context, node.initializer):
             context.lower(node.initializer)
         context.scope.names.setdefault(node.name, Poisoned(node.name, node.name_span))
         return
@@ -92,8 +92,8 @@ def _declare(context: Context, node: syntax.Variable) -> None:
 def _initial_value(context: Context, node: syntax.Variable, type: CType) -> Term:
     initializer = node.initializer
     assert initializer is not None
-    if (isinstance(initializer, syntax.Call) and initializer.template is None
-            and len(initializer.arguments) == 1 and _is_global_range(context, initializer)):
+    if _takes_extent(context, initializer):
+        assert isinstance(initializer, syntax.Call)
         if len(type.shape) != 1:
             return context.error("global-range", initializer.span, "get_global_range gives a 1-D "
                                  f"tile, but '{node.name}' is {type}",
@@ -104,6 +104,12 @@ def _initial_value(context: Context, node: syntax.Variable, type: CType) -> Term
         term = context.operand(initializer)
     context.at(initializer.span)
     return implicit.assign(context, term, type, initializer.span, f"'{node.name}'")
+
+
+def _takes_extent(context: Context, node: syntax.Expression) -> bool:
+    """Whether it is a call of get_global_range whose extent is that of the tile declared."""
+    return (isinstance(node, syntax.Call) and node.template is None
+            and len(node.arguments) == 1 and _is_global_range(context, node))
 
 
 def _is_global_range(context: Context, node: syntax.Call) -> bool:

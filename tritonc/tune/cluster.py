@@ -1,4 +1,4 @@
-"""A search on the workers of a dask.distributed scheduler (`pip install tritonc[cluster]`).
+"""A search on the workers of a dask.distributed scheduler (package distributed).
 
 The scheduler hands out the same jobs that run locally.  On each of its workers the jobs go to
 processes of their own, as on one machine (`sites.Local`), so that a candidate that faults or hangs
@@ -55,7 +55,7 @@ class Cluster:
             distributed: Any = import_module("distributed")  # optional: for who has a cluster
         except ImportError:
             raise fail("no-cluster", None, "--cluster needs the package distributed: "
-                       "pip install tritonc[cluster]") from None
+                       "pip install distributed") from None
         try:
             client = distributed.Client(address, timeout=10)
             found = client.run(_describe, find, timeout)

@@ -269,8 +269,8 @@ SEMA: dict[str, Row] = {
     "kernel-call": Row("error",
         "A kernel is called by a function. Put what both need into a function of its own."),
     "kernel-signature": Row("error",
-        "A kernel returns a value or has a tile for a parameter. Kernels take scalars and "
-        "pointers and leave their results in memory."),
+        "A kernel returns a value, has a tile for a parameter, or more parameters than a launch "
+        "passes. Kernels take scalars and pointers and leave their results in memory."),
     "no-kernel": Row("error",
         "A file has no entry point: no function marked kernel or __global__, and no void function "
         "that no other function calls."),

@@ -40,6 +40,8 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("loop.tc").write_text('#include "loop.h"\n' + KERNEL)
     Path("good.cubin").write_bytes(b"\x7fELF\x02\xff")
     Path("problem.tc").write_text("//! range: 1\n//! arg: x = [0]\n//! expect: x = [1]\n" + KERNEL)
+    Path("many.tc").write_text(KERNEL.replace("int* y", ", ".join(
+        f"int* {name}" for name in ["y", *(f"p{i}" for i in range(512))])))
     Path("tunable.tc").write_text("const tunable int T;\n" + KERNEL.replace("1;", "T;"))
 
 
@@ -92,6 +94,7 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # run
     ("run none.tc", 1, "cannot read 'none.tc': No such file"),
     ("run good.tc", 1, "'good.tc' states no problem to run"),
+    ("many.tc", 1, "take 4104 bytes; sm_80 in PTX 7.5 takes 4096 at most"),
     ("run problem.tc --kernel g", 1, "no problem is about kernel 'g'; there are problems of f"),
     ("good.cubin", 1, "'good.cubin' is machine code, not a source"),
     ("run good.tc --set N", 2, "--set takes NAME=INTEGER, not 'N'"),

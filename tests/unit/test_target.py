@@ -23,6 +23,17 @@ def test_llvm_knows_the_target(name: str) -> None:
     assert f".version {version}\n.target {name}\n" in text
 
 
+def test_long_functions_are_left_to_the_assembler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain of products, which strength reduction would rewrite."""
+    lines = "".join(f"  %v{i + 1} = mul i32 %v{i}, {i + 3}\n"
+                    f"  store volatile i32 %v{i + 1}, ptr %p\n" for i in range(20))
+    text = f"define ptx_kernel void @k(ptr %p, i32 %v0) {{\n{lines}  ret void\n}}\n"
+    target = find("sm_80")
+    short = llvm.assemble(text, target, Options())
+    monkeypatch.setattr(llvm, "LONGEST_OPTIMIZED", 10)
+    assert llvm.assemble(text, target, Options()) != short
+
+
 @pytest.mark.parametrize("name", TARGETS)
 def test_limits_are_plausible(name: str) -> None:
     target = find(name)

@@ -20,11 +20,12 @@ from tritonc.ir.core import Kernel, Module, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import CONSTANT, Pointer, Scalar, element
 from tritonc.options import Options
-from tritonc.source import fail
+from tritonc.source import Note, fail
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
+PARAMETER_BYTES, MANY_PARAMETER_BYTES = 4096, 32764  # CUDA programming guide, __global__ functions
 SHARED_ALIGNMENT = 1024  # what the widest swizzle asks for
 DYNAMIC_SHARED = "dynamic_shared"
 
@@ -44,7 +45,7 @@ def emit(module: Module, target: Target, options: Options) -> str:
         _parameters(function, kernel)
         emitter.functions.append(function.emit(
             lambda f, op, machine: emit_op(f, EMITTERS[op.name], op, machine),
-            _header(kernel, options)))
+            _header(kernel, target, options)))
     return emitter.text()
 
 
@@ -66,8 +67,9 @@ def _shared_memory(emitter: ModuleEmitter, kernel: Kernel, target: Target) -> st
         f"internal addrspace(3) global [{size} x i8] poison, align {SHARED_ALIGNMENT}")
 
 
-def _header(kernel: Kernel, options: Options) -> str:
+def _header(kernel: Kernel, target: Target, options: Options) -> str:
     """The function up to its brace: exactly the source's parameters, and the launch bounds."""
+    _check_parameters(kernel, target)
     written = _written(kernel)
     parameters = []
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
@@ -93,6 +95,22 @@ def _header(kernel: Kernel, options: Options) -> str:
     if options.fast_math:
         launch.append('"denormal-fp-math-f32"="preserve-sign,preserve-sign"')
     return f"define ptx_kernel void @{kernel.name}({', '.join(parameters)}) {' '.join(launch)}"
+
+
+def _check_parameters(kernel: Kernel, target: Target) -> None:
+    """Raise a CompileError if a launch cannot pass so many parameters."""
+    size = 0
+    for value in kernel.parameters:
+        e = element(value.type)
+        width = e.bytes if isinstance(e, Scalar) else 8
+        size = -(-size // width) * width + width  # each at a multiple of its size
+    many = target.capability >= 70
+    limit = MANY_PARAMETER_BYTES if many and target.ptx >= 81 else PARAMETER_BYTES
+    if size > limit:
+        more = (Note(f"-mptx=8.1 and later take {MANY_PARAMETER_BYTES}"),) if many else ()
+        raise fail("kernel-signature", kernel.span, f"the parameters of kernel '{kernel.name}' "
+                   f"take {size} bytes; {target.name} in PTX {target.ptx // 10}.{target.ptx % 10} "
+                   f"takes {limit} at most", *more)
 
 
 def _parameter_type(value: Value) -> str:
@@ -136,6 +154,11 @@ def _written(kernel: Kernel) -> set[Value]:
     return written
 
 
+# Lines of a function beyond which LLVM generates code without improving it: its strength reduction
+# takes time quadratic in the length of a chain of integer operations, 3 s for 20,000 lines of one.
+# The assembler improves the code anyway.
+LONGEST_OPTIMIZED = 20_000
+
 # ---- LLVM ----------------------------------------------------------------------------------------
 
 
@@ -150,11 +173,12 @@ def _library() -> Any:
     return llvm
 
 
-def machine(target: Target, options: Options) -> llvm.TargetMachine:
-    """LLVM's machine for a target."""
+def machine(target: Target, options: Options, size: int = 0) -> llvm.TargetMachine:
+    """LLVM's machine for a target, and functions of `size` lines at most."""
     llvm = _library()
+    level = 0 if size > LONGEST_OPTIMIZED else options.opt_level
     made = llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.name, features=f"+ptx{target.ptx}", opt=min(options.opt_level, 3))
+        cpu=target.name, features=f"+ptx{target.ptx}", opt=level)
     assert str(made.target_data) == DATA_LAYOUT
     return made
 
@@ -162,7 +186,7 @@ def machine(target: Target, options: Options) -> llvm.TargetMachine:
 def assemble(text: str, target: Target, options: Options) -> str:
     """The PTX of a module of LLVM IR."""
     llvm = _library()
-    code = machine(target, options)
+    code = machine(target, options, max(part.count("\n") for part in text.split("\ndefine ")))
     module = llvm.parse_assembly(text)
     module.verify()
     optimize(module, code, options)

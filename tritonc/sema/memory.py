@@ -18,6 +18,7 @@ from tritonc.ir.types import CONSTANT
 from tritonc.sema import convert, implicit, shapes
 from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.ctypes import (
+    BFLOAT16,
     BOOL,
     DOUBLE,
     FLOAT,
@@ -156,7 +157,7 @@ def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> 
 
 _INTEGERS = (INT, LONG, UINT, ULONG)
 _TARGETS: dict[str, tuple[Number, ...]] = {
-    "add": (*_INTEGERS, HALF, FLOAT, DOUBLE),
+    "add": (*_INTEGERS, HALF, BFLOAT16, FLOAT, DOUBLE),
     "max": (*_INTEGERS, FLOAT, DOUBLE),
     "min": (*_INTEGERS, FLOAT, DOUBLE),
     "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS,

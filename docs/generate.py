@@ -193,7 +193,7 @@ _QUALIFIER_DOCS = {
     "write_only": "a hint: nothing is loaded through the pointer",
     "align": "with `(n)`: the pointer is a multiple of n bytes",
     "multiple_of": "with `(n)`: the integer is a multiple of n; a pointer, of n bytes",
-    "retune": "a change of this argument asks for other tuning",
+    "retune": "says that a change of this argument asks for other tuning; nothing depends on it",
     "constant": "a table in constant memory, or a pointer to one",
     "kernel": "an entry point", "tunable": "a number that the compiler or the user chooses",
     **dict.fromkeys(("static", "extern", "volatile", "inline", "device"),

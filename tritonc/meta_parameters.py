@@ -36,7 +36,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   (1, 16), range(1, 65), frozenset({"dot", "two axes"})),
     MetaParameter("min_blocks", "limit_registers", "Blocks that shall fit a multiprocessor at "
                   "once; 0 leaves it to the assembler.", (0, 2, 3), range(33),
-                  frozenset({"dot on CUDA cores"})),
+                  frozenset({"dot on CUDA cores, or reductions alone"})),
     MetaParameter("wgmma", "select_dots", "Whether wgmma may be used.", (0,), range(2),
                   frozenset({"wgmma"})),
     MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0, 1),

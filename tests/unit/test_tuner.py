@@ -174,6 +174,12 @@ def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) ->
     assert warps == {4, 8, 16}  # 128 x 128 accumulators do not fit the registers of two warps
 
 
+def test_blocks_of_rows_are_tried() -> None:
+    source = SourceFile("row_sum.tc", (ROOT / "samples" / "row_sum.tc").read_text())
+    assert {*search_space(source, Options(), "row_sum").parameters} == {
+        "TM", "TN", "num_warps", "min_blocks"}
+
+
 def test_what_cannot_run_is_left_out() -> None:
     from tritonc.backend.target import find
     from tritonc.tune.model import Feature

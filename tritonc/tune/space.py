@@ -110,8 +110,11 @@ def facts(module: Module, target: Target) -> frozenset[str]:
                 if op.name in ("get_global_range", "get_program_id")}
         if {0, 1} <= axes:
             found.add("two axes")
-        if sum(op.name == "dot" for op in kernel.ops()) > 1:
+        names = [op.name for op in kernel.ops()]
+        if names.count("dot") > 1:
             found.add("several dots")
+        if "reduce" in names and "dot" not in names:
+            found.add("dot on CUDA cores, or reductions alone")
         for block in kernel.blocks:
             for op in (op for op in block.ops if op.name == "dot"):
                 kinds = {row.kind for row in INSTRUCTIONS if row.feature in target.features
@@ -119,6 +122,8 @@ def facts(module: Module, target: Target) -> frozenset[str]:
                          and row.accumulator == element(op.result.type)}
                 found.add("dot")
                 found.add("dot on tensor cores" if kinds else "dot on CUDA cores")
+                if not kinds:
+                    found.add("dot on CUDA cores, or reductions alone")
                 if block in in_loops:
                     found.add("dot in a loop")
                 if WGMMA in kinds:

@@ -44,7 +44,8 @@ def cli_page() -> str:
              "Exit codes: 0 success; 1 an error in the input, or a file that cannot be read or "
              "written; 2 a wrong\ncommand line; 3 no GPU to tune on; 70 a bug of tritonc; 130 "
              "interrupted. `@FILE` reads options from a\nfile; those of the environment variable "
-             "`TRITONC_FLAGS` come before those of the command line.\n",
+             "`TRITONC_FLAGS` come before those of the command line. Columns in messages count "
+             "Unicode code points from 1.\n",
              "bash, zsh and fish complete commands, options and their values after one line in "
              "their start-up file:\n",
              "    eval \"$(_TRITONC_COMPLETE=bash_source tritonc)\"        # ~/.bashrc; "

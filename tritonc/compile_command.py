@@ -21,7 +21,7 @@ from tritonc.console import (
     options_from,
     read_source,
 )
-from tritonc.decisions import check_patterns, is_shown, plan, tell, time_report
+from tritonc.decisions import check_patterns, is_shown, plan, tell, time_report, time_trace
 from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.option_table import MESSAGES
 from tritonc.options import Options
@@ -47,11 +47,11 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
         if given[name] and given["depend"] is None:
             raise click.UsageError(f"{flag} needs -MD or -M")
     targets = targets_of(path, kinds, given)
-    for target in (*targets.values(), given["depend_file"] or "", given["remarks"] or ""):
+    for target in (*targets.values(), *(given[name] or "" for name, _ in _WRITTEN)):
         if outputs.same_file(target, path):
             raise click.UsageError(f"the output '{target}' is the source itself")
     check_suffix(given)
-    for name, flag in (("depend_file", "-MF"), ("remarks", "--remarks")):
+    for name, flag in _WRITTEN:
         if given[name] not in (None, STANDARD) and given[name] in targets.values():
             raise click.UsageError(f"{flag} '{given[name]}' is an output too")
     options = with_tuning_file(options_from(given), path)
@@ -74,6 +74,7 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
         raise
 
 
+_WRITTEN = (("depend_file", "-MF"), ("remarks", "--remarks"), ("time_trace", "-ftime-trace"))
 _NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-MQ",
               "depend_phony": "-MP"}  # fmt: skip
 
@@ -126,6 +127,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         from tritonc.render import render_json  # only where it is needed
 
         files[given["remarks"]] = render_json(r.diagnostic for r in result.remarks)
+    if given["time_trace"]:
+        files[given["time_trace"]] = time_trace(result)
     rule = dependency_rule(path, targets, result, given)
     if rule is not None and rule[0] != STANDARD:
         files[rule[0]] = rule[1]

@@ -143,8 +143,9 @@ class Messages:
             known = isinstance(error, InternalError)
             bug = error if known else InternalError("the driver", None, error)
             print(f"tritonc: internal error {bug}", file=sys.stderr)
-            print(f"This is a bug of tritonc {__version__}. Please report it with the source and "
-                  "the command line; -v adds a traceback.", file=sys.stderr)
+            print(f"This is a bug of tritonc {__version__}. Please report it with the source (-E "
+                  "-o FILE.i makes one file of all) and the command line; -v adds a traceback.",
+                  file=sys.stderr)
             if self.verbose:
                 import traceback
 

@@ -1,4 +1,4 @@
-"""What --dry-run, -v, -Rpass and -ftime-report say of a compilation."""
+"""What --dry-run, -v, -Rpass, -ftime-report and -ftime-trace say of a compilation."""
 
 from __future__ import annotations
 
@@ -75,7 +75,26 @@ def _origin(name: str, result: Result) -> str:
     return f"{who.tuning}: {entry.kernel}{size} on {entry.device}"
 
 
+def time_trace(result: Result) -> str:
+    """The stages and in them the passes, as Chrome's trace viewer and Perfetto read them: the
+    array format of complete events, times in microseconds."""
+    import json  # only where it is asked for
+
+    events: list[dict[str, Any]] = []
+    stage = inner = end = 0.0
+    for name, seconds in result.timings:
+        if not name.startswith(" "):
+            stage, inner = end, end
+            end = stage + seconds
+        start = inner if name.startswith(" ") else stage
+        events.append({"name": name.strip(), "ph": "X", "pid": 1, "tid": 1,
+                       "ts": round(start * 1e6), "dur": round(seconds * 1e6)})
+        inner += seconds if name.startswith(" ") else 0
+    return json.dumps(events) + "\n"
+
+
 def time_report(result: Result) -> None:
+    """What -ftime-report prints: a line for each stage and pass, then the sum of the stages."""
     total = sum(seconds for name, seconds in result.timings if not name.startswith(" "))
     for name, seconds in (*result.timings, ("total", total)):
         print(f"{seconds * 1e3:9.2f} ms  {name}", file=sys.stderr)

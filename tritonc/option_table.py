@@ -217,6 +217,8 @@ TABLE: tuple[Option, ...] = (
            "assert and __FILE__.", DEBUGGING, "OLD=NEW", many=True, commands=_BOTH),
     Option("time_report", ("-ftime-report", "--time-report"), "Say how long each stage took.",
            DEBUGGING, commands=_BOTH),
+    Option("time_trace", ("-ftime-trace", "--time-trace"), "Write that to FILE, for the viewers of "
+           "Chrome's traces.", DEBUGGING, "FILE"),
     Option("verbose", ("-v", "--verbose"), "Say what was decided: tunables, layouts, resources.",
            DEBUGGING, commands=_ALL, common=True),
     Option("depend", ("-MD", "--write-dependencies"), "Write a rule of dependencies beside the "

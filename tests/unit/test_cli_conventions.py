@@ -102,6 +102,13 @@ def test_compiling_goes_on_after_any_pass(name: str) -> None:
     assert other.code == 1 and f"kernel 'add' has {'layouts' if layouts else 'tiles'}" in other.err
 
 
+def test_trace_of_times() -> None:
+    assert tritonc("add.tc", "-ftime-trace=t.json", "-o", os.devnull).code == 0
+    events = {event["name"]: event for event in json.loads(Path("t.json").read_text())}
+    stage, inner = events["backend"], events["choose_warps"]
+    assert stage["ts"] <= inner["ts"] <= inner["ts"] + inner["dur"] <= stage["ts"] + stage["dur"]
+
+
 def test_sarif() -> None:
     Path("a dir").mkdir()
     Path("a dir/bad.tc").write_text("#define A b\nkernel void f(int* p) { *p = A + q; }\n")

@@ -55,10 +55,18 @@ def cli_page() -> str:
     for command, row in COMMANDS.items():
         name = "" if command == "compile" else f" {command}"
         lines += [f"## tritonc{name}\n", f"{row.description}\n"]
+        shared = [option for option in rows(command)
+                  if command != "compile" and "compile" in option.commands]
         for group, members in _by_group(command).items():
-            lines.append(f"### {group}\n")
-            lines += [f"- `{spelled(row)}`: {described(row)}" for row in members]
-            lines.append("")
+            own = [option for option in members if option not in shared]
+            if own and command == "compile":
+                lines.append(f"### {group}\n")
+            lines += [f"- `{spelled(option)}`: {described(option)}" for option in own]
+            if own:
+                lines.append("")
+        if shared:
+            lines.append("And of the options above: "
+                         + ", ".join(f"`{option.flags[0]}`" for option in shared) + ".\n")
     return "\n".join(lines)
 
 

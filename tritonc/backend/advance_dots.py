@@ -76,6 +76,8 @@ def advance_dots(kernel: Kernel, context: Context) -> bool:
         rotation.run()
         if context.meta.get("take_turns", _depth(parts) >= TURNS and not _copier(kernel)):
             rotation.take_turns()
+            context.remark("advance_dots", "warpgroups start these products in turn (take_turns)",
+                           parts.products[0].span)
         context.remark("advance_dots", "a product runs one iteration ahead of the other",
                        parts.products[0].span)
         changed = True

@@ -50,6 +50,8 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
         _renumber(kernel, kernel.blocks, kernel.entry, group, None)
         return True
     looping = persist.body(kernel)
+    context.remark("group_instances", "blocks stay, and go from instance to instance (persistent)",
+                   kernel.span)
     plain = [block for block in kernel.blocks[1:] if block not in looping]
     home, number = persist.add_loop(kernel, looping)
     _renumber(kernel, looping, home, group, number)

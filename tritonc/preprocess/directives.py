@@ -6,56 +6,27 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from tritonc import lexer
-from tritonc.lexer import Lexed, Token, join_lines, tokenize
+from tritonc.lexer import Token, join_lines
 from tritonc.preprocess.conditions import evaluate
 from tritonc.preprocess.expand import Expander
+from tritonc.preprocess.files import INCLUDE_COUNT_LIMIT, INCLUDE_DEPTH_LIMIT, Conditional, Files
 from tritonc.preprocess.macros import parse_definition
-from tritonc.preprocess.options import PreprocessOptions, load_source
+from tritonc.preprocess.options import PreprocessOptions
 from tritonc.preprocess.output import LAST_LINE, LineMark, Preprocessed
 from tritonc.preprocess.predefined import command_line_macro, predefined_macros
 from tritonc.source import CompileError, Diagnostics, Note, SourceFile, Span
 
-INCLUDE_DEPTH_LIMIT = 200
-INCLUDE_COUNT_LIMIT = 10_000
 
-
-@dataclass(slots=True)
-class _Conditional:
-    """An open `#if`: `taken` once one of its branches was, `otherwise` is where its `#else` is."""
-
-    directive: Token
-    taken: bool
-    otherwise: Span | None = None
-
-
-@dataclass(slots=True)
-class _Frame:
-    """A file being read: the next token is `tokens[at]`."""
-
-    file: SourceFile
-    tokens: list[Token]
-    cut_short: bool  # a comment takes the rest of the file, with any #endif
-    at: int = 0
-    conditionals: list[_Conditional] = field(default_factory=list)
-
-
-class Preprocessor:
+class Preprocessor(Files):
     """The state of one run.  It is the TokenSource of its macro expansion."""
 
     def __init__(self, options: PreprocessOptions, diagnostics: Diagnostics) -> None:
-        self.options = options
-        self.diagnostics = diagnostics
-        self.result = Preprocessed([])
+        super().__init__(options, diagnostics, Preprocessed([]))
         self.macros = self.result.macros = predefined_macros(
             self.result, self._pragma, diagnostics, options.file_prefix_map)
         self.expander = Expander(self.macros, diagnostics)
-        self.frames: list[_Frame] = []
-        self.once: set[str] = set()  # real paths of files that said `#pragma once`
-        self.seen: set[str] = set()  # paths in result.included
-        self.opened = 0
         self.skipped: list[tuple[int, int]] = []  # ranges of offsets of the main file
         self.directives: dict[str, Callable[[Token, list[Token]], None]] = {
             "define": self._define, "undef": self._undef, "include": self._include,
@@ -109,31 +80,6 @@ class Preprocessor:
             if token.kind != "stray" or self._sound([token]):
                 return token
 
-    def unread(self) -> None:
-        """Step back before the token that `next_token` gave last."""
-        self.frames[-1].at -= 1
-
-    def _rest_of_line(self) -> list[Token]:
-        """Take the tokens up to the end of the line."""
-        frame = self.frames[-1]
-        tokens, first = frame.tokens, frame.at
-        at = first
-        while not tokens[at].line_start:
-            at += 1
-        frame.at = at
-        return tokens[first:at]
-
-    def _sound(self, line: list[Token]) -> list[Token]:
-        """`line` without characters that can stand nowhere, which are reported.
-
-        A stray character that is printable stays: `#` may make a string of it.
-        """
-        sound = [t for t in line if t.kind != "stray" or lexer.stands_in_macros(t.text)]
-        for token in line if len(sound) < len(line) else []:
-            if token.kind == "stray" and not lexer.stands_in_macros(token.text):
-                self.diagnostics.error(*lexer.stray_message(token.text, token.span))
-        return sound
-
     def _without_strays(self, tokens: list[Token]) -> list[Token]:
         """The finished `tokens` without what only macros can use, which is reported."""
         for token in tokens:
@@ -143,56 +89,6 @@ class Preprocessor:
                 self.diagnostics.error("stray-character", token.span,
                                        f"stray '{token.text}'; a directive begins its line")
         return [t for t in tokens if t.kind != "stray" and t.text not in ("#", "##")]
-
-    def _end_of_directive(self, directive: Token, line: list[Token]) -> None:
-        if line:
-            self.diagnostics.warning("extra-tokens", line[0].span.to(line[-1].span),
-                                     f"extra text after #{directive.text}")
-
-    # Files
-
-    def _push(self, file: SourceFile) -> Lexed:
-        lexed = tokenize(file)
-        for name, span, message in lexed.errors:
-            self.diagnostics.error(name, span, message)
-        cut_short = any(name == "unterminated-comment" for name, _, _ in lexed.errors)
-        self.frames.append(_Frame(file, lexed.tokens, cut_short))
-        return lexed
-
-    def _pop(self) -> bool:
-        """Leave a file at its end; False if it is the main file, which stays."""
-        frame = self.frames[-1]
-        for conditional in [] if frame.cut_short else reversed(frame.conditionals):
-            directive = conditional.directive
-            self.diagnostics.error("unbalanced-conditional", directive.span,
-                                   f"#{directive.text} has no #endif")
-        frame.conditionals.clear()
-        if len(self.frames) == 1:
-            return False
-        self.frames.pop()
-        return True
-
-    def _open(self, path: str, at: Span | None, system: bool = False) -> bool:
-        """Begin to read the file at `path`; False if there is none.  Reports other troubles."""
-        try:
-            if os.path.realpath(path) in self.once:
-                return True
-            file = load_source(path, self.diagnostics, at, self.options.read_file)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return False
-        except (OSError, ValueError) as error:
-            reason = (isinstance(error, OSError) and error.strerror) or str(error)
-            self.diagnostics.error("unreadable-file", at, f"cannot read '{path}': {reason}")
-            return True
-        if path not in self.seen:
-            self.seen.add(path)
-            self.result.included.append(path)
-            if system:
-                self.result.system.add(path)
-        if file is not None:
-            file.system = system
-            self._push(file)
-        return True
 
     def _include(self, directive: Token, line: list[Token]) -> None:
         known = len(self.diagnostics.items)
@@ -277,7 +173,7 @@ class Preprocessor:
         return line[0].text
 
     def _if(self, directive: Token, line: list[Token]) -> None:
-        conditional = _Conditional(directive, self._holds(directive, line))
+        conditional = Conditional(directive, self._holds(directive, line))
         self.frames[-1].conditionals.append(conditional)
         if not conditional.taken:
             self._skip(conditional)
@@ -292,7 +188,7 @@ class Preprocessor:
         name = self._macro_name(directive, line)
         return name is not None and (name in self.macros) == (directive.text == "ifdef")
 
-    def _skip(self, conditional: _Conditional) -> None:
+    def _skip(self, conditional: Conditional) -> None:
         """Pass over tokens until a branch of `conditional` is taken, or to its `#endif`."""
         frame = self.frames[-1]
         tokens, first = frame.tokens, frame.at
@@ -322,7 +218,7 @@ class Preprocessor:
             last = tokens[frame.at] if tokens[frame.at].kind == "end" else tokens[frame.at - 1]
             self.skipped.append((tokens[first - 1].span.end, last.span.end))
 
-    def _branch(self, conditional: _Conditional, directive: Token, line: list[Token]) -> bool:
+    def _branch(self, conditional: Conditional, directive: Token, line: list[Token]) -> bool:
         """Note an `#else` or `#elif`; False after reporting that it comes after the `#else`."""
         if conditional.otherwise is not None:
             self.diagnostics.error("unbalanced-conditional", directive.span,
@@ -345,7 +241,7 @@ class Preprocessor:
             self.frames[-1].conditionals.pop()
             self._end_of_directive(directive, line)
 
-    def _innermost(self, directive: Token) -> _Conditional | None:
+    def _innermost(self, directive: Token) -> Conditional | None:
         if self.frames[-1].conditionals:
             return self.frames[-1].conditionals[-1]
         self.diagnostics.error("unbalanced-conditional", directive.span,

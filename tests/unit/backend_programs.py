@@ -50,16 +50,8 @@ def matmul(m: int = 40, n: int = 50, depth: int = 37, tile: tuple[int, int, int]
     pc = k.pointer("c", F32, np.zeros((m, n)), **ALONE)
     vm, vn, vk = (k.integer(name, v) for name, v in (("m", m), ("n", n), ("depth", depth)))
     rm, rn, rk = k.indices(0, tm), k.indices(1, tn), k.arange(tk)
-
-    def pointers(base: Any, rows: Any, columns: Any, extents: tuple[int, int], turned: bool,
-                 stride: Any) -> Any:
-        slow, fast = (columns, rows) if turned else (rows, columns)
-        step = k.mul(slow, k.spread(stride, [slow.type.shape[0]]))
-        axis = 1 if turned else 0
-        return k.at(base, k.add(k.spread(step, extents, axis), k.spread(fast, extents, 1 - axis)))
-
-    p = pointers(pa, rm, rk, (tm, tk), a_transposed, vm if a_transposed else vk)
-    q = pointers(pb, rk, rn, (tk, tn), b_transposed, vk if b_transposed else vn)
+    p = k.matrix(pa, rm, rk, (tm, tk), a_transposed, vm if a_transposed else vk)
+    q = k.matrix(pb, rk, rn, (tk, tn), b_transposed, vk if b_transposed else vn)
     step_a = k.number(tk) if not a_transposed else k.mul(vm, k.number(tk))
     step_b = k.number(tk) if b_transposed else k.mul(vn, k.number(tk))
     turns = k.udiv(k.add(vk, k.number(tk - 1)), k.number(tk))

@@ -97,6 +97,15 @@ class Sketch:
         """The pointers base + index."""
         return self.build.value("addptr", self.spread(base, shape(index.type)), index)
 
+    def matrix(self, base: Any, rows: Any, columns: Any, extents: tuple[int, int], turned: bool,
+               stride: Any) -> Any:
+        """Pointers to a tile of a matrix, which is stored transposed if `turned`."""
+        slow, fast = (columns, rows) if turned else (rows, columns)
+        step = self.mul(slow, self.spread(stride, [slow.type.shape[0]]))
+        axis = 1 if turned else 0
+        return self.at(base, self.add(self.spread(step, extents, axis),
+                                      self.spread(fast, extents, 1 - axis)))
+
     def rows(self, base: Value, rows: Value, stride: Value | int, columns: Value) -> Value:
         """base + rows[:, newaxis] * stride + columns."""
         extents = (*shape(rows.type), *shape(columns.type))

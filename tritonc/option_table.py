@@ -164,6 +164,9 @@ TABLE: tuple[Option, ...] = (
     Option("fast_math", ("-ffast-math", "--fast-math"), "Allow reassociation, approximate "
            "division, flushing of subnormals, and sums of float8 products as the tensor cores keep "
            "them.", OPTIMISATION, off=("-fno-fast-math",), commands=_ALL, common=True),
+    Option("denormal", ("-fdenormal", "--denormal"), "What becomes of subnormal floats: kept, or "
+           "flushed to zero.", OPTIMISATION, "WHAT", choices=("ieee", "flush"),
+           default="ieee; flush with -ffast-math", commands=_ALL),
     Option("precise_math", ("-fprecise-math", "--precise-math"), "Functions such as exp to the "
            "last bit.", OPTIMISATION, off=("-fno-precise-math",), commands=_ALL),
     Option("device_assert", ("--device-assert",), "Compile assert and printf into the kernel.",

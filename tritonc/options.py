@@ -30,6 +30,7 @@ class Options:
     opt_level: int = 2
     fp_contract: bool = True  # a * b + c within one expression may become fma
     fast_math: bool = False
+    denormal: str | None = None  # "ieee", or "flush" of floats; None: flush if fast_math
     precise_math: bool = False
     device_assert: bool = False  # assert and printf are compiled, not dropped
     line_info: bool = False  # the PTX names source lines (and so the source's path)

@@ -109,6 +109,13 @@ def test_trace_of_times() -> None:
     assert stage["ts"] <= inner["ts"] <= inner["ts"] + inner["dur"] <= stage["ts"] + stage["dur"]
 
 
+def test_subnormal_floats() -> None:
+    for flags, flushed in ((), False), (("-fdenormal=flush",), True), (("-ffast-math",), True), (
+            ("-ffast-math", "-fdenormal=ieee"), False):
+        text = tritonc("add.tc", *flags, "-o-").out
+        assert ("add.rn.ftz.f32" in text or "add.ftz.f32" in text) == flushed, flags
+
+
 def test_sarif() -> None:
     Path("a dir").mkdir()
     Path("a dir/bad.tc").write_text("#define A b\nkernel void f(int* p) { *p = A + q; }\n")

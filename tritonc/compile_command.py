@@ -25,7 +25,14 @@ from tritonc.decisions import check_patterns, is_shown, plan, tell, time_report,
 from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.option_table import MESSAGES
 from tritonc.options import Options
-from tritonc.output_plan import check_suffix, dependency_rule, kinds_of, stem_of, targets_of
+from tritonc.output_plan import (
+    check_suffix,
+    dependency_rule,
+    kinds_of,
+    rule_file,
+    stem_of,
+    targets_of,
+)
 from tritonc.outputs import STANDARD
 from tritonc.source import CompileError
 from tritonc.spelling import closest
@@ -63,7 +70,10 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     check_patterns(given)
     if given["dry_run"]:
         programs = programs_for([*targets], given["embed"], given["ptxas"])
-        click.echo("\n".join(plan(path, targets, options, others, programs)))
+        written = [f"{target} ({kind})" for kind, target in targets.items()]
+        more = (rule_file(path, targets, given), given["remarks"], given["time_trace"])
+        written += [name for name in more if name not in (None, MESSAGES)]
+        click.echo("\n".join(plan(path, written, options, others, programs)))
         return SUCCESS
     inputs = [options.tuning] if options.tuning else []  # as they are read
 
@@ -129,9 +139,9 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         files[given["remarks"]] = render_json(r.diagnostic for r in result.remarks)
     if given["time_trace"]:
         files[given["time_trace"]] = time_trace(result)
-    rule = dependency_rule(path, targets, result, given)
-    if rule is not None and rule[0] != STANDARD:
-        files[rule[0]] = rule[1]
+    rule = rule_file(path, targets, given)
+    if rule is not None and rule != STANDARD:
+        files[rule] = dependency_rule(path, targets, result, given)
     try:
         outputs.write_all(files, given["if_changed"])
     except OSError as error:
@@ -140,8 +150,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     for kind, target in targets.items():
         if target == STANDARD:
             _write_standard(made[kind])
-    if rule is not None and rule[0] == STANDARD:
-        _write_standard(rule[1])
+    if rule == STANDARD:
+        _write_standard(dependency_rule(path, targets, result, given))
     if options.verbose:
         tell(result, options)
     if options.time_report:

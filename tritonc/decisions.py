@@ -18,17 +18,17 @@ from tritonc.option_table import MESSAGES
 from tritonc.options import Options
 
 
-def plan(path: str, targets: Mapping[str, str], options: Options, others: Sequence[str],
+def plan(path: str, written: Sequence[str], options: Options, others: Sequence[str],
          programs: Sequence[str]) -> Iterator[str]:
-    """What a compilation to `targets` would do, a line each; `others` are further GPUs."""
+    """What a compilation would do, a line each; `others` are further GPUs."""
     yield f"tritonc {__version__}, target {', '.join((options.arch, *others))}"
     yield f"read {path}"
     if options.tuning:
         yield f"read {options.tuning}"
     for program in programs:
         yield f"run {program}"
-    for kind, target in targets.items():
-        yield f"write {target} ({kind})"
+    for name in written:
+        yield f"write {name}"
 
 
 def check_patterns(given: Mapping[str, Any]) -> None:

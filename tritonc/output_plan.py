@@ -82,24 +82,26 @@ def stem_of(path: str) -> str:
     return os.path.splitext("stdin" if path == STANDARD else os.path.basename(path))[0]
 
 
-def dependency_rule(path: str, targets: Mapping[str, str], result: Result, given: Mapping[str, Any]
-          ) -> tuple[str, str] | None:
-    """Where the dependency rule goes and its text; None if it is not asked for."""
-    mode = given["depend"]
-    if mode is None:
+def rule_file(path: str, targets: Mapping[str, str], given: Mapping[str, Any]) -> str | None:
+    """Where the dependency rule goes; None if it is not asked for."""
+    if given["depend"] is None:
         return None
+    if given["depend_file"]:
+        return str(given["depend_file"])
+    if given["depend"] in ("M", "MM"):
+        return given["output"] or STANDARD
+    first = next((t for t in targets.values() if t != STANDARD), stem_of(path))
+    return os.path.splitext(first)[0] + ".d"
+
+
+def dependency_rule(path: str, targets: Mapping[str, str], result: Result,
+                    given: Mapping[str, Any]) -> str:
+    """The text of the dependency rule."""
     default = [outputs.quote_for_make(t, target=True) for t in targets.values() if t != STANDARD]
     made = [*given["depend_targets"],
             *(outputs.quote_for_make(t, target=True) for t in given["depend_quoted"])]
-    stem = stem_of(path)
-    made = made or default or [outputs.quote_for_make(stem + ".ptx", target=True)]
-    left_out = result.system if mode in ("MMD", "MM") else ()
+    made = made or default or [outputs.quote_for_make(stem_of(path) + ".ptx", target=True)]
+    left_out = result.system if given["depend"] in ("MMD", "MM") else ()
     sources = [*([] if path == STANDARD else [path]),
                *(included for included in result.dependencies if included not in left_out)]
-    text = outputs.dependency_rule(made, sources, given["depend_phony"])
-    if given["depend_file"]:
-        return given["depend_file"], text
-    if mode in ("M", "MM"):
-        return given["output"] or STANDARD, text
-    first = next((t for t in targets.values() if t != STANDARD), stem)
-    return os.path.splitext(first)[0] + ".d", text
+    return outputs.dependency_rule(made, sources, given["depend_phony"])

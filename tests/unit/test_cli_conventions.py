@@ -62,9 +62,10 @@ def test_temporaries_are_kept_beside_the_output() -> None:
 def test_a_dry_run_writes_nothing() -> None:
     Path("ptxas").write_text("")
     Path("ptxas").chmod(0o755)
-    done = tritonc("-###", "-c", "add.tc", "--arch=sm_90a", "--ptxas=./ptxas")
+    done = tritonc("-###", "-c", "add.tc", "--arch=sm_90a", "--ptxas=./ptxas",
+                   "-MD", "-ftime-trace=t.json")
     assert done.out == (f"tritonc {__version__}, target sm_90a\nread add.tc\nrun ./ptxas\n"
-                        "write add.cubin (cubin)\n")
+                        "write add.cubin (cubin)\nwrite add.d\nwrite t.json\n")
     assert {*os.listdir()} == {"add.tc", "ptxas"}
 
 

@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 JOBS ?= 2
+# How many tests share the GPU.
+GPU_JOBS ?= 4
 SAMPLE ?= samples/matmul.tc
 
 .DEFAULT_GOAL := help
@@ -39,7 +41,7 @@ bless: $(INSTALLED)  ## rewrite golden files and generated documents; then read 
 gpu: $(INSTALLED)  ## run every sample and run-test on the GPU and compare with the interpreter
 	@$(BIN)/python -c 'import cuda.bindings' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gpu]'
-	$(BIN)/python -m pytest --gpu -m gpu
+	$(BIN)/python -m pytest --gpu -m gpu -n $(GPU_JOBS) --dist worksteal
 
 bench: $(INSTALLED)  ## how long a compilation takes, beside its peers
 	$(BIN)/python bench/compile_time.py

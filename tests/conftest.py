@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from lit import ROOT, LitFailure, LitTest
+
+from tritonc.launch.cuda import Device
+from tritonc.source import CompileError
+
+_CONTEXT = ExitStack()  # of the GPU: making one for each test would take the most time of many
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,6 +27,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(skip)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "gpu" in item.keywords and item.config.getoption("--gpu"):
+        with suppress(CompileError):  # without a GPU, tests say so
+            _CONTEXT.enter_context(Device())
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    if call.excinfo is not None:
+        _CONTEXT.close()  # a kernel that faults spoils it
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.File | None:

@@ -14,7 +14,7 @@ from tritonc import driver
 from tritonc.launch.compare import differences
 from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch
-from tritonc.launch.run_problems import Outcome, read_problems, run_problems
+from tritonc.launch.run_problems import Outcome, launch_compiled, read_problems, run_problems
 from tritonc.options import DEFAULT_ARCH, NATIVE, Options
 from tritonc.problem import Problem
 from tritonc.source import Diagnostics, SourceFile
@@ -119,9 +119,15 @@ def compare(machine: np.ndarray[Any, Any], interpreted: np.ndarray[Any, Any]) ->
 @pytest.mark.parametrize("arch", [NATIVE, "sm_80"])
 @pytest.mark.parametrize("extent", [1024, None])
 def test_samples_on_the_gpu_at_sizes(path: Path, extent: int | None, arch: str) -> None:
-    if extent is None:
-        for sizes in boundary_sizes(path):
-            run(path, "cuda", arch=arch, **sizes)
-    else:
-        names = boundary_sizes(path)[0]
-        run(path, "cuda", arch=arch, **dict.fromkeys(names, extent))
+    from tritonc.launch.cuda import Device
+
+    every = boundary_sizes(path)
+    if extent is not None:
+        every = [dict.fromkeys(every[0], extent)]
+    problem, _ = compiled(path)
+    with Device() as gpu:
+        options = Options(arch=gpu.target if arch == NATIVE else arch)
+        result = driver.compile(source_of(path), options, ("ptx",))
+        for sizes in every:
+            outcome = launch_compiled(problem, result, sizes, 0, gpu)
+            assert outcome.ok, outcome.line()

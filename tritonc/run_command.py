@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -39,8 +40,13 @@ def test_command(files: tuple[str, ...], **given: Any) -> int:
     messages = Messages(given)
     total = _Count()
     wrong = worst = 0
+    kept = ExitStack()  # the GPU's context, which a file need not make if another did
 
     def one(path: str) -> int:
+        if given["device"] == "cuda":
+            from tritonc.launch.cuda import Device
+
+            kept.enter_context(Device())
         found = _run(path, options, given, messages)
         total.right += found.right
         total.failed += found.failed
@@ -49,8 +55,11 @@ def test_command(files: tuple[str, ...], **given: Any) -> int:
     for path in dict.fromkeys(files):
         counted = total.right, total.failed
         code = messages.guard(lambda path=path: one(path))  # type: ignore[misc]
+        if code != SUCCESS:
+            kept.close()  # a kernel that faults spoils it
         wrong += code != SUCCESS and counted == (total.right, total.failed)
         worst = max(worst, code)
+    kept.close()
     problems = total.right + total.failed
     click.echo(f"{total.right} of {problems} problem{'s' if problems != 1 else ''} right"
                + (f", {wrong} file{'s' if wrong > 1 else ''} in error" if wrong else ""))

@@ -151,6 +151,15 @@ def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language
                 sizes: Mapping[str, int], seed: int, wanted: str | None, gpu: Device) -> Outcome:
     options = replace(with_defines(problem, options), sizes=size_values(problem, sizes))
     result = driver.compile(source, options, ("ptx",), language=language)
+    return launch_compiled(problem, result, sizes, seed, gpu)
+
+
+def launch_compiled(problem: Problem, result: driver.Result, sizes: Mapping[str, int], seed: int,
+                    gpu: Device) -> Outcome:
+    """Run one of `read_problems` as it was compiled to PTX, with its macros.
+
+    Raises CompileError if the driver or the kernel fails.
+    """
     assert result.module is not None and result.manifest is not None
     data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
                    seed)

@@ -50,21 +50,25 @@ def compiled(path: Path) -> tuple[Problem, driver.Result]:
 
 
 def boundary_sizes(path: Path) -> list[dict[str, int]]:
-    """Every size at 1, about the largest tile, and a prime; and each axis alone at 1.
-
-    What only counts instances, such as the heads of an attention, is at most 3.
-    """
+    """Every size at 1, about the largest tile, and a prime; and each axis alone at 1."""
     problem, result = compiled(path)
     assert result.module is not None
     kernel = result.module.kernels[0]
     tile = max([*kernel.tile.values(), *result.tunables.values()])
     names = [size.name for size in problem.sizes]
-    count = {ast.unparse(e.node) for axis, e in enumerate(problem.range)
-             if kernel.tile.get(axis, 1) == 1}
-    even = [{name: min(extent, 3) if name in count else extent for name in names}
-            for extent in (1, tile - 1, tile, tile + 1, PRIME)]
+    even = [sizes_at(path, extent) for extent in (1, tile - 1, tile, tile + 1, PRIME)]
     flat = [{**dict.fromkeys(names, 37), name: 1} for name in names] if len(names) > 1 else []
     return even + flat
+
+
+def sizes_at(path: Path, extent: int, most: int = 3) -> dict[str, int]:
+    """Every size at `extent`; what only counts instances, such as heads, is `most` at most."""
+    problem, result = compiled(path)
+    assert result.module is not None
+    tile = result.module.kernels[0].tile
+    count = {ast.unparse(e.node) for axis, e in enumerate(problem.range) if tile.get(axis, 1) == 1}
+    names = [size.name for size in problem.sizes]
+    return {name: min(extent, most) if name in count else extent for name in names}
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
@@ -121,9 +125,7 @@ def compare(machine: np.ndarray[Any, Any], interpreted: np.ndarray[Any, Any]) ->
 def test_samples_on_the_gpu_at_sizes(path: Path, extent: int | None, arch: str) -> None:
     from tritonc.launch.cuda import Device
 
-    every = boundary_sizes(path)
-    if extent is not None:
-        every = [dict.fromkeys(every[0], extent)]
+    every = boundary_sizes(path) if extent is None else [sizes_at(path, extent, 64)]
     problem, _ = compiled(path)
     with Device() as gpu:
         options = Options(arch=gpu.target if arch == NATIVE else arch)

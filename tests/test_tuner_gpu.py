@@ -78,12 +78,13 @@ def test_faults_cost_their_candidates(tmp_path: Path) -> None:
     found = local_gpus([0], 2, 3.0)
     assert found is not None
     site = replace(found, open_device=FaultyGpu)
-    request = tuner.Request(SourceFile("add.tc", ADD), Options(), str(tmp_path / "add.tune.json"))
+    request = tuner.Request(SourceFile("add.tc", ADD), Options(tune={"T": 512}),
+                            str(tmp_path / "add.tune.json"))
     task = tuner.prepare(request, site.target, Diagnostics())
     out = io.StringIO()
     (choice,) = tuner.tune(request, task, site, out)
     told = out.getvalue()
-    assert choice.best["T"] in (512, 1024) and choice.best.get("num_warps", 4) in (4, 8)
+    assert choice.best.get("num_warps", 4) in (4, 8)
     assert "took longer than 3 s" in told and "signal 6" in told and "illegal" in told, told
     again = tuner.tune(request, task, site, io.StringIO())
     assert [c.size for c in again] == [choice.size]

@@ -151,12 +151,12 @@ def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language
                 sizes: Mapping[str, int], seed: int, wanted: str | None, gpu: Device) -> Outcome:
     options = replace(with_defines(problem, options), sizes=size_values(problem, sizes))
     result = driver.compile(source, options, ("ptx",), language=language)
-    return launch_compiled(problem, result, sizes, seed, gpu)
+    return launch_compiled(problem, result, sizes, seed, gpu, wanted)
 
 
 def launch_compiled(problem: Problem, result: driver.Result, sizes: Mapping[str, int], seed: int,
-                    gpu: Device) -> Outcome:
-    """Run one of `read_problems` as it was compiled to PTX, with its macros.
+                    gpu: Device, wanted: str | None = None) -> Outcome:
+    """Run one of `read_problems` as it was compiled to PTX, with its macros; of kernel `wanted`.
 
     Raises CompileError if the driver or the kernel fails.
     """

@@ -99,7 +99,7 @@ def _kernel(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources | 
         if "access" in parameter:
             yield f"  {parameter['name']}: {parameter['access']}"
     for text in kernel["assumptions"]:
-        yield f"  taken for granted: {text}"
+        yield f"  assumes: {text}"
     if needs is not None:
         spills = f"spills {needs.spill_stores} bytes" if needs.spill_stores else "no spills"
         yield f"  {needs.registers} registers a thread, {spills}, {needs.stack} bytes of stack"

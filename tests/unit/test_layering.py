@@ -33,6 +33,7 @@ LAYERS: list[list[str]] = [
      "tritonc.info_command"],
     ["tritonc.completion"],
     ["tritonc.cli"],
+    ["tritonc.__main__"],
 ]
 
 

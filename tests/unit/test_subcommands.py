@@ -63,7 +63,7 @@ kernel f(float *x)
   one block of 32 threads for 4 of the global range
   0 bytes of shared memory
   x: read write
-  taken for granted: x is aligned to 16 bytes
+  assumes: x is aligned to 16 bytes
   40 registers a thread, spills 8 bytes, 16 bytes of stack
   32 blocks on a multiprocessor: 1024 of 2048 threads
 """

@@ -54,13 +54,34 @@ def test_products_and_softmax_overlap() -> None:
     assert result.module is not None
     names = [(op.name, op.attributes.get("pending"))
              for op in loop_of_products(result.module.kernels[0])]
-    order = [name for name in names if name[0] in ("wgmma", "wgmma_wait", "exp2", "barrier")]
-    assert order == [("wgmma", None), ("wgmma", None), ("wgmma_wait", 1), ("exp2", None),
-                     ("exp2", None), ("wgmma_wait", 0)]
+    order = [name for name in names
+             if name[0] in ("ring_wait", "wgmma", "wgmma_wait", "exp2", "barrier")]
+    # The assembler moves no wait for a product over the loop that is a wait at a ring.
+    assert order == [("ring_wait", None), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 1),
+                     ("exp2", None), ("exp2", None), ("ring_wait", None), ("wgmma_wait", 0)]
     assert ("select", None) not in names[: names.index(("cond_br", None))]
     starts = [i for i, name in enumerate(names) if name[0] == "wgmma"]
     assert ("fmul", None) not in names[starts[0] : starts[1]]  # the tensor cores would wait for it
     assert result.module.kernels[0].attributes["copier_warps"] and "take_turns" not in dict(names)
+
+
+def test_maps_are_made_while_rows_are_on_their_way() -> None:
+    (result, _), = compiled(setting(PLAIN, "TM=128,TN=128"), "sm_90a")
+    assert result.module is not None
+    names = [op.name for op in result.module.kernels[0].entry.ops]
+    set_up = ("load", "claim_slot", "start_copier", "tensor_copy", "shared_store", "proxy_fence")
+    order = [name for name in names if name in set_up]
+    assert order == [*set_up[:4], "tensor_copy", *set_up[4:]]
+
+
+@pytest.mark.parametrize("path, values, ordered", [
+    (PLAIN, "TM=128,TN=128", False), (CAUSAL, "TM=128,TN=128", True), (CAUSAL, "TM=64", True)])
+def test_the_longest_instances_come_first(path: Path, values: str, ordered: bool) -> None:
+    (result, _), = compiled(setting(path, values), "sm_90a")
+    assert result.module is not None
+    kernel = result.module.kernels[0]
+    assert any(r.name == "row" for op in kernel.ops() for r in op.results) == ordered
+    assert any(op.name == "tensor_copy" for op in kernel.ops())  # boxes begin at known places
 
 
 def test_short_rows_are_for_blocks_of_one_warpgroup() -> None:

@@ -24,7 +24,8 @@ parts are closed under dependence, phis included), and no effect of one part mee
 the second part only uses buffers and rings that the first does not, the first only loads beside.
 
 What the second product adds to, such as accumulators that are scaled, is computed where an
-iteration ends (`scale_early`).
+iteration ends (`scale_early`).  With a warp of its own for copies, what the product reads is waited
+for there too, before the wait for the one that runs (`wait_early`).
 
 Where the products take longer than what is computed in between, warpgroups start theirs in turn
 (meta-parameter `take_turns`): each computes beside the products of the next, not beside its own.
@@ -45,6 +46,7 @@ from tritonc.backend.roles import START
 from tritonc.backend.scale_early import scale_early
 from tritonc.backend.shared_memory import allocation
 from tritonc.backend.staged_loop import MOST_REGISTERS
+from tritonc.backend.wait_early import wait_early
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
@@ -281,7 +283,11 @@ class _Rotation:
         self.leave(at_entry, final)
         for op in parts.last:
             op.replace_inputs(lagging)
+        waits = [op for op in parts.last[:parts.last.index(parts.products[1])]
+                 if op.name == "ring_wait"]
         self.interleave()
+        if _copier(self.kernel):
+            wait_early(header, (self.first, body), waits, parts.waits[1], self.last)
         scale_early(header, (self.first, body), parts.products[1],
                     next(op for op in self.last.ops if op.name == "wgmma"))
         blocks = self.kernel.blocks

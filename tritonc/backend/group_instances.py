@@ -13,9 +13,10 @@ they form a rectangle, and the L2 cache serves each operand to several.  The map
 whatever the launch's size, and instances have no order that a program could see.
 
 Where all operands depend on the second number, as those of a batch do, instances share nothing
-across it: they keep the order of i, in which those of one column run together.  A persistent block
-takes every other column backwards: where the work grows with the first number, as under a causal
-mask, each block gets as much of it as the others.
+across it: they keep the order of i, in which those of one column run together.  Where the work
+grows with the first number, as under a causal mask, or falls, those with most of it come first, of
+a few columns, as many as the L2 cache serves at once: what ends last is short.  A persistent block
+takes every other column backwards instead: each gets as much work as the others.
 
 Products on wgmma are computed by persistent blocks (`persist`), in the same order.
 
@@ -25,13 +26,17 @@ meta-parameter; 1 leaves the order alone.  Must come after specialize, which rea
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tritonc.backend import persist
+from tritonc.backend.longest_first import trend
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.types import I32, shape
 
 GROUP = 8  # rows of a band
+COLUMNS = 8  # whose longest instances come first
 
 
 def group_instances(kernel: Kernel, context: Context) -> bool:
@@ -44,19 +49,21 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     if "group" not in context.meta and not _shared(kernel):
         group = 0
     persistent = persist.wanted(kernel, context)
-    if group < 2 and not persistent:
+    grows = trend(kernel) if group == 0 else 0
+    if group < 2 and not persistent and not grows:
         return False
     if not persistent:
-        _renumber(kernel, kernel.blocks, kernel.entry, group, None)
+        _renumber(kernel, kernel.blocks, kernel.entry,
+                  lambda b: _longest_first(b, grows) if grows else _banded(b, group, None))
         return True
     looping = persist.body(kernel)
     context.remark("group_instances", "blocks stay, and go from instance to instance (persistent)",
                    kernel.span)
     plain = [block for block in kernel.blocks[1:] if block not in looping]
     home, number = persist.add_loop(kernel, looping)
-    _renumber(kernel, looping, home, group, number)
+    _renumber(kernel, looping, home, lambda b: _banded(b, group, number))
     if plain and group > 1:
-        _renumber(kernel, plain, plain[0], group, None)
+        _renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
     return True
 
 
@@ -75,11 +82,11 @@ def _shared(kernel: Kernel) -> bool:
                for op in kernel.ops())
 
 
-def _renumber(kernel: Kernel, blocks: list[Block], home: Block, group: int, number: Value | None
-              ) -> None:
-    """Other program ids for `blocks`, which come after `home`: of instance `number` in bands."""
+def _renumber(kernel: Kernel, blocks: list[Block], home: Block,
+              order: Callable[[Builder], tuple[Value, Value]]) -> None:
+    """Other program ids for `blocks`, which come after `home`."""
     before = Block("")
-    numbers = _banded(Builder(before), group, number)
+    numbers = order(Builder(before))
     replaced: dict[Value, Value] = {}
     for block in blocks:
         kept = []
@@ -106,15 +113,35 @@ def _banded(b: Builder, group: int, number: Value | None) -> tuple[Value, Value]
         back = b.value("sub", b.value("sub", rows, one), m)
         # The remainder changes nothing, but says that the number is not negative.
         return b.value("urem", b.value("select", odd, back, m), rows), n
-    if number is None:
-        m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
-        number = b.value("add", b.value("mul", n, rows), m)
+    new_m, new_n = _bands(b, number or _own(b), rows, columns, group)
+    new_m.name, new_n.name = "row", "column"
+    return new_m, new_n
+
+
+def _longest_first(b: Builder, grows: int) -> tuple[Value, Value]:
+    """The numbers where the work grows with the first one (1), or falls (-1)."""
+    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    n, m = _bands(b, _own(b), columns, rows, COLUMNS)
+    # The minima change nothing, but make the numbers one value each, known not to be negative.
+    n = b.value("umin", n, columns)
+    if grows > 0:
+        m = b.value("umin", b.value("sub", b.value("sub", rows, b.constant(1, I32)), m), rows)
+    m.name, n.name = "row", "column"
+    return m, n
+
+
+def _own(b: Builder) -> Value:
+    """The number of this block's instance."""
+    m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
+    return b.value("add", b.value("mul", n, b.value("get_num_programs", axis=0)), m)
+
+
+def _bands(b: Builder, number: Value, rows: Value, columns: Value, group: int
+           ) -> tuple[Value, Value]:
+    """Row and column of an instance, if they are counted in bands of `group` rows."""
     band_rows = b.constant(group, I32)
     size = b.value("mul", columns, band_rows)
     first = b.value("mul", b.value("udiv", number, size), band_rows)
     high = b.value("umin", b.value("sub", rows, first), band_rows)
     j = b.value("urem", number, size)
-    new_m = b.value("add", first, b.value("urem", j, high))
-    new_n = b.value("udiv", j, high)
-    new_m.name, new_n.name = "row", "column"
-    return new_m, new_n
+    return b.value("add", first, b.value("urem", j, high)), b.value("udiv", j, high)

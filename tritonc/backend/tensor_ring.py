@@ -48,6 +48,7 @@ class TensorRewrite(Rewrite):
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
         staged = self.staged
+        stores = self.take_stores()
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
         self.rings = [self.new_ring("ring") for _ in self.products]
@@ -88,10 +89,27 @@ class TensorRewrite(Rewrite):
             self.start_ring([fence, *inits])
         ahead = self.first_copies()
         self.hoist(at)
+        if stores:  # products may read it
+            staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [], table=ALL_OPS)]
         if self.apart and (not self.separate or self.stores_before()):
             # the loop has no barrier of its own
             staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
         return ahead
+
+    def take_stores(self) -> list[Op]:
+        """Take the stores to shared memory at the end of the preheader, of what threads load there:
+        while it is on its way, they make maps and barriers, and the first copies start."""
+        block = self.staged.preheader
+        taken: list[Op] = []
+        if self.home is not block or self.place is not block:
+            return taken
+        for op in reversed(block.ops[:-1]):
+            if op.name == "shared_store":
+                taken.insert(0, op)
+            elif op.name == "phi" or not (ALL_OPS[op.name].pure or op.name == "load"):
+                break
+        block.ops = [op for op in block.ops if op not in taken]
+        return taken
 
     def stores_before(self) -> bool:
         """Whether threads may have written what the copies overwrite."""

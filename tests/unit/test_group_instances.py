@@ -1,0 +1,81 @@
+"""The order of instances: what their numbers say about their work, and who comes first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from passes_on_text import kernel
+from rewriting import parse
+
+from tritonc.backend.group_instances import COLUMNS, _longest_first
+from tritonc.backend.longest_first import trend
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder
+from tritonc.ir.core import Block, Module
+from tritonc.ir.interp import Memory, run
+
+
+@pytest.mark.parametrize("start, end, predicate, expected", [
+    ("%zero", "%n", "slt", 0),
+    ("%zero", "%other", "slt", 0),  # along axis 1
+    ("%zero", "%up", "slt", 1),
+    ("%zero", "%less", "sle", 1),  # the minimum with a parameter
+    ("%up", "%n", "slt", -1),
+    ("%up", "%up", "slt", None),  # one may grow faster
+    ("%zero", "%down", "slt", -1),
+    ("%n", "%up", "sgt", -1),  # downwards, to an end that rises
+    ("%zero", "%odd", "slt", None),
+    ("%zero", "%up", "ne", None),
+])
+def test_work_as_the_numbers_say(start: str, end: str, predicate: str, expected: int | None
+                                 ) -> None:
+    found = trend(parse(kernel(f"""
+entry:
+  %zero = constant {{value = 0}} : i32
+  %one = constant {{value = 1}} : i32
+  %tile = constant {{value = 128}} : i32
+  %m = get_program_id {{axis = 0}} : i32
+  %other = get_program_id {{axis = 1}} : i32
+  %next = add %m, %one : i32
+  %up = mul %next, %tile : i32
+  %less = smin %n, %up : i32
+  %down = sub %n, %up : i32
+  %odd = urem %m, %tile : i32
+  br loop
+loop:
+  %i = phi [{start}, entry], [%j, body] : i32
+  %c = icmp %i, {end} {{predicate = {predicate}}} : i1
+  cond_br %c, body, done
+body:
+  %j = add %i, %tile : i32
+  br loop
+done:
+  ret
+""", "i32 %n")))
+    assert found == (expected or 0)
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (5, 3), (4, COLUMNS), (3, 2 * COLUMNS + 3)])
+@pytest.mark.parametrize("grows", [1, -1])
+def test_every_instance_comes_once_and_the_longest_first(rows: int, columns: int, grows: int
+                                                         ) -> None:
+    k = parse(kernel("entry:\n  ret", "i32* %o"))
+    before = Block("")
+    b = Builder(before)
+    m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
+    own = b.value("add", b.value("mul", n, b.value("get_num_programs", axis=0)), m)
+    row, column = _longest_first(b, grows)
+    number = b.value("add", b.value("mul", column, b.value("get_num_programs", axis=0)), row)
+    b.emit("store", b.value("addptr", k.parameters[0], own), number)
+    k.entry.ops[:0] = before.ops
+    memory, found = Memory(), np.full(rows * columns, -1, np.int32)
+    address = memory.allocate(found, "o")
+    run(Module([k]), "k", [address], memory, (rows, columns), table=ALL_OPS)
+    found = memory.read(address)
+    assert sorted(found) == list(range(rows * columns))
+    order, heads = found % rows, found // rows
+    for first in range(0, columns, COLUMNS):
+        band = (heads >= first) & (heads < first + COLUMNS)
+        at = np.flatnonzero(band)
+        assert (at == at[0] + np.arange(at.size)).all()  # together
+        assert (np.diff(order[band]) * grows <= 0).all()

@@ -118,3 +118,22 @@ DTYPES: dict[str, type[Any]] = {
     "bfloat16": np.uint16, "tf32": np.float32, "uint8": np.uint8, "uint32": np.uint32,
     "uint64": np.uint64, "int8": np.int8,
 }
+
+
+X = np.array([3, -1, 4, -1, 5, -9, 2, 6], np.int32)
+ZERO = np.zeros(8, np.int32)
+
+
+def same(found: Any, want: Any) -> None:
+    np.testing.assert_array_equal(found, want)
+
+
+def body(text: str, *arguments: Any, parameters: str = "int* p, int* q, int n",
+         **bindings: int) -> list[Any]:
+    """Run a kernel body in which `r` is 0 ... 8, `x` is *(p + r), and `y` is a tile of zeros."""
+    source = f"""kernel void k({parameters}) {{
+      int r[8] = 0 ... 8; int x[8] = *(p + r); int y[8] = 0;
+      {text}
+      *(q + r) = y;
+    }}"""
+    return execute(source, *(arguments or (X, ZERO, 3)), **bindings)

@@ -1,16 +1,18 @@
 """persist: as many blocks as run at once compute all instances of a product, one after another.
 
-Before:  entry: ...                       After:  launch: br head
-         ...                                      head:  %i = phi [first], [%i + blocks]
-         ret                                             cond_br %i < instances, entry, done
-                                                  entry: ... instance %i
-                                                         br next
-                                                  next:  br head
-                                                  done:  ret
+Before:  entry: ...             After:  launch: cond_br %own < blocks, begin, over
+         ...                            begin:  br head
+         ret                            head:   %i = phi [%own, begin], [%i + blocks, next]
+                                                cond_br %i < instances, entry, done
+                                        entry:  ... instance %i
+                                                br next
+                                        next:   br head
+                                        done:   ret
+                                        over:   ret
 
 Making tensor maps, barriers and the first copies takes a block some microseconds, a tenth of the
 time of a middling tile.  The launch still has a block for each instance: those beyond what the
-multiprocessors hold find their instance taken and end.  Instances keep their numbers, so that one
+multiprocessors hold end before they make anything.  Instances keep their numbers, so that one
 that asks for its number gets it; a kernel with atomics, whose instances may wait for each other, is
 left alone.
 
@@ -75,8 +77,8 @@ def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
 
     Returns the block that begins one now, and the instance's number.
     """
-    launch, head, start = Block("launch"), Block("head"), Block("instance")
-    following, done = Block("next"), Block("done")
+    launch, begin, head = Block("launch"), Block("begin"), Block("head")
+    start, following, done, over = (Block(name) for name in ("instance", "next", "done", "over"))
     b = Builder(launch)
     for op in [op for op in part[0].ops if op.name == "assume_multiple" and not op.operands[0].op]:
         part[0].ops.remove(op)
@@ -86,9 +88,9 @@ def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
     total = b.value("mul", rows, columns)
     own = b.value("add", b.value("mul", n, rows), m)
     blocks = b.emit("get_num_multiprocessors", type=I32, table=ALL_OPS).result
-    first = b.value("select", b.value("icmp", own, blocks, predicate="slt"), own, total)
-    b.emit("br", blocks=[head])
-    number = Op("phi", [first], {}, (I32,), blocks=[launch])
+    b.emit("cond_br", b.value("icmp", own, blocks, predicate="slt"), blocks=[begin, over])
+    Builder(begin).emit("br", blocks=[head])
+    number = Op("phi", [own], {}, (I32,), blocks=[begin])
     number.result.name = "instance"
     head.ops.append(number)
     b = Builder(head)
@@ -102,14 +104,16 @@ def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
     for block in part:
         if block.terminator.name == "ret":
             block.ops[-1] = Op("br", [], blocks=[following], span=block.terminator.span)
-    Builder(done).emit("ret")
+    for block in (done, over):
+        Builder(block).emit("ret")
     Builder(start).emit("br", blocks=[part[0]])
     entry = kernel.entry.terminator
     if entry.name == "cond_br" and part[0] is not kernel.entry:
         entry.blocks = [launch if block is part[0] else block for block in entry.blocks]
     at = kernel.blocks.index(part[0])
     rest = [block for block in kernel.blocks if block not in part]
-    kernel.blocks = [*rest[:at], launch, head, start, *part, following, done, *rest[at:]]
+    kernel.blocks = [*rest[:at], launch, begin, head, start, *part, following, done, over,
+                     *rest[at:]]
     return start, number.result
 
 

@@ -28,9 +28,10 @@ Otherwise it goes through registers, in the same pipeline, if another one is cop
 
 from __future__ import annotations
 
-from tritonc.backend import axis_info, layout_choice
-from tritonc.backend.access import VECTOR_BITS, shared_accesses
+from tritonc.backend import axis_info
+from tritonc.backend.access import VECTOR_BITS
 from tritonc.backend.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.async_access import TURNED, copied_load, copy_width
 from tritonc.backend.loop_slice import find_slice
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.ring import Rewrite, most_stages
@@ -47,14 +48,10 @@ from tritonc.backend.target import Target
 from tritonc.backend.tensor_pipeline import tensor_pipeline
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op
 from tritonc.ir.layout import SharedLayout, log2
-from tritonc.ir.layout_ops import vector_width
-from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Tile, scalar
 from tritonc.source import Span
-
-TURNED = "it is turned on its way, and goes through registers"
 
 
 def pipeline(kernel: Kernel, context: Context) -> bool:
@@ -87,7 +84,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     distance = stages - 2 if staged.asynchronous else stages - 1
     if distance < 1:
         return False
-    found = [_copied(store, staged, infos) for store in staged.stores]
+    found = [copied_load(store, staged, infos) for store in staged.stores]
     raw = _raw_buffers(staged, found, infos) if distance == 1 else {}
     room = context.target.shared_per_block - LEFT
     if stages_that_fit(staged, room - sum(_bytes(buffer) for buffer in raw.values())) < stages:
@@ -119,38 +116,6 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     return True
 
 
-def _copied(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | str:
-    """The load whose work and the store's cp.async does as well; if there is no such, why."""
-    load = source_load(store)
-    if load is None:
-        return "something is computed of what is loaded"
-    if not any(load in block.ops for block in staged.always):
-        return "it is not loaded in every iteration"
-    if store.attributes.get("round"):
-        return "it is rounded to tf32 on its way"
-    if load.attributes.get("other", 0) != 0:
-        return "what is masked is not zero"
-    if load.attributes.get("volatile"):
-        return "the load is volatile"
-    pointer = load.operands[0]
-    width = copy_width(pointer, load.guard, store.operands[0], infos)
-    t, info = pointer.type, infos.get(pointer)
-    if width < 4 or info is None or not isinstance(t, Tile) or t.layout is None:
-        return "less than 4 bytes are known to be contiguous, aligned and under one mask"
-    # Narrow copies of what is contiguous in memory but not in the buffer ask for the same sectors
-    # again and again.
-    size = scalar(pointee(t)).bytes
-    axis = layout_choice.fastest_axis(info, len(t.shape))
-    guard = infos.get(load.guard) if load.guard is not None else None
-    reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
-    loaded = vector_width(t.layout, size * 8, reach, axis)
-    together = min(width // size, loaded)
-    if layout_choice.sector_share(t.layout, axis, size, together) < layout_choice.sector_share(
-            t.layout, axis, size, loaded):
-        return TURNED
-    return load
-
-
 def _raw_buffers(staged: StagedLoop, found: list[Op | str],
                  infos: axis_info.Infos) -> dict[Op, Op]:
     """For stores of what is turned, a buffer for it as it is loaded: the elements of a thread side
@@ -178,23 +143,3 @@ def _bytes(buffer: Op) -> int:
     t = buffer.result.type
     assert isinstance(t, Buffer)
     return t.bytes
-
-
-def copy_width(pointer: Value, guard: Value | None, buffer: Value,
-               infos: axis_info.Infos) -> int:
-    """The bytes of each piece: contiguous in a thread's registers, in global and shared memory."""
-    t, b = pointer.type, buffer.type
-    info = infos.get(pointer)
-    assert isinstance(t, Tile) and isinstance(b, Buffer)
-    if t.layout is None or b.layout is None or info is None:
-        return 0
-    size = b.element.bytes
-    accesses = shared_accesses(t.layout, b.layout, size * 8)
-    index = b.layout.at(1) if b.layout.size > 1 else 0  # the neighbour in shared memory
-    axis = next((d for d, n in enumerate(t.layout.coordinates(index)) if n), 0)
-    mask = infos.get(guard) if guard is not None else None
-    reach = axis_info.vector_length(info, mask, axis, size)
-    if any(list(a.registers) != sorted(a.registers) for a in accesses.accesses):
-        return 0  # the buffer has another order inside its words
-    width = min(reach, accesses.vector) * size
-    return width if width in (4, 8, 16) else 0

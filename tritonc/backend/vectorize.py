@@ -11,7 +11,7 @@ one element at a time.
 from __future__ import annotations
 
 from tritonc.backend import axis_info, layout_choice
-from tritonc.backend.pipeline import copy_width
+from tritonc.backend.async_access import copy_width
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.layout import WARP_SIZE

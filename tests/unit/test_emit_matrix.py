@@ -18,7 +18,7 @@ from simt_matrix import MatrixMachine, read_matrix
 from sketch import Program, context
 from test_backend_passes import lowered
 
-from tritonc import passes
+from tritonc import driver, passes
 from tritonc.backend import llvm, matrix
 from tritonc.backend.emit.wgmma import shared_operand
 from tritonc.backend.machine_ops import ALL_OPS
@@ -33,7 +33,7 @@ from tritonc.ir.layout import Layout, SharedLayout
 from tritonc.ir.shared_layout import row_major, tensor_core
 from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I16, I32, TF32, Scalar
 from tritonc.options import Options
-from tritonc.source import CompileError
+from tritonc.source import CompileError, SourceFile
 
 ORDERS = [(False, False), (False, True), (True, False), (True, True)]
 K_FIRST = (False, True)  # both operands stored with k contiguous
@@ -101,7 +101,7 @@ def test_a_ring_that_goes_on_from_one_instance_to_the_next(depth: int, store: in
         program = matmul(BF16, 72, 264, depth, (64, 128, 128))
     done = lowered(program, target="sm_90a", tensor_store=store)
     openings = [block for block in done.kernel.blocks if "opening" in block.name]
-    assert len(openings) == 2
+    assert len(openings) == 1  # of the next turn: the first one comes
     assert any(op.name == "buffer_part" for op in done.kernel.ops()) == (store == 2)
     seen = run(program, "sm_90a", tensor_store=store)
     assert has(seen, BOX) == bool(depth) and has(seen, "s2g")
@@ -118,13 +118,58 @@ def test_a_warp_of_its_own_makes_the_copies() -> None:
     done = lowered(program, target="sm_90a", copier=1)
     np.testing.assert_array_equal(done.run()["c"], program.expected["c"])
     assert done.kernel.threads == 256 + 128
+    (begin,) = [block for block in done.kernel.blocks if block.name == "begin"]
+    warm = [op.name for op in begin.ops if op.name in ("async_copy", "tensor_map", "ring_fill")]
+    assert warm == ["async_copy"] * 2 + ["tensor_map"] * 3 + ["ring_fill"]
     (body,) = [block for block in done.kernel.blocks if any(
-        op.name == "ring_acquire" for op in block.ops) and "opening" not in block.name]
+        op.name == "ring_acquire" for op in block.ops) and block is not begin
+               and "opening" not in block.name]
     assert not any(op.name == "barrier" for op in body.ops)
     found, machine = launch(done, "sm_90a", MatrixMachine)
     np.testing.assert_array_equal(found["c"], program.expected["c"].reshape(found["c"].shape))
     assert isinstance(machine, MatrixMachine)
     assert has(machine.seen, BOX) and has(machine.seen, "mbarrier.arrive.scope", "cta")
+
+
+TRIANGLE = """
+kernel void product(const half* a, const half* b, half* c, int M, int N, int K) {
+  int rm[128] = get_global_range(0);
+  int rn[64] = get_global_range(1);
+  int rk[64] = 0 ... 64;
+  const half* pa[128, 64] = a + rm[:, newaxis] * K + rk;
+  const half* pb[64, 64] = b + rk[:, newaxis] * N + rn;
+  float C[128, 64] = 0;
+  int end = END;
+  for (int k = 0; k < end; k += 64) {
+    bool inside_a[128, 64] = (rm < M)[:, newaxis] && (rk + k < K);
+    bool inside_b[64, 64] = (rk + k < K)[:, newaxis] && (rn < N);
+    half A[128, 64] = inside_a ? *(pa + k) : 0;
+    half B[64, 64] = inside_b ? *(pb + k * N) : 0;
+    C += dot(A, B);
+  }
+  half* pc[128, 64] = c + rm[:, newaxis] * N + rn;
+  @((rm < M)[:, newaxis] && (rn < N)) *pc = C;
+}
+"""
+
+
+@pytest.mark.parametrize("end, warm", [("K", True), ("get_program_id(0) * 128", False)])
+def test_a_warm_start_where_all_instances_have_a_first_iteration(end: str, warm: bool) -> None:
+    """Or none has: zeros may come to the stage later than the copies of the next instance."""
+    tune = {"copier": 1, "tensor_copy": 1, "tensor_store": 1, "num_warps": 8}
+    made = driver.compile(SourceFile("t.tc", TRIANGLE.replace("END", end)),
+                          Options(arch="sm_90a", tune=tune), ("ptx",))
+    text = made.outputs["ptx"]
+    assert "setmaxnreg" in text and ("cp.async.cg" in text) == warm
+
+
+def test_a_copier_waits_for_what_meets_with_its_copies() -> None:
+    done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", copier=1)
+    (start,) = [op for op in done.kernel.ops() if op.name == "start_copier"]
+    assert not start.attributes["waits"]
+    for block in done.kernel.blocks:
+        block.ops = [op for op in block.ops if op.name != "ring_fill"]
+    assert specialize_warps(done.kernel, context("sm_90a")) and start.attributes["waits"]
 
 
 @pytest.mark.parametrize("stages, buffers", [(3, 4), (4, 2)])

@@ -136,8 +136,9 @@ class ContinuedRewrite(TensorRewrite):
         test = outer.header.terminator.operands[0]
         follows = self.ring[0].result  # the stage behind the last one that the loop has read
         phase = self.phase.result
-        openings = [self.opening_copies(self.number(0), self.number(0)),
-                    self.opening_copies(follows, phase)]
+        openings = [self.opening_copies(self.number(0), self.number(0))]
+        self.here = 0
+        openings.append(self.opening_copies(follows, phase))
         made = {result for ops in openings for op in ops for result in op.results}
         needed = [v for ops in openings for op in ops for v in op.inputs()
                   if v not in made and v not in (follows, phase)]
@@ -153,34 +154,30 @@ class ContinuedRewrite(TensorRewrite):
             known = dict(values)
             before += copy_slice(condition, known)
             comes = known.get(test, test)
-            early = self.early(block, whole, comes, values)
             first = copy_slice(whole, values)
-            if early:
-                start = block.ops.index(early[0])
-                block.ops[start:start] = [*before, *early[1:], *first]
-                at, before, first = len(block.ops) - 1, [], []
-            opening = self.branch(block, at, before, comes)
             for op in ops:
                 op.replace_inputs(values)
+            if block is outer.preheader and self.begins:
+                if any(op.name == "tensor_copy" for op in ops):
+                    self.begin_with(first, ops)
+                continue
+            opening = self.branch(block, at, before, comes)
             opening.ops[-1:-1] = [*first, *ops]
         if self.borrows:
             self.borrow(opening.terminator.blocks[0], follows)
 
-    def early(self, block: Block, whole: Slice, comes: Value, values: dict[Value, Value]
-              ) -> list[Op]:
-        """If a copier starts in the block: that operation, and what makes `values` those of a turn
-        that comes, so that they can be computed while it waits.
+    @property
+    def begins(self) -> bool:
+        """Whether the outer loop has a first turn, as that of instances has."""
+        return counts_instances(self.outer)
 
-        A block without an instance takes instance 0, which is another block's.
-        """
-        starts = [op for op in block.ops if op.name == "start_copier"]
-        if not starts or not counts_instances(self.outer) or len(whole.phis) != 1 \
-                or whole.phis[0].result.type != I32:
-            return []
-        (phi,) = whole.phis
-        some = make_op("select", [comes, values[phi.result], self.number(0)])
-        values[phi.result] = some.result
-        return [*starts, some]
+    def begin_with(self, first: list[Op], copies: list[Op]) -> None:
+        """Start the first turn's copies; what they need is computed while a copier waits."""
+        ops = self.home.ops
+        starts = [at for at, op in enumerate(ops) if op.name == "start_copier"]
+        at = starts[0] if starts else len(ops) - 1
+        ops[at:at] = first
+        ops[-1:-1] = copies
 
     def borrow(self, block: Block, follows: Value) -> None:
         """Let the result leave through the stages that are free until the next products run.

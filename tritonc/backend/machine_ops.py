@@ -245,11 +245,15 @@ _ROWS: list[OpInfo] = [
     OpInfo("start_copier", ("slot", "cell"), lambda types, attributes, stated: (types[0],),
            "Waits for all threads of the block, and gives the slot, which the cell names, to the "
            "thread that makes the copies: it may use maps `indices`.  If that is one of a warp of "
-           "its own, it goes on by itself from here.", lambda m, op, slot, cell: slot,
-           ("indices",), effects=frozenset({SHARED_READ, SYNC})),
+           "its own, it goes on by itself from here, and if not `waits`, it goes before the others "
+           "come.", lambda m, op, slot, cell: slot,
+           ("indices",), ("waits",), effects=frozenset({SHARED_READ, SYNC})),
     OpInfo("ring_expect", ("ring",), rules.nothing,
            "The stage's barrier completes its phase after `bytes` more bytes.", None, ("bytes",),
            effects=frozenset({OUTPUT}), guardable=True),
+    OpInfo("ring_fill", ("ring",), rules.nothing,
+           "Completes the phase of the stage's barrier: the threads have brought themselves what "
+           "copied bytes would, and met.", effects=frozenset({OUTPUT}), guardable=True),
     OpInfo("tensor_copy", ("buffer", "ring", "slot", "start0", "start1", "*start2"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "

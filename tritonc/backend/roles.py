@@ -15,7 +15,8 @@ from tritonc.ir.layout import LANE_BITS
 
 READERS, COPIER = "readers", "copier"
 COPIES = ("ring_acquire", "ring_expect", "tensor_copy")  # what the copier does
-START = "start_copier"  # where both meet, and it begins
+SETUP = ("ring_init", "claim_slot", "tensor_map", "publish_maps")  # what its warps do before
+START = "start_copier"  # where it begins, and the readers meet them
 COPIER_WARPS = 4  # registers are given to groups of four warps
 COPIER_REGISTERS = 24  # of a thread: the least that setmaxnreg knows
 LEAST = 232  # registers of a reader that computes a large product

@@ -235,6 +235,17 @@ def _ring_expect(machine: Machine, frame: Frame, op: Op) -> None:
     stage.expected = op.attributes["bytes"]
 
 
+def _ring_fill(machine: Machine, frame: Frame, op: Op) -> None:
+    if _off(frame, op):
+        return
+    view: View = frame.read(op.operands[0])
+    machine.get(frame, op, view, _everybody(view), view.offsets.shape)
+    stage = _stage(machine, view)
+    if stage.expected is not None:
+        frame.fail(op, "run-race", "copies to this stage are under way")
+    stage.phases += 1
+
+
 def _off(frame: Frame, op: Op) -> bool:
     """Whether the guard of a scalar operation does not hold."""
     active = frame.guard(op)
@@ -365,7 +376,8 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "take_turns": _take_turns,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
-    "ring_init": _ring_init, "ring_expect": _ring_expect, "tensor_copy": _tensor_copy,
+    "ring_init": _ring_init, "ring_expect": _ring_expect, "ring_fill": _ring_fill,
+    "tensor_copy": _tensor_copy,
     "ring_wait": _ring_wait, "ring_release": _ring_release, "ring_acquire": _ring_acquire,
     "tensor_store": _tensor_store, "store_wait": _store_wait,
 }

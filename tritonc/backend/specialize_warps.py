@@ -20,6 +20,10 @@ where each waits for the other, whoever is first (Kahn 1974): so the pass marks 
   - each copy is behind a ring_acquire of what it writes, and a start_copier is before all of them;
   - as long as copies can follow, nothing but products and rings uses the bytes that they write.
 
+The copier's warps also make the rings, claim the slot and make the maps, while the others load what
+they need.  Unless that meets with what copies write, the copier begins before the others are ready:
+a warm start's stage, too, is written again only when the readers have released it.
+
 Needs allocate_shared.
 """
 
@@ -29,6 +33,7 @@ from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.roles import (
     COPIER_WARPS,
     COPIES,
+    SETUP,
     START,
     leading_to_copies,
     registers,
@@ -37,6 +42,7 @@ from tritonc.backend.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile
 
 
@@ -45,6 +51,7 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
     starts = [op for op in kernel.ops() if op.name == START]
     if len(starts) != 1 or not _apart(kernel, starts[0]):
         return False
+    starts[0].attributes["waits"] = _waits(kernel, starts[0])
     found = registers(kernel.attributes["num_warps"], context.target)
     if found is None:
         return False
@@ -58,9 +65,13 @@ def _apart(kernel: Kernel, start: Op) -> bool:
     cfg = Cfg(kernel)
     home = cfg.block_of[start]
     ready = home.ops[: home.ops.index(start)]
-    if home in cfg.innermost or any(op.name == "publish_maps" and op not in ready
-                                    for op in kernel.ops()):
+    setup = [op for op in kernel.ops() if op.name in SETUP]
+    if home in cfg.innermost or any(op not in ready for op in setup):
         return False
+    for op in kernel.ops():  # the slot is known to readers once they have met the copier's warps
+        if start.operands[0] in op.operands and op is not start and op not in setup and (
+                op in ready or not cfg.dominates(home, cfg.block_of[op])):
+            return False
     copies = [op for op in kernel.ops() if op.name in COPIES]
     leading = leading_to_copies(cfg.order)
     written: set[Op] = set()
@@ -75,11 +86,27 @@ def _apart(kernel: Kernel, start: Op) -> bool:
                        and other.guard is op.guard for other in before):
                 return False
     needed = [v for op in copies for v in op.inputs()]
+    needed += [v for op in setup for v in op.inputs() if v is not start.operands[0]]
     needed += [block.terminator.operands[0] for block in leading
                if block.terminator.name == "cond_br"]
     return _scalar(needed, start) and not any(
         _disturbs(op, written) for block in leading if cfg.dominates(home, block)
         for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
+
+
+def _waits(kernel: Kernel, start: Op) -> bool:
+    """Whether something before `start` may meet with the copies behind it."""
+    cfg = Cfg(kernel)
+    home = cfg.block_of[start]
+    at = home.ops.index(start)
+    before = [home]
+    for block in before:
+        before += [b for b in cfg.predecessors[block] if b not in before]
+    written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tensor_copy"}
+    warm = any(op.name == "ring_fill" for op in home.ops[at:])
+    return any(WRITE in ALL_OPS[op.name].effects or _disturbs(op, written)
+               for block in before for op in (home.ops[:at] if block is home else block.ops)
+               if op.name not in SETUP and not (warm and op.name == "async_copy"))
 
 
 def _scalar(values: list[Value], start: Op) -> bool:

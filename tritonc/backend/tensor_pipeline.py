@@ -25,6 +25,7 @@ from tritonc.backend.loop_products import handed_over, products
 from tritonc.backend.loop_slice import find_slice
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.matrix import LARGE
+from tritonc.backend.persist import counts_instances
 from tritonc.backend.ring import most_stages
 from tritonc.backend.roles import registers
 from tritonc.backend.shared_memory import LEFT
@@ -33,6 +34,7 @@ from tritonc.backend.staged_loop import StagedLoop, source_load, stages_that_fit
 from tritonc.backend.target import Target
 from tritonc.backend.tensor_access import MOST_BOX, available, claim_place, forward, recognize
 from tritonc.backend.tensor_ring import Operand, TensorRewrite
+from tritonc.backend.warm_start import copyable
 from tritonc.backend.warpgroup_stores import spread
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -109,6 +111,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.accesses, rewrite.place = accesses, place
     rewrite.products = groups
     rewrite.separate = separate
+    rewrite.warm = separate and (outer is None or counts_instances(outer)) and copyable(
+        staged, [staged.stores[i] for i in groups[0]], infos)
     if isinstance(rewrite, ContinuedRewrite) and outer is not None:
         rewrite.outer = outer
         rewrite.borrows = context.meta.get("tensor_store", STORE) == 2

@@ -10,9 +10,10 @@ from tritonc.backend.ring import Rewrite
 from tritonc.backend.shared_memory import allocation
 from tritonc.backend.staged_loop import widen
 from tritonc.backend.tensor_access import Strip, available, claim, make_map
+from tritonc.backend.warm_start import WarmStart, warm_start
 from tritonc.backend.warpgroup_stores import by_warpgroups
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I32, I64, Buffer, Scalar, Tile
@@ -36,19 +37,27 @@ class TensorRewrite(Rewrite):
     With several products in an iteration, each has a ring of its own, and a second one on which
     the warps say that they have read a stage: what feeds a product is waited for just before it,
     and no warp waits for the others but the one that makes the copies.  So has a single product
-    where a warp of its own shall make the copies (`separate`).
+    where a warp of its own shall make the copies (`separate`); then the threads may bring the first
+    product's first operands themselves (`warm`).
     """
 
     accesses: list[Operand]
     place: Block
     products: list[list[int]]
     separate = False
+    warm = False
+    outer: Loop | None = None  # before which it begins
+    here = 0  # products whose operands of the first iteration are there
     opening: Value | None = None  # the phase in which first copies that are being made are read
 
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
         staged = self.staged
         stores = self.take_stores()
+        first = self.products[0] if self.warm else []
+        warm = warm_start(self.kernel, staged, [load if i in first else None
+                                                for i, load in enumerate(self.loads)],
+                          self.stages, self.outer) if first else None
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
         self.rings = [self.new_ring("ring") for _ in self.products]
@@ -85,14 +94,18 @@ class TensorRewrite(Rewrite):
             self.slot.name = "own_slot"
             by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
             self.start_ring([fence, begin] if self.stores_before() else [begin])
+            if warm is not None:
+                self.start_warm(warm, begin, stores)
+                stores = []
+                at += len(warm.copies) if self.home is staged.preheader else 0
         else:
             self.start_ring([fence, *inits])
         ahead = self.first_copies()
         self.hoist(at)
         if stores:  # products may read it
             staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [], table=ALL_OPS)]
-        if self.apart and (not self.separate or self.stores_before()):
-            # the loop has no barrier of its own
+        if self.apart and (not self.separate or (self.stores_before() and not self.here)):
+            # the loop has no barrier of its own, nor has a warm start made one
             staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
         return ahead
 
@@ -110,6 +123,21 @@ class TensorRewrite(Rewrite):
                 break
         block.ops = [op for op in block.ops if op not in taken]
         return taken
+
+    def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
+        """The copies before all loads and stores of the block, or else before the first map; the
+        stage, with `stores` of what products read beside it, when the copier begins."""
+        ops = self.home.ops
+        at = next(i for i, op in enumerate(ops) if op.name == "tensor_map" or op is begin)
+        needed = {v for op in warm.copies for v in op.inputs()}
+        at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
+        ops[:at] = _hoisted(ops[:at], warm.copies)[0]
+        stage = widen(self.rings[0], self.stages, self.number(0), 0)
+        ops[-1:-1] = [
+            *stores, make_op("async_wait", [], table=ALL_OPS, pending=0),
+            *(make_op(name, [], table=ALL_OPS) for name in ("proxy_fence", "barrier")),
+            stage, make_op("ring_fill", [stage.result], guard=warm.runs, table=ALL_OPS)]
+        self.here = 1
 
     def stores_before(self) -> bool:
         """Whether threads may have written what the copies overwrite."""
@@ -135,24 +163,10 @@ class TensorRewrite(Rewrite):
     def hoist(self, at: int) -> None:
         """Move what the prologue has put at position `at` of the preheader before the loads and
         stores there: the first copies are under way while threads load what the loop needs too."""
-        block = self.staged.preheader
-        new, rest = block.ops[at:-1], [block.terminator]
-        needed = {v for op in new for v in op.inputs()}
-        while at:
-            op = block.ops[at - 1]
-            pure = ALL_OPS[op.name].pure and op.name != "phi"
-            if not pure and (op.name not in ("load", "shared_store")
-                             or op.attributes.get("volatile") or needed & set(op.results)):
-                break
-            if needed & set(op.results):
-                new.insert(0, op)
-                needed.update(op.inputs())
-            else:
-                rest.insert(0, op)
-            at -= 1
-        if any(op.name == "shared_store" for op in rest):  # products may read it, as before
-            rest.insert(-1, make_op("proxy_fence", [], table=ALL_OPS))
-        block.ops = [*block.ops[:at], *new, *rest]
+        ops = self.staged.preheader.ops
+        ops[:-1], passed = _hoisted(ops[:at], ops[at:-1])
+        if any(op.name == "shared_store" for op in passed):  # products may read it, as before
+            ops.insert(-1, make_op("proxy_fence", [], table=ALL_OPS))
 
     @property
     def apart(self) -> bool:
@@ -172,7 +186,9 @@ class TensorRewrite(Rewrite):
         ops, self.coming = self.iteration(mapping)
         if self.apart and self.ring and self.opening is None:
             return ops  # the copies stand before the products
-        return [*ops, *(op for i in range(len(self.products)) for op in self.fill(i, stage, ahead))]
+        there = self.here if ahead == 0 else 0
+        return [*ops, *(op for i in range(there, len(self.products))
+                        for op in self.fill(i, stage, ahead))]
 
     def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
         """The copies of what one product reads, once all warps have read what was there."""
@@ -297,3 +313,24 @@ class TensorRewrite(Rewrite):
         products fill the time until the next one starts."""
         if not self.separate:
             super().keep_in_flight()
+
+
+def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
+    """`ops` with `new` in them, before the loads and stores to shared memory that end them, and
+    those that it passes."""
+    at, first = len(ops), list(new)
+    rest: list[Op] = []
+    needed = {v for op in new for v in op.inputs()}
+    while at:
+        op = ops[at - 1]
+        pure = ALL_OPS[op.name].pure and op.name != "phi"
+        if not pure and (op.name not in ("load", "shared_store")
+                         or op.attributes.get("volatile") or needed & set(op.results)):
+            break
+        if needed & set(op.results):
+            first.insert(0, op)
+            needed.update(op.inputs())
+        else:
+            rest.insert(0, op)
+        at -= 1
+    return [*ops[:at], *first, *rest], rest

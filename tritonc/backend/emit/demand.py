@@ -26,7 +26,7 @@ from tritonc.backend.emit.registers import (
     sources,
 )
 from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.roles import COPIER, COPIES, READERS, START
+from tritonc.backend.roles import COPIER, COPIES, READERS, SETUP, START
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layout_ops import slice_axes
 from tritonc.ir.ops import READ, SHARED_READ
@@ -71,8 +71,8 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
 def is_root(op: Op, machine: Machine) -> bool:
     """Whether an operation is emitted although nobody reads its results."""
     if machine.role == COPIER:
-        return op.name in (*COPIES, START) or ALL_OPS[op.name].terminator
-    if machine.role == READERS and op.name in COPIES:
+        return op.name in (*SETUP, *COPIES, START) or ALL_OPS[op.name].terminator
+    if machine.role == READERS and op.name in (*SETUP, *COPIES):
         return False
     if op.name in ("printf", "assert"):
         return machine.checks

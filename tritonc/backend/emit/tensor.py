@@ -36,8 +36,8 @@ def ring_init(f: FunctionEmitter, op: Op) -> None:
         f.call("llvm.nvvm.fence.mbarrier_init.release.cluster", "void")
         f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")
 
-    # All wait before the copier begins, so a thread may do it that has nothing else to do.
-    f.under(first_thread(f, f.warps - 1 if f.role else 0), "ring", initialize)
+    # With a copier, a thread does it that does not claim the slot.
+    f.under(first_thread(f, f.warps + 1 if f.role else 0), "ring", initialize)
 
 
 def _guarded(f: FunctionEmitter, op: Op) -> str:
@@ -56,6 +56,18 @@ def ring_expect(f: FunctionEmitter, op: Op) -> None:
                shared_pointer(f, shared_address(f, ring)), f"i32 {op.attributes['bytes']}")
 
     f.under(_guarded(f, op), "expect", arrive)
+
+
+def ring_fill(f: FunctionEmitter, op: Op) -> None:
+    """The one arrival of the phase, with no bytes to come."""
+    f.target.require("mbarrier_transactions", op.span)
+    guard = f.scalar(op.guard) if op.guard is not None else ""
+    f.under(f.both(first_thread(f), guard), "fill", lambda: _arrive(f, op))
+
+
+def _arrive(f: FunctionEmitter, op: Op) -> None:
+    f.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", "i64",
+           shared_pointer(f, shared_address(f, f.buffers[op.operands[0]])), "i32 1")
 
 
 def tensor_copy(f: FunctionEmitter, op: Op) -> None:
@@ -146,13 +158,7 @@ def ring_release(f: FunctionEmitter, op: Op) -> None:
     """A warp's threads wait for products together, so one of them arrives for all."""
     f.target.require("mbarrier_transactions", op.span)
     lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
-    address = shared_address(f, f.buffers[op.operands[0]])
-
-    def arrive() -> None:
-        f.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", "i64", shared_pointer(f, address),
-               "i32 1")
-
-    f.under(f.prelude(f"icmp eq i32 {lane}, 0"), "free", arrive)
+    f.under(f.prelude(f"icmp eq i32 {lane}, 0"), "free", lambda: _arrive(f, op))
 
 
 def _wait(f: FunctionEmitter, op: Op) -> None:
@@ -173,7 +179,8 @@ def proxy_fence(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
-    "ring_init": ring_init, "ring_expect": ring_expect, "tensor_copy": tensor_copy,
+    "ring_init": ring_init, "ring_expect": ring_expect, "ring_fill": ring_fill,
+    "tensor_copy": tensor_copy,
     "ring_wait": ring_wait, "ring_release": ring_release, "ring_acquire": ring_acquire,
     "proxy_fence": proxy_fence, "tensor_store": tensor_store, "store_wait": store_wait,
 }

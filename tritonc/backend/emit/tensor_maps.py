@@ -4,7 +4,9 @@ A tensor map is 128 bytes that say what a tensor is and how boxes of it go to sh
 makes it in shared memory, field by field, and publishes it to global memory, where the copy engine
 reads it: through a proxy of its own, hence the fences (PTX ISA, "tensormap.replace",
 "tensormap.cp_fenceproxy").  Maps are made by several warps, beside each other, while the first one
-claims the slot: this takes longer than anything else before the first copy.
+claims the slot: this takes longer than anything else before the first copy.  Where a warp of its
+own makes the copies, all this is done by it and those that come with it, and the others can load
+what they need in the meantime.
 
 The memory is a *slot* of an array of the module.  Launches of a kernel may overlap, so a block
 claims a slot: each multiprocessor has a row of SLOTS of them, one compare and swap takes a free
@@ -21,7 +23,7 @@ from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.backend.emit.wgmma import WARPGROUP_BITS, shared_address
-from tritonc.backend.roles import COPIER
+from tritonc.backend.roles import COPIER, COPIER_WARPS, READERS
 from tritonc.backend.tensor_access import ENDLESS
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import WARP_SIZE, log2
@@ -29,7 +31,7 @@ from tritonc.ir.types import SCALARS, TF32, Scalar
 
 MAP_BYTES = 128
 ROWS, SLOTS = 256, 8  # multiprocessors, and blocks of one that run at once without waiting
-_MEETING = 15  # the barrier at which the copier's warps meet the others, once
+_MEETING, _SETUP = 15, 14  # barriers of the copier's warps: with the others, once; and alone
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 GLOBAL, _SHARED = f"ptr addrspace({GLOBAL_SPACE})", f"ptr addrspace({SHARED_SPACE})"
 
@@ -49,7 +51,20 @@ def _in_warp(f: FunctionEmitter, warp: int) -> str:
 
 def _maker(f: FunctionEmitter, index: int) -> int:
     """The warp that makes and publishes a map; the first one is the last to be asked."""
+    if f.role == COPIER:
+        return f.warps + 1 + index % (COPIER_WARPS - 1)
     return (index + 1) % f.warps
+
+
+def _claimer(f: FunctionEmitter) -> int:
+    """The warp whose first thread claims the slot, and makes the copies."""
+    return f.warps if f.role == COPIER else 0
+
+
+def _setup_barrier(f: FunctionEmitter) -> None:
+    """The copier's warps wait for each other."""
+    f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", f"i32 {_SETUP}",
+                 f"i32 {COPIER_WARPS * WARP_SIZE}")
 
 
 def shared_pointer(f: FunctionEmitter, address: str, space: int = SHARED_SPACE) -> str:
@@ -79,9 +94,12 @@ def _claims(f: FunctionEmitter, op: Op) -> tuple[str, str]:
 def claim_slot(f: FunctionEmitter, op: Op) -> None:
     """The slot's address: null but in the first thread, which writes it to the cell."""
     f.target.require("tensor_map", op.span)
+    if f.role == READERS:
+        f.values[op.result] = ["null"]  # until they have met those who claim it
+        return
     maps, claims = _claims(f, op)
     before, then, after = f.label, f.new_label("claim"), f.new_label("claim.end")
-    f.line(f"br i1 {first_thread(f)}, label %{then}, label %{after}")
+    f.line(f"br i1 {first_thread(f, _claimer(f))}, label %{then}, label %{after}")
     f.start_block(then)
     offset = f.op(f"mul i32 {_take(f, claims)}, {op.attributes['maps'] * MAP_BYTES}")
     slot = f.op(f"getelementptr i8, {GLOBAL} {maps}, i32 {offset}")
@@ -176,6 +194,8 @@ def publish_maps(f: FunctionEmitter, op: Op) -> None:
     """Each by the warp that has made it; then the first thread may use them."""
     f.target.require("tensor_map", op.span)
     scratch, cell = op.operands[1:]
+    if f.role == COPIER:
+        _setup_barrier(f)
     for index in op.attributes["indices"]:
         f.under(_in_warp(f, _maker(f, index)), "publish",
                 lambda index=index: _publish(f, scratch, cell, index))  # type: ignore[misc]
@@ -200,33 +220,36 @@ def start_copier(f: FunctionEmitter, op: Op) -> None:
     warpgroup the others.
     """
     slot, cell = op.operands
-    lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
-    meeting = (f"i32 {_MEETING}", f"i32 {(f.warps + 1) * WARP_SIZE}")  # the readers and a warp
     if f.role == COPIER:
+        _setup_barrier(f)
+        kind = "sync" if op.attributes.get("waits") else "arrive"
+        f.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", *_meeting(f))
         go, end = f.new_label("copier"), f.new_label("idle")
-        others = f.prelude(f"icmp uge i32 {f.thread}, {(f.warps + 1) * WARP_SIZE}")
-        f.line(f"br i1 {others}, label %{end}, label %{go}")
-        f.start_block(go)
-        f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", *meeting)
-        go = f.new_label("copier")
-        f.line(f"br i1 {f.prelude(f'icmp eq i32 {lane}, 0')}, label %{go}, label %{end}")
+        f.line(f"br i1 {first_thread(f, _claimer(f))}, label %{go}, label %{end}")
         f.start_block(end)
         f.line("ret void")
         f.start_block(go)
+    elif f.role:
+        f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", *_meeting(f))
     else:
         f.barrier()
-        if f.role:
-            f.convergent("llvm.nvvm.barrier.cta.arrive.aligned.count", "void", *meeting)
     place = shared_pointer(f, shared_address(f, f.buffers[cell]))
     f.values[op.result] = [f.op(f"load {GLOBAL}, {place}, align 8")]
     if f.role == COPIER:
         _acquire(f, op.result, op.attributes["indices"])
         return
+    if f.role:
+        f.values[slot] = f.values[op.result]
     left = [i for other in f.kernel.ops() if other.name == "publish_maps"
             and other.operands[0] is slot for i in other.attributes["indices"]
             if i not in op.attributes["indices"]]
     own = f.prelude(f"and i32 {f.thread}, {(1 << WARPGROUP_BITS) - 1}")
     f.under(f.prelude(f"icmp eq i32 {own}, 0"), "acquire", lambda: _acquire(f, op.result, left))
+
+
+def _meeting(f: FunctionEmitter) -> tuple[str, str]:
+    """The barrier of the readers and the copier's warps."""
+    return f"i32 {_MEETING}", f"i32 {(f.warps + COPIER_WARPS) * WARP_SIZE}"
 
 
 def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> None:

@@ -103,6 +103,22 @@ def test_compiling_goes_on_after_any_pass(name: str) -> None:
     assert other.code == 1 and f"kernel 'add' has {'layouts' if layouts else 'tiles'}" in other.err
 
 
+def test_ir_with_a_ring_of_tensor_copies_says_all_of_it() -> None:
+    given = ("--arch=sm_90a", "--tune=num_stages=2")
+    Path("product.tc").write_text("""
+      kernel void product(const half* a align(16), const half* b align(16), float* c) {
+        int i[128] = get_global_range(0), j[64] = get_global_range(1), k[64] = 0 ... 64;
+        float C[128, 64] = 0;
+        for (int n = 0; n < 256; n += 64)
+          C += dot(*(a + i[:, newaxis] * 256 + k + n), *(b + (k + n)[:, newaxis] * 64 + j));
+        *(c + i[:, newaxis] * 64 + j) = C;
+      }""")
+    wanted = tritonc("product.tc", *given, "-o-").out
+    assert "wgmma" in wanted
+    assert tritonc("product.tc", *given, "--stop-after=specialize_warps", "-o", "x.tir").code == 0
+    assert tritonc("x.tir", *given, "--start-after=specialize_warps", "-o-").out == wanted
+
+
 def test_trace_of_times() -> None:
     assert tritonc("add.tc", "-ftime-trace=t.json", "-o", os.devnull).code == 0
     events = {event["name"]: event for event in json.loads(Path("t.json").read_text())}

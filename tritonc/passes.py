@@ -43,6 +43,7 @@ from tritonc.backend.specialize import specialize
 from tritonc.backend.specialize_warps import specialize_warps
 from tritonc.backend.split_dots import split_dots
 from tritonc.backend.split_reductions import split_reductions
+from tritonc.backend.split_scans import split_scans
 from tritonc.backend.stage_dots import stage_dots
 from tritonc.backend.step_addresses import step_addresses
 from tritonc.backend.store_tensors import store_tensors
@@ -146,6 +147,8 @@ BACKEND: list[Pass] = [
          "What has no instruction is known, and warps are not yet counted.", "backend"),
     Pass("choose_warps", choose_warps,
          "Layouts spread tiles over so many threads.", "backend", 0),
+    Pass("split_scans", split_scans,
+         "Parts are warps.", "backend"),
     Pass("assign_layouts", assign_layouts,
          "From here on each tile knows in which thread and register its elements are.",
          "backend", 0),
@@ -217,6 +220,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
+    ("choose_warps", "split_scans", "parts are warps"),
+    ("pad_tiles", "split_scans", "an axis divides into parts"),
+    ("split_scans", "assign_layouts", "a layout has parts in warps"),
     ("choose_warps", "assign_layouts", "a layout spreads a tile over the warps"),
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
     ("specialize", "group_instances", "conditions at entry are made of program ids"),

@@ -29,6 +29,7 @@ from tritonc.backend.fold_masked_loads import fold_masked_loads
 from tritonc.backend.group_instances import group_instances
 from tritonc.backend.insert_barriers import insert_barriers
 from tritonc.backend.limit_registers import limit_registers
+from tritonc.backend.load_early import load_early
 from tritonc.backend.lower_atomics import lower_atomics
 from tritonc.backend.lower_conversions import lower_conversions
 from tritonc.backend.merge_stores import merge_stores
@@ -138,6 +139,8 @@ BACKEND: list[Pass] = [
          "After all masks that can go have gone.", "backend"),
     Pass("dce", dce,
          "In the backend: layouts are chosen for what is used.", "backend"),
+    Pass("load_early", load_early,
+         "Nothing stands yet between a reduction and what reads it.", "backend"),
     Pass("pad_tiles", pad_tiles,
          "Masks have been read in the extents of the source; layouts need powers of two.",
          "backend", 0),
@@ -220,6 +223,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
+    ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
     ("choose_warps", "split_scans", "parts are warps"),
     ("pad_tiles", "split_scans", "an axis divides into parts"),
     ("split_scans", "assign_layouts", "a layout has parts in warps"),

@@ -130,3 +130,26 @@ def test_weights_of_all_rows_come_piece_by_piece() -> None:
 def test_few_weights_come_at_once() -> None:
     done = lowered(weighted(256), without=("specialize",))
     assert not any(op.attributes.get("piecewise") for op in done.kernel.ops())
+
+
+def picked(stored: bool) -> Program:
+    """y = sum of x + x[i[0]]; `stored`: x[0] changes in between."""
+    k = Sketch(warps=2)
+    x, i = k.pointer("x", F32, data(512)), k.pointer("i", I32, [5])
+    y = k.pointer("y", F32, np.zeros(1))
+    total = k.reduce(k.load(k.at(x, k.arange(512))), kind="fadd", axes=(0,))
+    if stored:
+        k.store(x, total)
+    k.store(y, k.fadd(total, k.load(k.at(x, k.load(i)))))
+    return k.done()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_numbers_are_loaded_before_a_row_is_reduced(stored: bool) -> None:
+    """The index and the element, unless a store between may change them."""
+    program = picked(stored)
+    done = lowered(program, check=True, without=("specialize",))
+    names = [op.name for op in done.kernel.ops()]
+    before = names[: names.index("reduce")].count("load")
+    assert before == (1 if stored else 3)
+    np.testing.assert_array_equal(execute(done)["y"], program.run()["y"])

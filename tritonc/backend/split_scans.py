@@ -8,9 +8,9 @@ After:   %p = reshape %x                           : f32<4, 1024>         a part
          %y = reshape (fadd %b, %q)                : f32<4096>
 
 A scanned axis lies in lanes and registers of one warp, so that without other axes all warps would
-do the same work, each with all elements in its registers.  The sum of the parts before is a
-reduction of a tile of parts by parts; its neutral element stands for parts that come later.  Floats
-of fewer than 32 bits are scanned as 32 bits, as one warp does.
+do the same work, each with all elements in its registers.  A part's sum is its last element, and
+the sum of the parts before is a reduction of a tile of parts by parts; the neutral element stands
+for what does not count.  Floats of fewer than 32 bits are scanned as 32 bits, as one warp does.
 
 Needs `num_warps`, and extents that are powers of two.
 """
@@ -67,18 +67,17 @@ def _split(op: Op, parts: int, b: Builder) -> Value:
         assert isinstance(t, Tile)
         return t
 
-    split = tile(parts, extents[axis] // parts)
-    x = b.value("reshape", x, type=split)
-    scanned = b.value("scan", x, kind=kind, axis=axis + 1)
-    totals = b.value("reduce", x, kind=kind, axes=(axis + 1,))
-    square = tile(parts, parts)
-    others = b.value("broadcast", b.value("reshape", totals, type=tile(1, parts)), type=square)
-    own, other = (_numbers(b, parts, axis + d, square) for d in range(2))
-    earlier = b.value("icmp", other, own, predicate="slt")
-    nothing = b.constant(neutral(kind, wide), square)
-    start = b.value("reduce", b.value("select", earlier, others, nothing), kind=kind,
-                    axes=(axis + 1,))
-    start = b.value("broadcast", b.value("reshape", start, type=tile(parts, 1)), type=split)
+    inside = extents[axis] // parts
+    split, square = tile(parts, inside), tile(parts, parts)
+    scanned = b.value("scan", b.value("reshape", x, type=split), kind=kind, axis=axis + 1)
+    last = b.value("icmp", _numbers(b, axis + 1, split),
+                   b.constant(inside - 1, make(I32, split.shape)), predicate="eq")
+    totals = _some(b, last, scanned, kind, axis + 1)
+    totals = b.value("broadcast", b.value("reshape", totals, type=tile(1, parts)), type=square)
+    own, other = (_numbers(b, axis + d, square) for d in range(2))
+    start = _some(b, b.value("icmp", other, own, predicate="slt"), totals, kind, axis + 1)
+    start = b.value("reshape", start, type=tile(parts, 1))
+    start = b.value("broadcast", start, type=split)
     found = b.value("reshape", b.value(kind, start, scanned), type=make(wide, extents))
     if wide is not e:
         found = b.value("fpcast", found, type=op.result.type)
@@ -86,10 +85,16 @@ def _split(op: Op, parts: int, b: Builder) -> Value:
     return found
 
 
-def _numbers(b: Builder, extent: int, axis: int, like: Tile) -> Value:
+def _some(b: Builder, chosen: Value, x: Value, kind: str, axis: int) -> Value:
+    """The reduction along an axis of those elements that are chosen."""
+    nothing = b.constant(neutral(kind, scalar(x.type)), x.type)
+    return b.value("reduce", b.value("select", chosen, x, nothing), kind=kind, axes=(axis,))
+
+
+def _numbers(b: Builder, axis: int, like: Tile) -> Value:
     """The index along an axis."""
-    numbers = b.value("range", start=0, stop=extent)
     flat = [1] * len(like.shape)
-    flat[axis] = extent
+    flat[axis] = like.shape[axis]
+    numbers = b.value("range", start=0, stop=like.shape[axis])
     numbers = b.value("reshape", numbers, type=make(I32, tuple(flat)))
     return b.value("broadcast", numbers, type=make(I32, like.shape))

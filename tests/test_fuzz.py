@@ -17,7 +17,7 @@ from tritonc.source import CompileError, Diagnostic
 def test_damaged_sources_give_diagnostics() -> None:
     report = fuzz.fuzz(seed=20190622, first=0, count=200)
     assert report.total == 200 and not report.failures, report.text()
-    assert report.counts["error"] > 100 and report.counts.get("front", 0) > 5
+    assert 100 < report.counts["error"] < report.total - 3  # some compile: the corpus says how many
 
 
 def test_inputs_depend_on_seed_and_number_alone() -> None:

@@ -4,7 +4,7 @@
 
 Peers: torch.matmul (with TF32 allowed for tf32), torch._scaled_mm for e4m3, with fast accumulation
 where --fast-math compiles with -ffast-math, torch._int_mm for s8; with --triton the fastest of some
-kernels in Triton (triton_matmul.py).
+kernels in Triton (triton_matmul.py), all of which are compiled before anything is measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from harness import ROOT, build, interleaved, median, milliseconds, relative_error, spread
+from harness import ROOT, build, interleaved, median, relative_error, spread
 
 
 class Kind(NamedTuple):
@@ -91,6 +91,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(0)
     tune = {k: int(v) for k, v in (item.split("=") for item in options.tune.split(",") if item)}
+    if options.triton:
+        _compile_peers(options)
     for dtype, layout in itertools.product(options.dtype.split(","), options.layout.split(",")):
         kind = KINDS[dtype]
         torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
@@ -99,8 +101,7 @@ def main() -> None:
         if options.save is not None:
             (options.save / f"matmul_{layout}_{dtype}.ptx").write_text(kernel.ptx)
         for text in options.size.split(","):
-            sizes = [int(x) for x in text.split("x")]
-            m, n, k = sizes * 3 if len(sizes) == 1 else sizes
+            m, n, k = _extents(text)
             a, b = operands(dtype, m, n, k)
             c = torch.zeros((m, n), device="cuda", dtype=kind.out)
             c.fill_(77 if dtype == "s8" else float("nan"))
@@ -113,15 +114,17 @@ def main() -> None:
                           options.fast_math)
             kernel((m, n), left, right, c, m, n, k)
             torch.cuda.synchronize()
-            error = relative_error(c, _expected(dtype, a, b, peer))
+            want = _expected(dtype, a, b, peer)
+            error = relative_error(c, want)
             runs: dict[str, Callable[[], Any]] = {
                 "tritonc": lambda: kernel((m, n), left, right, c, m, n, k),  # noqa: B023
                 "cublas": peer}
-            other = ""
+            other, theirs = "", torch.zeros_like(c)
             if options.triton:
-                from triton_matmul import fastest  # needs Triton
+                from triton_matmul import choose, keys  # needs Triton
 
-                found = fastest(left, right, torch.empty_like(c), layout, milliseconds)
+                found = choose(keys(kind.stored, kind.out, layout, m, n, k, options.fast_math),
+                               left, right, theirs)
                 if found is not None:
                     other, runs["triton"] = found
             times = interleaved(runs, options.rounds)
@@ -129,11 +132,37 @@ def main() -> None:
             line = (f"{dtype} {layout} {m}x{n}x{k}: {rate['tritonc']:7.1f} TFLOP/s, cuBLAS "
                     f"{rate['cublas']:7.1f}, ratio {rate['tritonc'] / rate['cublas']:.3f}")
             if other:
-                line += f", Triton ({other}) {rate['triton']:7.1f}"
+                line += (f", Triton ({other}) {rate['triton']:7.1f}, ratio "
+                         f"{rate['tritonc'] / rate['triton']:.3f}")
+                error = max(error, relative_error(theirs, want))
             print(f"{line} (spread {', '.join(f'{spread(v):.3f}' for v in times.values())}), "
                   f"error {error:.1e}{'' if error <= kind.tolerance else '  WRONG'}, "
                   f"{kernel.manifest['threads']} threads, tile {kernel.manifest['tile']}",
                   flush=True)
+
+
+def _extents(text: str) -> tuple[int, int, int]:
+    """M, N and K of "N" or "MxNxK"."""
+    sizes = [int(x) for x in text.split("x")]
+    m, n, k = sizes * 3 if len(sizes) == 1 else sizes
+    return m, n, k
+
+
+def _compile_peers(options: argparse.Namespace) -> None:
+    """Compile and try every kernel of Triton that the products may choose."""
+    from triton_matmul import keys  # needs Triton
+    from triton_peers import failures, working
+
+    wanted = []
+    for dtype, layout, text in itertools.product(
+            options.dtype.split(","), options.layout.split(","), options.size.split(",")):
+        torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
+        kind = KINDS[dtype]
+        wanted += keys(kind.stored, kind.out, layout, *_extents(text), options.fast_math)
+    count = len(working("triton_matmul", wanted))
+    print(f"Triton: {count} kernels", flush=True)
+    for name, why in failures("triton_matmul", wanted).items():
+        print(f"    not {name}: {why}")
 
 
 def _expected(dtype: str, a: torch.Tensor, b: torch.Tensor,

@@ -20,15 +20,13 @@ class MetaParameter(NamedTuple):
     values: tuple[int, ...]
     legal: Sequence[int]
     needs: frozenset[str] = frozenset()
-    unless: tuple[tuple[str, int], ...] = ()  # earlier ones: moot where one is bound so
+    unless: tuple[tuple[str, int | None], ...] = ()  # earlier ones: moot where one is bound so, or
+    # for None where it is open and not bound
 
 
 META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("num_warps", "choose_warps", "Warps of a block.", (1, 2, 4, 8, 16),
                   (1, 2, 4, 8, 16)),
-    MetaParameter("slices", "split_dots", "Parts of a product's inner axis, each for warps of its "
-                  "own.", (1, 2, 4), (1, 2, 4, 8, 16),
-                  frozenset({"dot on CUDA cores", "dot in a loop"})),
     MetaParameter("num_stages", "pipeline", "Buffers of a loop's operands, filled ahead; 1 is no "
                   "pipeline.", (2, 3, 4), range(1, 17),
                   frozenset({"dot on tensor cores", "dot in a loop"})),
@@ -39,6 +37,9 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   frozenset({"dot on CUDA cores, or reductions alone"})),
     MetaParameter("wgmma", "select_dots", "Whether wgmma may be used.", (0,), range(2),
                   frozenset({"wgmma"})),
+    MetaParameter("slices", "split_dots", "Parts of a product's inner axis, each for warps of its "
+                  "own; without wgmma.", (1, 2, 4, 8), (1, 2, 4, 8, 16),
+                  frozenset({"dot in a loop"}), (("wgmma", None),)),
     MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0, 1),
                   range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
     MetaParameter("tensor_store", "store_tensors", "Whether tensor stores may be used: 1 from "

@@ -86,6 +86,28 @@ def test_other_orders(target: str, turned: tuple[bool, bool]) -> None:
                "wgmma" if target == "sm_90a" else "ldmatrix", "" if target == "sm_90a" else "trans")
 
 
+SLICED = [  # of these tiles, the operands transposed so, and how many slices are to be expected
+    ("sm_75", F16, (32, 32, 64), (False, True), {}, 4),
+    ("sm_80", BF16, (16, 32, 64), (True, False), {"num_warps": 8, "slices": 4}, 4),
+    ("sm_80", I8, (32, 32, 64), K_FIRST, {}, 2),
+    ("sm_90a", BF16, (64, 16, 64), (False, False), {"wgmma": 0, "slices": 4}, 4),
+]
+
+
+@pytest.mark.parametrize("target, e, tile, turned, meta, slices", SLICED)
+def test_warps_share_the_inner_axis(target: str, e: Scalar, tile: tuple[int, int, int],
+                                    turned: tuple[bool, bool], meta: dict[str, int], slices: int
+                                    ) -> None:
+    """Each warp has all rows and columns or, with more warps than slices, some of them."""
+    program = matmul(e, tile[0] + 8, tile[1], 152, tile, *turned)
+    done = lowered(program, check=turned == (True, False), target=target, **meta)
+    products = [op for op in done.kernel.ops() if op.name == "mma_dot"]
+    assert {op.result.type.shape for op in products} == {(slices, *tile[:2])}
+    assert all(op.attributes.get("late") for op in done.kernel.ops()
+               if op.name == "shared_load" and op.result.type.element == e)
+    assert has(run(program, target, **meta), "ldmatrix")
+
+
 @pytest.mark.parametrize("turned", ORDERS)
 def test_a_ring_of_tensor_copies(turned: tuple[bool, bool]) -> None:
     """More iterations than stages, two instances, tiles that end outside, operands of panels."""

@@ -153,9 +153,9 @@ def test_the_default_comes_first_and_what_is_given_is_fixed() -> None:
 
 @pytest.mark.parametrize("arch, element, names", [
     ("sm_80", "float", {"group", "min_blocks", "num_warps", "slices"}),
-    ("sm_80", "half", {"group", "num_stages", "num_warps"}),
+    ("sm_80", "half", {"group", "num_stages", "num_warps", "slices"}),
     ("sm_90a", "half", {"continued", "copier", "group", "num_stages", "num_warps",
-                        "persistent", "tensor_copy", "tensor_store", "wgmma"}),
+                        "persistent", "slices", "tensor_copy", "tensor_store", "wgmma"}),
 ])
 def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) -> None:
     text = (ROOT / "samples" / "matmul.tc").read_text().replace("float", element)
@@ -169,6 +169,8 @@ def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) ->
                      for value in values if value is not None}
     assert not any("persistent" in c and c.get("wgmma") == 0 for c in space.candidates)
     assert not any("continued" in c and c.get("persistent") == 0 for c in space.candidates)
+    sliced = [c for c in space.candidates if "slices" in c]
+    assert all(("wgmma" in c) == (arch == "sm_90a") for c in sliced)
     warps = {c["num_warps"] for c in space.candidates if (c["TM"], c["TN"]) == (128, 128)
              and "num_warps" in c}
     assert warps == {4, 8, 16}  # 128 x 128 accumulators do not fit the registers of two warps
@@ -194,6 +196,10 @@ def test_what_cannot_run_is_left_out() -> None:
     wide = replace(dot, extents=(128, 128, 16))
     assert can_run((wide,), four, target)
     assert not can_run((wide,), {**four, "slices": 2}, target)  # each warp has them all
+    assert not can_run((Feature("dot", (32, 32, 64), 4),), {**four, "slices": 8}, target)
+    sums = Feature("dot", (64, 128, 64), 2, element="f16")
+    assert can_run((sums,), {"num_warps": 16, "slices": 2}, target)
+    assert not can_run((sums,), {"num_warps": 16, "slices": 4}, target)  # 128 KiB of sums
     assert not can_run((replace(wide, extents=(128, 128, 32)),), four, target)  # 64 KiB of code
     assert can_run((replace(wide, extents=(128, 128, 32), element="f16"),), four, target)
 

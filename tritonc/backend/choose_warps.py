@@ -63,13 +63,13 @@ def _block_threads(block: Block) -> int:
     """
     dots = [op for op in block.ops if op.name == "dot"]
     rows = [matrix.BY_NAME.get(op.attributes.get("instruction", "")) for op in dots]
-    wanted = [_dot_threads(op) for op in dots]
+    wanted = [dot_threads(op) for op in dots]
     if any(row is not None and row.kind == matrix.WGMMA for row in rows):
         return max(wanted)
     return sum(wanted)
 
 
-def _dot_threads(op: Op) -> int:
+def dot_threads(op: Op) -> int:
     """The threads that a dot wants."""
     extents = shape(op.result.type)
     name = op.attributes.get("instruction")

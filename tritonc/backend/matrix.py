@@ -8,6 +8,7 @@ Instructions: mma" and "Asynchronous Warpgroup Level Matrix Instructions: wgmma"
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tritonc.ir import fragment
 from tritonc.ir.layout import Layout
@@ -110,25 +111,30 @@ def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
 
 def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
                        along_rows: bool = False) -> Layout:
-    """The layout of a dot's result of `shape`."""
-    arranged = arrange(row, shape, warps, along_rows)
+    """The layout of a dot's result of `shape`.  A batch, of mma.sync, lies in warps."""
+    *batch, rows, columns = shape
+    arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
     if row.kind == WGMMA:
-        columns = min(MOST_COLUMNS, shape[1] // arranged[1])
-        return fragment.wgmma_accumulator((shape[0], shape[1]), arranged, columns)
-    part = (shape[0] // arranged[0], shape[1] // arranged[1])
-    return fragment.mma_accumulator((shape[0], shape[1]), arranged, row.rows, row.columns,
-                                    (max(part[0], row.rows), max(part[1], row.columns)))
+        return fragment.wgmma_accumulator((rows, columns), arranged,
+                                          min(MOST_COLUMNS, columns // arranged[1]))
+    part = (rows // arranged[0], columns // arranged[1])
+    return fragment.batched(fragment.mma_accumulator(
+        (rows, columns), arranged, row.rows, row.columns,
+        (max(part[0], row.rows), max(part[1], row.columns))), tuple(batch))
 
 
 def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, warps: int,
                     along_rows: bool = False) -> tuple[Layout, Layout | None]:
-    """The layouts of A and B in registers; wgmma has none for B.  `depth`: K of the whole tile."""
-    arranged = arrange(row, shape, warps, along_rows)
+    """The layouts of A and B in registers; wgmma has none for B.
+
+    `shape`: of the result; `depth`: K of the whole tile.
+    """
+    *batch, rows, columns = shape
+    arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
     bits = row.operand.bits
     if row.kind == WGMMA:
-        return fragment.wgmma_a((shape[0], depth), arranged, bits), None
-    part = (shape[0] // arranged[0], shape[1] // arranged[1])
-    a = fragment.mma_a((shape[0], depth), arranged, bits, row.depth, row.rows,
-                       max(part[0], row.rows))
-    b = fragment.mma_b((depth, shape[1]), arranged, bits, row.depth, max(part[1], row.columns))
-    return a, b
+        return fragment.wgmma_a((rows, depth), arranged, bits), None
+    part = (rows // arranged[0], columns // arranged[1])
+    a = fragment.mma_a((rows, depth), arranged, bits, row.depth, row.rows, max(part[0], row.rows))
+    b = fragment.mma_b((depth, columns), arranged, bits, row.depth, max(part[1], row.columns))
+    return fragment.batched(a, tuple(batch)), fragment.batched(b, tuple(batch))

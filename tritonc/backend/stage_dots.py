@@ -56,8 +56,10 @@ from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import Layout, SharedLayout, axis_bases
-from tritonc.ir.shared_layout import BANK_BYTES
+from tritonc.ir.shared_layout import BANK_BYTES, transpose
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
+
+_MOVES = ("trans", "reshape")  # operations whose results are views of a buffer
 
 
 def stage_dots(kernel: Kernel, context: Context) -> bool:
@@ -184,7 +186,7 @@ def _on_cores(op: Op, bits: int, buffers: list[Op]) -> list[Op]:
             layout = conversion_buffer(source, fma_operand(result, depth, operand is a), e.bits)
         else:
             layout = staging_layout(source, axis, e.bytes)
-        staged.append(InMemory(operand, layout, slices, buffers, ("trans", "reshape")))
+        staged.append(InMemory(operand, layout, slices, buffers, _MOVES))
     ops: list[Op] = []
     for index in range(1 << bits):
         for one in staged:
@@ -206,7 +208,8 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
         assert layout is not None
         slices = slices_of(operand, axis, bits)
         if _needs_memory(operand, layout):
-            staged.append(InMemory(operand, _panel(operand, slices), slices, buffers))
+            staged.append(InMemory(operand, _seen_panel(operand, slices), slices, buffers,
+                                   _MOVES if len(extents) > 2 else _MOVES[:1]))
         else:
             staged.append(InRegisters(operand, layout, slices, op.span))
     ops: list[Op] = []
@@ -262,9 +265,22 @@ def _needs_memory(operand: Value, layout: Layout) -> bool:
 
 def _loaded(value: Value) -> bool:
     """Whether the value comes from memory by elementwise operations only."""
-    while value.op is not None and ALL_OPS[value.op.name].elementwise and value.op.operands:
+    while value.op is not None and value.op.operands and (
+            ALL_OPS[value.op.name].elementwise
+            or (value.op.name == "reshape" and len(shape(value.type)) > 2)):
         value = value.op.operands[-1]
     return value.op is not None and value.op.name in ("load", "trans")
+
+
+def _seen_panel(operand: Value, slices: tuple[int, ...]) -> SharedLayout:
+    """The panels of an operand; of one with a batch those of the matrix that it is a view of."""
+    made = operand.op
+    if len(shape(operand.type)) == 2 or slices or made is None or made.name not in _MOVES:
+        return _panel(operand, slices)
+    before = _seen_panel(made.operands[0], slices)
+    if made.name == "trans":
+        return transpose(before, made.attributes["permutation"])
+    return SharedLayout(shape(operand.type), before.offset, before.alignment)
 
 
 def _panel(operand: Value, slices: tuple[int, ...], inner: int | None = None) -> SharedLayout:

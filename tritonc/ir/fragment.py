@@ -27,6 +27,7 @@ Source: PTX ISA, "Matrix Fragments" of mma and "Register Fragments" of wgmma.mma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tritonc.ir.layout import Layout, axis_bases, check_shape, from_steps, log2
 
@@ -176,6 +177,16 @@ def mma_b(
     """B (k x n) of mma.sync for the accumulator of the same `warps` and `warp_tile[1]`."""
     fragment = b_fragment(depth, element_bits)
     return tile(fragment, shape, ((None, warps[0]), (1, warps[1])), (depth, warp_columns or 8))
+
+
+def batched(layout: Layout, batch: tuple[int, ...]) -> Layout:
+    """The same in each of a batch of tiles, which come first, one after the other in warps.
+
+    >>> print(batched(mma_b((16, 8), (1, 1), 16, 16), (4,)))
+    #layout<shape=[4,16,8], register=[8,64], lane=[16,32,1,2,4], warp=[128,256]>
+    """
+    over = tuple(layout.size << bit for bit in range(log2(prod(batch))))
+    return Layout((*batch, *layout.shape), layout.register, layout.lane, (*layout.warp, *over))
 
 
 def wgmma_accumulator(

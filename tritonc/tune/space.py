@@ -12,12 +12,13 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tritonc import driver, sema
 from tritonc.backend.matrix import INSTRUCTIONS, WGMMA
+from tritonc.backend.split_dots import SUMS
 from tritonc.backend.target import Target, find
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Module
@@ -150,12 +151,13 @@ def _meta_choices(meta: Mapping[str, tuple[int | None, ...]], fixed: Mapping[str
     found: list[dict[str, int]] = [{}]
     for name, values in meta.items():
         found = [{**bound, name: value} if value is not None else bound for bound in found
-                 for value in (values if not _moot(name, {**fixed, **bound}) else (None,))]
+                 for value in (values if not _moot(name, {**fixed, **bound}, meta) else (None,))]
     return [{}, *(bound for bound in found if bound)]
 
 
-def _moot(name: str, bound: Mapping[str, int]) -> bool:
-    return any(pair in bound.items() for pair in BY_NAME[name].unless)
+def _moot(name: str, bound: Mapping[str, int], open_to_choice: Iterable[str]) -> bool:
+    return any(bound[other] == value if other in bound else
+               value is None and other in open_to_choice for other, value in BY_NAME[name].unless)
 
 
 def can_run(profile: Profile, bound: Mapping[str, int], target: Target) -> bool:
@@ -164,8 +166,9 @@ def can_run(profile: Profile, bound: Mapping[str, int], target: Target) -> bool:
     `bound` has the meta-parameters that are bound.
     """
     num_warps = bound.get("num_warps")
-    slices = min(bound.get("slices", 1), num_warps or 1)
-    if any(extent < 1 for feature in profile for extent in feature.extents):
+    slices = bound.get("slices", 1)
+    if slices > (num_warps or slices) or any(
+            extent < 1 for feature in profile for extent in feature.extents):
         return False
     largest = max((prod(f.extents) for f in profile if f.kind != "dot"), default=0)
     for feature in profile:
@@ -177,6 +180,8 @@ def can_run(profile: Profile, bound: Mapping[str, int], target: Target) -> bool:
         threads = 32 * num_warps if num_warps is not None else target.threads_per_block
         if results * slices > threads * target.registers_per_thread:
             return False
+        if slices > 1 and 4 * results * slices > SUMS:
+            return False  # they are not made
         on_cores = not any(row.feature in target.features and str(row.operand) == feature.element
                            for row in INSTRUCTIONS)
         if num_warps and on_cores and results * k > _ITERATION * threads:

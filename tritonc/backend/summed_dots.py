@@ -1,0 +1,92 @@
+"""Products that a loop only adds up, and giving their sums another form.
+
+    header: %c = phi [%start], [%d]            header: %s = phi [%first], [%e]
+    body:   %d = dot %a, %b, %c         ->     body:   %e = dot (made of %a, %b), %s
+    exit:   uses of %c                         exit:   %r = made of %s; uses of %r
+
+`split_dots` and `turn_dots` do so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.types import shape
+
+
+@dataclass
+class SummedDot:
+    """A product of two matrices that a loop adds to `phi`, which nothing else in the loop reads."""
+
+    dot: Op
+    phi: Op
+    loop: Loop
+    preheader: Block
+    latch: Block
+    exit: Block
+
+    @property
+    def start(self) -> Value:
+        """What the products are added to."""
+        return incoming(self.phi, self.preheader)
+
+    def before(self) -> Builder:
+        """Where the sum begins: before the loop."""
+        return Builder(self.preheader, len(self.preheader.ops) - 1, self.dot.span)
+
+    def replace(self, kernel: Kernel, start: Value, product: Callable[[Builder, Value], Value],
+                result: Callable[[Builder, Value], Value]) -> None:
+        """Add up another product.  `product` gets the place of the dot and the new sum so far,
+        `result` a place behind the loop and the new sum, of which it makes what the old one was."""
+        home = next(block for block in self.loop.blocks if self.dot in block.ops)
+        sums = Op("phi", [start], {}, (start.type,), blocks=[self.preheader])
+        sums.result.name = self.phi.result.name
+        value = product(Builder(home, home.ops.index(self.dot), self.dot.span), sums.result)
+        sums.operands.append(value)
+        sums.blocks.append(self.latch)
+        home.ops.remove(self.dot)
+        header = self.loop.header
+        header.ops[header.ops.index(self.phi)] = sums
+        after = Builder(self.exit, len(self.exit.phis()), self.dot.span)
+        total = result(after, sums.result)
+        total.name = self.phi.result.name
+        kernel.replace({self.phi.result: total})
+
+
+def summed_dots(kernel: Kernel) -> list[SummedDot]:
+    """All products of the kernel, if each is one of a loop of its own and they have one size and
+    one instruction; otherwise none."""
+    dots = [op for op in kernel.ops() if op.name == "dot"]
+    kinds = {(shape(dot.operands[0].type), shape(dot.operands[1].type),
+              dot.attributes.get("instruction")) for dot in dots}
+    if len(kinds) != 1:
+        return []
+    cfg, readers = Cfg(kernel), uses(kernel)
+    found = [one for one in (_summed(dot, cfg, readers) for dot in dots) if one is not None]
+    return found if len(found) == len(dots) == len({one.loop for one in found}) else []
+
+
+def _summed(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> SummedDot | None:
+    """The loop that only adds this product up, if there is one."""
+    phi, loop = dot.operands[2].op, cfg.innermost.get(cfg.block_of[dot])
+    if len(shape(dot.result.type)) != 2 or loop is None or loop.parent is not None \
+            or loop.latch is None or loop.preheader is None:
+        return None
+    if phi is None or phi.name != "phi" or phi not in loop.header.ops or len(loop.exits) != 1:
+        return None
+    (inside, leave), = loop.exits
+    if inside is not loop.header or cfg.predecessors[leave] != [inside]:
+        return None
+    if incoming(phi, loop.latch) is not dot.result or readers.get(dot.result) != [phi]:
+        return None
+    if sum(cfg.block_of[op] in loop for op in readers[phi.result]) != 1:
+        return None
+    if any(op.name == "phi" and op in leave.ops for op in readers[phi.result]):
+        return None
+    if not cfg.dominates(cfg.block_of[dot], loop.latch):
+        return None
+    return SummedDot(dot, phi, loop, loop.preheader, loop.latch, leave)

@@ -108,6 +108,19 @@ def test_warps_share_the_inner_axis(target: str, e: Scalar, tile: tuple[int, int
     assert has(run(program, target, **meta), "ldmatrix")
 
 
+FLAT = [(BF16, (32, 64, 64), turned) for turned in ORDERS] + [
+    (F16, (8, 128, 32), (False, False)), (TF32, (16, 64, 32), K_FIRST), (I8, (32, 64, 64), K_FIRST),
+    (F8E4M3, (16, 64, 256), K_FIRST)]
+
+
+@pytest.mark.parametrize("e, tile, turned", FLAT)
+def test_columns_are_the_rows_of_wgmma(e: Scalar, tile: tuple[int, int, int],
+                                       turned: tuple[bool, bool]) -> None:
+    """Of products with fewer than 64 rows; part of a tile, and a last step that is not full."""
+    program = matmul(e, tile[0] + 5, 56, 2 * tile[2] + 24, tile, *turned)
+    assert has(run(program, "sm_90a"), "wgmma.mma_async")
+
+
 @pytest.mark.parametrize("turned", ORDERS)
 def test_a_ring_of_tensor_copies(turned: tuple[bool, bool]) -> None:
     """More iterations than stages, two instances, tiles that end outside, operands of panels."""

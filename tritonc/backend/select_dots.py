@@ -29,8 +29,7 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
         return False
     target: Target = context.target
     infos = axis_info.analyze(kernel)
-    warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", 4))
-    wide = bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
+    wide = wgmma_allowed(kernel, context)
     choices = [_choose(op, target, infos, wide) for op in dots]
     if any(c is None or c.kind != WGMMA for c in choices):  # one number of warps serves all dots
         choices = [_choose(op, target, infos, False) for op in dots]
@@ -39,6 +38,12 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
             op.attributes["instruction"] = row.name
         context.remark("select_dots", *_reason(op, row, target), missed=row is None)
     return any(row is not None for row in choices)
+
+
+def wgmma_allowed(kernel: Kernel, context: Context) -> bool:
+    """Whether nobody has asked for something else: the choice itself or the number of warps."""
+    warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", 4))
+    return bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
 
 
 def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> MatrixInstruction | None:

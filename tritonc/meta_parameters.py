@@ -49,7 +49,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   (0, 1), range(2), frozenset({"wgmma", "several dots"}),
                   (("wgmma", 0), ("tensor_copy", 0))),
     MetaParameter("persistent", "group_instances", "Whether blocks go from instance to instance.",
-                  (0,), range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
+                  (0, 1), range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
     MetaParameter("continued", "pipeline", "Whether rings go on between instances.", (0,),
                   range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0))),

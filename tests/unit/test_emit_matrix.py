@@ -31,7 +31,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel
 from tritonc.ir.layout import Layout, SharedLayout
 from tritonc.ir.shared_layout import row_major, tensor_core
-from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I16, I32, TF32, Scalar
+from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I16, I32, TF32, Buffer, Scalar
 from tritonc.options import Options
 from tritonc.source import CompileError, SourceFile
 
@@ -119,6 +119,17 @@ def test_columns_are_the_rows_of_wgmma(e: Scalar, tile: tuple[int, int, int],
     """Of products with fewer than 64 rows; part of a tile, and a last step that is not full."""
     program = matmul(e, tile[0] + 5, 56, 2 * tile[2] + 24, tile, *turned)
     assert has(run(program, "sm_90a"), "wgmma.mma_async")
+
+
+def test_threads_that_copy_for_wgmma() -> None:
+    """Their blocks do not stay, and they copy as far ahead as memory needs: 64 KiB, 16 at once."""
+    program = matmul(BF16, 128, 64, 64, (64, 64, 64))
+    done = lowered(program, target="sm_90a", tensor_copy=0)
+    names = [op.name for op in done.kernel.ops()]
+    assert "async_copy" in names and "get_num_multiprocessors" not in names
+    assert max(op.result.type.stages for op in done.kernel.ops()
+               if op.results and isinstance(op.result.type, Buffer)) == 6
+    assert has(run(program, "sm_90a", tensor_copy=0), "wgmma.mma_async")
 
 
 @pytest.mark.parametrize("turned", ORDERS)

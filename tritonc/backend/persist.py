@@ -19,22 +19,25 @@ left alone.
 Where the kernel begins with a choice of a body that does not depend on the instance (`specialize`),
 only the body that is taken first gets the loop: what is made once per block is made once there.
 
-Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma, whose
-blocks fill a multiprocessor each, unless several dots are of one iteration: their loop is slower
-in another loop, where the assembler keeps stages and addresses in registers of threads.
+Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma and is so
+large that the copy engine brings its operands: then there are tensor maps to make, and a block
+fills a multiprocessor.  Not if several dots are of one iteration: their loop is slower in another
+loop, where the assembler keeps stages and addresses in registers of threads.
 Meta-parameter `persistent`: 0 leaves one block for each instance.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.matrix import BY_NAME, WGMMA
+from tritonc.backend.matrix import BY_NAME, LARGE, WGMMA
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I32
+from tritonc.ir.types import I32, shape
 
 _NUMBERS = ("get_program_id", "get_num_programs")
 
@@ -42,7 +45,9 @@ _NUMBERS = ("get_program_id", "get_num_programs")
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
     chained = any(sum(op.name == "dot" for op in block.ops) > 1 for block in kernel.blocks)
-    if not context.meta.get("persistent", not chained):
+    large = context.meta.get("tensor_copy", any(
+        op.name == "dot" and prod(shape(op.result.type)) > LARGE for op in kernel.ops()))
+    if not context.meta.get("persistent", large and not chained):
         return False
     found = False
     for op in kernel.ops():

@@ -34,7 +34,7 @@ from tritonc.backend.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.async_access import TURNED, copied_load, copy_width
 from tritonc.backend.loop_slice import find_slice
 from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.ring import Rewrite, most_stages
+from tritonc.backend.ring import Rewrite, copied_stages
 from tritonc.backend.shared_memory import LEFT
 from tritonc.backend.staged_loop import (
     MOST_REGISTERS,
@@ -80,7 +80,7 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
 
 def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
               context: Context) -> bool:
-    stages = context.meta.get("num_stages") or most_stages(staged, context.target)
+    stages = context.meta.get("num_stages") or copied_stages(staged, context.target)
     distance = stages - 2 if staged.asynchronous else stages - 1
     if distance < 1:
         return False

@@ -34,6 +34,16 @@ from tritonc.ir.types import I1, I32, Tile
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
 MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
+IN_FLIGHT = 1 << 16  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
+
+
+def copied_stages(staged: StagedLoop, target: Target) -> int:
+    """Of a ring that threads fill.  With wgmma, which has one stage more in flight, as many as keep
+    memory busy: further copies only wait for their turn, and threads for them."""
+    most = most_stages(staged, target)
+    if not staged.asynchronous:
+        return most
+    return min(most, 2 - -IN_FLIGHT // staged.stage_bytes)
 
 
 def most_stages(staged: StagedLoop, target: Target) -> int:

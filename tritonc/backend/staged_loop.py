@@ -51,6 +51,13 @@ class StagedLoop:
         return any(op.name == "wgmma" for block in self.loop.blocks for op in block.ops)
 
 
+    @property
+    def stage_bytes(self) -> int:
+        """Of all operands of an iteration."""
+        buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
+        return sum(_buffer(op.result).stage_bytes for op in buffers)
+
+
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:
     """All such loops of the kernel."""
     cfg = Cfg(kernel)
@@ -117,16 +124,14 @@ def registers(staged: StagedLoop, held: list[Value]) -> int:
 def stages_that_fit(staged: StagedLoop, limit: int) -> int:
     """How many stages of the loop's operands fit into `limit` bytes, beside the other buffers that
     are in use while the loop runs."""
-    own: dict[Op, int] = {}
+    own = {allocation(store.operands[0])[0] for store in staged.stores}
     others = {op: _buffer(op.result).bytes for op in staged.pinned}
-    for store in staged.stores:
-        own[allocation(store.operands[0])[0]] = _buffer(store.operands[0]).stage_bytes
     for block in staged.loop.blocks:
         for op in block.ops:
             for access in accesses(op):
                 if access.allocation not in own:
                     others[access.allocation] = _buffer(access.allocation.result).bytes
-    return (limit - staged.exchange - sum(others.values())) // sum(own.values())
+    return (limit - staged.exchange - sum(others.values())) // staged.stage_bytes
 
 
 def _buffer(value: Value) -> Buffer:

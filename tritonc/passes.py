@@ -48,7 +48,6 @@ from tritonc.backend.split_scans import split_scans
 from tritonc.backend.stage_dots import stage_dots
 from tritonc.backend.step_addresses import step_addresses
 from tritonc.backend.store_tensors import store_tensors
-from tritonc.backend.turn_dots import turn_dots
 from tritonc.backend.vectorize import vectorize
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
@@ -122,8 +121,6 @@ OPT: list[Pass] = [
 ]
 
 BACKEND: list[Pass] = [
-    Pass("turn_dots", turn_dots,
-         "Which extents are rows decides on the instruction.", "backend"),
     Pass("select_dots", select_dots,
          "Instructions decide on persistent blocks, on the number of warps, on layouts.",
          "backend", 0),
@@ -234,7 +231,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
     ("specialize", "group_instances", "conditions at entry are made of program ids"),
     ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),
-    ("turn_dots", "select_dots", "wgmma wants 64 rows"),
     ("select_dots", "split_dots", "a slice is as deep as an instruction, and wgmma is not split"),
     ("pad_tiles", "split_dots", "the inner axis divides into slices"),
     ("split_dots", "choose_warps", "slices are warps"),

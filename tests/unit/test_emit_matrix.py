@@ -127,8 +127,8 @@ def test_threads_that_copy_for_wgmma() -> None:
     done = lowered(program, target="sm_90a", tensor_copy=0)
     names = [op.name for op in done.kernel.ops()]
     assert "async_copy" in names and "get_num_multiprocessors" not in names
-    assert max(op.result.type.stages for op in done.kernel.ops()
-               if op.results and isinstance(op.result.type, Buffer)) == 6
+    assert max(v.type.stages for op in done.kernel.ops() for v in op.results
+               if isinstance(v.type, Buffer)) == 6
     assert has(run(program, "sm_90a", tensor_copy=0), "wgmma.mma_async")
 
 

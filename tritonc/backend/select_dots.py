@@ -5,19 +5,21 @@ After:   %d = dot %a, %b, %c {instruction = "wgmma.m64k16.bf16"} : f32<128, 256>
 
 A dot takes an instruction of its operands' type whose rows, columns and depth it fills.  wgmma
 reads its operands from shared memory; only 16-bit ones may lie there with the inner axis not
-contiguous, so another dot takes it only if its operands are loaded that way.  Dots with no
-instruction (fp32 is exact IEEE, so it has none) are left to the CUDA cores.  Tensor cores of wgmma
-add 8-bit floats with fewer bits than a float has: results are promoted every 128 products (see
-emit).
+contiguous, so another dot takes it only if its operands are loaded that way.  A product with too
+few rows for it, and columns enough, is turned (`turn_dots`).  Dots with no instruction (fp32 is
+exact IEEE, so it has none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with
+fewer bits than a float has: results are promoted every 128 products (see emit).
 """
 
 from __future__ import annotations
 
 from tritonc.backend import axis_info
+from tritonc.backend.inner_axis import inner_first
 from tritonc.backend.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target import Target
+from tritonc.backend.turn_dots import turn_dots
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import element, shape
 from tritonc.source import Span
 
@@ -29,7 +31,13 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
         return False
     target: Target = context.target
     infos = axis_info.analyze(kernel)
-    wide = wgmma_allowed(kernel, context)
+    warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", 4))
+    wide = bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
+    if wide and turn_dots(kernel, target, infos):
+        context.remark("select_dots", "this product is computed the other way round: its columns "
+                       "are the rows of wgmma", dots[-1].span)
+        dots = [op for op in kernel.ops() if op.name == "dot"]
+        infos = axis_info.analyze(kernel)
     choices = [_choose(op, target, infos, wide) for op in dots]
     if any(c is None or c.kind != WGMMA for c in choices):  # one number of warps serves all dots
         choices = [_choose(op, target, infos, False) for op in dots]
@@ -38,12 +46,6 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
             op.attributes["instruction"] = row.name
         context.remark("select_dots", *_reason(op, row, target), missed=row is None)
     return any(row is not None for row in choices)
-
-
-def wgmma_allowed(kernel: Kernel, context: Context) -> bool:
-    """Whether nobody has asked for something else: the choice itself or the number of warps."""
-    warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", 4))
-    return bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
 
 
 def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> MatrixInstruction | None:
@@ -62,12 +64,6 @@ def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> Matri
             continue
         return row
     return None
-
-
-def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:
-    """Whether each operand is loaded with its inner axis (that of K) contiguous."""
-    a, b = dot.operands[:2]
-    return _inner_first(a, 1, infos), _inner_first(b, 0, infos)
 
 
 def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str, Span | None]:
@@ -93,20 +89,3 @@ def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str,
     if best.kind == WGMMA and not best.transposes:
         return f"{text}: {best.name} wants both operands contiguous along the inner axis", span
     return f"{text}, as another product of the kernel or the number of warps asks for", span
-
-
-def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool:
-    """Whether the operand is loaded with its inner axis (that of K) contiguous."""
-    value = operand
-    while value.op is not None and value.op.name != "load":
-        op = value.op
-        if op.name == "trans" and tuple(op.attributes["permutation"]) == (1, 0):
-            inner = 1 - inner
-        elif op.name not in ("fpcast", "psi", "select"):
-            return False
-        first = 1 if op.name in ("psi", "select") else 0
-        data = [v for v in op.operands[first:] if v.type == op.result.type]
-        value = next((v for v in data if v.op is not None and v.op.name != "constant"),
-                     op.operands[0])
-    info = infos.get(value.op.operands[0]) if value.op is not None else None
-    return info is not None and info.contiguity[inner] > info.contiguity[1 - inner]

@@ -1,4 +1,4 @@
-"""turn_dots: products of few rows and many columns are computed the other way round.
+"""Products of few rows and many columns are computed the other way round.
 
 Before:                                    After:
   header: %c = phi [%start], [%d]            header: %t = phi [%turned], [%e] : f32<64, 32>
@@ -11,38 +11,31 @@ are turned, and the sum is turned back behind the loop, which is another name fo
 registers.  With 32 rows and 64 columns more multiprocessors have a tile than with 64, and they
 bring whole lines of memory, which 32 columns of 16 bits are not.
 
-Done for loops that only add products to a tile, where wgmma may be used and can read both operands
-so.  Must come before select_dots, which then finds the rows.
+Done for loops that only add products to a tile, where wgmma can read both operands so.
 """
 
 from __future__ import annotations
 
 from tritonc.backend import axis_info
+from tritonc.backend.inner_axis import inner_first
 from tritonc.backend.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
-from tritonc.backend.select_dots import inner_first, wgmma_allowed
 from tritonc.backend.summed_dots import SummedDot, summed_dots
 from tritonc.backend.target import Target
 from tritonc.ir.build import Builder
-from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import element, shape
 
 TURN = (1, 0)
 
 
-def turn_dots(kernel: Kernel, context: Context) -> bool:
+def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
     """Turn the products of a kernel whose only products are sums of one size, if wgmma gains."""
-    found, target = summed_dots(kernel), context.target
-    if not found or not wgmma_allowed(kernel, context):
-        return False
-    infos = axis_info.analyze(kernel)
+    found = summed_dots(kernel)
     if not all(_fits(one, target, infos) for one in found):
         return False
     for one in found:
         _turn(kernel, one)
-    context.remark("turn_dots", "this product is computed the other way round: its columns are "
-                   "the rows of wgmma", found[-1].dot.span)
-    return True
+    return bool(found)
 
 
 def _fits(one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:

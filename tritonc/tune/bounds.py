@@ -58,8 +58,9 @@ def _rate(dot: Feature, bound: Mapping[str, int], peaks: Peaks, target: Target) 
             continue
         if row.kind == WGMMA and not wide:
             continue
-        if all(extent >= least for extent, least in zip(
-                dot.extents, (row.rows, row.columns, row.depth), strict=True)):
+        m, n, k = dot.extents
+        turned = row.kind == WGMMA and n >= row.rows and m >= row.columns  # `turn_dots`
+        if k >= row.depth and (turned or (m >= row.rows and n >= row.columns)):
             share = _MMA_SHARE if hopper and row.kind != WGMMA else 1.0
             rates.append(peaks.tensor * share * 2 / dot.bytes)
     return max(rates)

@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 from tritonc.backend import axis_info
 from tritonc.backend.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.inner_axis import inner_first
 from tritonc.backend.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
-from tritonc.backend.select_dots import inner_first
 from tritonc.backend.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Module

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lit import ROOT, LitFailure, LitTest
 
+from tritonc.backend.target import TARGETS, Target
 from tritonc.launch.cuda import Device
 from tritonc.source import CompileError
 
@@ -32,7 +33,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if "gpu" in item.keywords and item.config.getoption("--gpu"):
         with suppress(CompileError):  # without a GPU, tests say so
-            _CONTEXT.enter_context(Device())
+            gpu = _CONTEXT.enter_context(Device())
+            arch = getattr(item, "callspec", None) and item.callspec.params.get("arch")
+            if arch in TARGETS and not runs(gpu, TARGETS[arch]):
+                pytest.skip(f"needs a GPU that runs code for {arch}")
+
+
+def runs(gpu: Device, target: Target) -> bool:
+    """Whether a GPU can run the PTX for a target."""
+    mine = TARGETS[gpu.target].capability
+    return mine == target.capability if target.name.endswith("a") else mine >= target.capability
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:

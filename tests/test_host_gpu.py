@@ -26,8 +26,8 @@ def test_a_header_in_every_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     kernel(tmp_path, add, "--emit=header", "--embed", "-o", "add.h")
     for kind in ("cubin", "fatbin"):
         kernel(tmp_path, add, "--emit=header", f"--embed={kind}", f"--prefix={kind}",
-               "--arch=sm_90a", "-o", f"{kind}.h")
-    kernel(tmp_path, HOST / "other.tc", "--arch=sm_90a", "--emit=header", "--embed", "-o",
+               "--arch=native", "-o", f"{kind}.h")
+    kernel(tmp_path, HOST / "other.tc", "--arch=native", "--emit=header", "--embed", "-o",
            "other.h")
     kernel(tmp_path, Path("table.tc"), "--header", "table.h")
     Path("broken.ptx").write_text(Path("table.ptx").read_text().replace("ret;", "return;"))
@@ -42,7 +42,7 @@ def test_make(tmp_path: Path) -> None:
     need("gcc", "make")
     folder = shutil.copytree(EXAMPLES / "make", tmp_path / "make")
     said = run("make", "run", f"TRITONC={TRITONC}", f"CUDA_INCLUDE={INCLUDE}",
-               f"LIBCUDA={driver()}", "ARCH=sm_90a", cwd=folder)
+               f"LIBCUDA={driver()}", "ARCH=native", cwd=folder)
     assert " 0 wrong" in said, said
 
 
@@ -52,7 +52,7 @@ def test_cmake(tmp_path: Path) -> None:
     program = write_program(tmp_path)
     run("cmake", "-B", "build", f"-DTritonc_DIR={ROOT / 'tritonc' / 'cmake'}",
         f"-DTritonc_EXECUTABLE={program}", f"-DCUDA_INCLUDE={INCLUDE}",
-        f"-DCUDA_DRIVER={driver()}", "-DARCH=sm_90a", cwd=folder)
+        f"-DCUDA_DRIVER={driver()}", "-DARCH=native", cwd=folder)
     run("cmake", "--build", "build", cwd=folder)
     said = run("build/matmul", cwd=folder)
     assert " 0 wrong" in said and "a is not aligned to 16 bytes" in said, said

@@ -41,7 +41,7 @@ kernel void add(float* x, float* y, int n) {
 }
 """
 _HEAD = """.version 7.0
-.target sm_80
+.target sm_75
 .address_size 64
 .visible .entry add(.param .u64 x, .param .u64 y, .param .u32 n) {
   .reg .u64 %a; .reg .u32 %r;

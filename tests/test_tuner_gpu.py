@@ -78,7 +78,7 @@ def test_faults_cost_their_candidates(tmp_path: Path) -> None:
     found = local_gpus([0], 2, 3.0)
     assert found is not None
     site = replace(found, open_device=FaultyGpu)
-    request = tuner.Request(SourceFile("add.tc", ADD), Options(tune={"T": 512}),
+    request = tuner.Request(SourceFile("add.tc", ADD), Options(tune={"T": 1024}),
                             str(tmp_path / "add.tune.json"))
     task = tuner.prepare(request, site.target, Diagnostics())
     out = io.StringIO()

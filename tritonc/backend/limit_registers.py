@@ -9,8 +9,10 @@ The number follows from shared memory and from what the product needs: accumulat
 operands, what is on its way to shared memory, and some for addresses.  It is as large as helps
 (ENOUGH warps; with them a thread still has 128 registers), and nothing is set where the
 estimate leaves only one block.  Rows want half the threads that a multiprocessor can hold, many
-bytes of memory in flight: a thread has 64 registers or more then, and nothing is set where it
-would have to keep more numbers than MOST_HELD at once.  Of several products in a loop that are one
+bytes of memory in flight: a thread has 64 registers or more then.  Where it would have to keep more
+numbers than MOST_HELD at once, nothing is set, but for loops that load: left alone, the assembler
+may save registers by loading only when the load before has arrived.  They get a quarter of the
+threads, with 128 registers each.  Of several products in a loop that are one
 warpgroup's, as attention's may be, all may be in flight at once: as many blocks as have registers
 for that compute, one beside the products of another.  A meta-parameter, `min_blocks`; 0 sets
 nothing.
@@ -54,10 +56,11 @@ def _wanted(kernel: Kernel, target: Target) -> int:
         needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
     names = {op.name for op in kernel.ops()}
     rows = "reduce" in names and not names & set(DOTS)
-    if not needs and not (rows and most_held(kernel) <= MOST_HELD):
+    much = rows and most_held(kernel) > MOST_HELD
+    if not needs and not (rows and (not much or any(_loads_tiles(loop) for loop in loops))):
         return 0
     threads = warps << LANE_BITS
-    row_threads = target.threads_per_multiprocessor // 2
+    row_threads = target.threads_per_multiprocessor // (4 if much else 2)
     enough = row_threads >> LANE_BITS if rows else ENOUGH
     registers: int = -(-max(needs) // 8) * 8 if needs else (
         target.registers_per_multiprocessor // row_threads // 8 * 8)
@@ -70,6 +73,11 @@ def _wanted(kernel: Kernel, target: Target) -> int:
 def _has(loop: Loop, name: str, count: int) -> bool:
     """Whether so many operations of that name are in the loop."""
     return sum(op.name == name for block in loop.blocks for op in block.ops) >= count
+
+
+def _loads_tiles(loop: Loop) -> bool:
+    return any(op.name == "load" and isinstance(op.result.type, Tile)
+               for block in loop.blocks for op in block.ops)
 
 
 def _in_flight(loop: Loop) -> int:

@@ -272,6 +272,11 @@ def _elements(values: list[Lanes], kind: str, operand: Any) -> list[Any]:
     return found
 
 
+def _reciprocal(a: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.float32(1) / a
+
+
 _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.read.ptx.sreg", _special),
     ("llvm.nvvm.barrier", _together),
@@ -300,6 +305,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.fabs", _unary(np.abs)), ("llvm.floor", _unary(np.floor)), ("llvm.ceil", _unary(np.ceil)),
     ("llvm.trunc", _unary(np.trunc)), ("llvm.round", _unary(_away)),
     ("llvm.sqrt", _unary(np.sqrt)),
+    ("llvm.nvvm.rcp.approx.ftz.f", _unary(_reciprocal)),
     ("llvm.nvvm.ex2", _unary(lambda a: np.exp2(a.astype(np.float64)))),
     ("llvm.exp2", _unary(lambda a: np.exp2(a.astype(np.float64)))),
     ("llvm.copysign", lambda m, name, types, v, active: np.copysign(*v)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,3 +159,31 @@ def test_numbers_are_loaded_before_a_row_is_reduced(stored: bool) -> None:
     before = names[: names.index("reduce")].count("load")
     assert before == (1 if stored else 3)
     np.testing.assert_array_equal(execute(done)["y"], program.run()["y"])
+
+
+def divided(values: Any, divisor: float) -> Program:
+    """y = x / d, all by one number."""
+    k = Sketch(warps=1)
+    x, y = k.pointer("x", F32, values), k.pointer("y", F32, np.zeros(512))
+    at, d = k.arange(512), k.load(k.pointer("d", F32, [divisor]))
+    k.store(k.at(y, at), k.fdiv(k.load(k.at(x, at)), k.spread(d, (512,))))
+    return k.done()
+
+
+ODD = [(1, []), (1, [0.0, -0.0, np.nan]), (1, [np.inf]), (1, [1e-45]), (1, [3e38, -3e38]),
+       (2.0 ** 90, []), (2.0 ** -125, [])]
+
+
+@pytest.mark.parametrize("divisor", [3.0, -3.0, 7e-8, 2.0 ** -90, 1e-42, 3e38, 0.0, np.inf, np.nan])
+@pytest.mark.parametrize(("scale", "odd"), ODD)
+def test_quotients_by_one_number_are_rounded(divisor: float, scale: float, odd: list[float]
+                                             ) -> None:
+    values = (np.random.default_rng(0).standard_normal(512) * scale).astype(np.float32)
+    values[5 : 5 + len(odd)] = odd
+    program = divided(values, divisor)
+    got = execute(lowered(program))["y"]
+    with np.errstate(all="ignore"):
+        want = values / np.float32(divisor)
+    np.testing.assert_array_equal(got.view(np.uint32)[~np.isnan(want)],
+                                  want.view(np.uint32)[~np.isnan(want)])
+    assert np.isnan(got[np.isnan(want)]).all()

@@ -15,6 +15,7 @@ from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, llvm_type
 from tritonc.backend.emit.registers import members, run_bits
+from tritonc.backend.emit.shared_divisor import divide_by_one
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
 
@@ -103,7 +104,7 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
     t, name, emit = llvm_type(e), op.name, f.op
     if is_eight_bit_float(e):
         each_register(f, op, lambda a, b: _eight_bit(f, e, f"{name} {flags}", a, b))
-    else:
+    elif name != "fdiv" or not divide_by_one(f, op):
         each_register(f, op, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"))
 
 

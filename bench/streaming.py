@@ -26,12 +26,12 @@ ROUNDS, LEAST_MS, GAP_SECONDS = 6, 2.0, 0.004  # memory at its limit does not he
 SUMMED = 4096  # elements of a tile of rows that are only added up, at most
 
 
-def sample(name: str, ctype: str, **tune: int) -> Kernel:
-    """The sample with its arrays of another type; what it computes in stays float."""
-    text = (ROOT / "samples" / f"{name}.tc").read_text()
+def sample(name: str, ctype: str, path: str = "samples/{}.tc", **tune: int) -> Kernel:
+    """The kernel with its arrays of another type; what it computes in stays float."""
+    text = (ROOT / path.format(name)).read_text()
     for qualifier in ("const float*", "float*"):
         text = text.replace(qualifier, qualifier.replace("float", ctype))
-    return build(text, tune=tune)
+    return build(text, name, tune=tune)
 
 
 class Bench:
@@ -106,6 +106,32 @@ class Bench:
                      peers.rows(peers.row_sum_kernel, x, s, n, count=m, columns=n), s,
                      x.double().sum(1))
 
+    def more_rows(self, m: int, n: int) -> None:
+        """running_sum, masked_softmax and cross_entropy of m rows of n numbers."""
+        x, y, loss = self.randn(m, n), self.randn(m, n), self.randn(m)
+        mask = (torch.rand(m, n, device="cuda") < 0.7).to(torch.uint8)
+        label = torch.randint(0, n, (m,), device="cuda", dtype=torch.int32)
+        label64, off = label.long(), mask == 0
+        whole, size, shape = 1 << (n - 1).bit_length(), x.element_size(), f"{m}x{n}"
+        sums, softmax, entropy = (
+            sample(name, self.ctype, "bench/rows.tc", TN=whole)
+            for name in ("running_sum", "masked_softmax", "cross_entropy"))
+        self.compare(f"running_sum {shape}", 2 * size * m * n, lambda: sums((m,), x, y, n),
+                     lambda: torch.cumsum(x, 1, out=y),
+                     peers.rows(peers.running_sum_kernel, x, y, n, count=m, columns=n), y,
+                     torch.cumsum(x.double(), 1))
+        lowest = float("-inf")
+        self.compare(f"masked_softmax {shape}", (2 * size + 1) * m * n,
+                     lambda: softmax((m,), x, mask, y, n),
+                     lambda: torch.softmax(x.masked_fill(off, lowest), 1, out=y),
+                     peers.rows(peers.masked_softmax_kernel, x, mask, y, n, count=m, columns=n),
+                     y, torch.softmax(x.float().masked_fill(off, lowest), 1))
+        self.compare(f"cross_entropy {shape}", size * m * n,
+                     lambda: entropy((m,), x, label, loss, n),
+                     lambda: functional.cross_entropy(x, label64, reduction="none"),
+                     peers.rows(peers.cross_entropy_kernel, x, label, loss, n, count=m, columns=n),
+                     loss, functional.cross_entropy(x.float(), label64, reduction="none"))
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
@@ -119,6 +145,7 @@ def main() -> None:
         bench.flat()
         for columns in map(int, options.columns.split(",")):
             bench.rows(options.rows, columns)
+            bench.more_rows(options.rows, columns)
 
 
 if __name__ == "__main__":

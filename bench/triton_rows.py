@@ -66,6 +66,37 @@ def row_sum_kernel(x, y, N, BLOCK: tl.constexpr):
     tl.store(y + tl.program_id(0), tl.sum(v, 0).to(y.dtype.element_ty))
 
 
+@triton.jit
+def running_sum_kernel(x, y, N, BLOCK: tl.constexpr):
+    n = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * N
+    v = tl.load(x + row + n, mask=n < N, other=0.0).to(tl.float32)
+    tl.store(y + row + n, tl.cumsum(v, 0).to(y.dtype.element_ty), mask=n < N)
+
+
+@triton.jit
+def masked_softmax_kernel(x, mask, y, N, BLOCK: tl.constexpr):
+    n = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * N
+    on = tl.load(mask + row + n, mask=n < N, other=0) != 0
+    v = tl.load(x + row + n, mask=n < N, other=0.0).to(tl.float32)
+    v = tl.where(on, v, -float("inf"))
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(y + row + n, (e / tl.sum(e, 0)).to(y.dtype.element_ty), mask=n < N)
+
+
+@triton.jit
+def cross_entropy_kernel(x, label, loss, N, BLOCK: tl.constexpr):
+    n = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * N
+    v = tl.load(x + row + n, mask=n < N, other=-float("inf")).to(tl.float32)
+    highest = tl.max(v, 0)
+    total = tl.sum(tl.exp(v - highest), 0)
+    picked = tl.load(x + row + tl.load(label + tl.program_id(0))).to(tl.float32)
+    tl.store(loss + tl.program_id(0),
+             (tl.log(total) + highest - picked).to(loss.dtype.element_ty))
+
+
 def rows(kernel: Any, *arguments: Any, count: int, columns: int) -> Callable[[], Any]:
     """A launch of a kernel of rows."""
     block = triton.next_power_of_2(columns)

@@ -68,6 +68,29 @@ def test_choices(name: str, choices: list[dict[str, int]]) -> None:
     assert lowering.count <= len(lowering.space) + 2
 
 
+BATCHES = """
+const tunable int TN = {128, 256};
+kernel void f(half* a, half* b, float* c, int B, int K) {
+  int m[128] = 0 ... 128, n[TN] = 0 ... TN, k[64] = 0 ... 64;
+  float total[128, TN] = 0;
+  for (int z = 0; z < B; z++) {
+    float sum[128, TN] = 0;
+    for (int i = 0; i < K; i += 64)
+      sum += *(a + m[:, newaxis] * K + i + k) @ *(b + (i + k)[:, newaxis] * TN + n);
+    total += sum;
+  }
+  *(c + m[:, newaxis] * TN + n) = total;
+}
+"""
+
+
+def test_what_outer_loops_carry_takes_registers() -> None:
+    """Two tiles of 128 x 256 floats are 256 registers of 256 threads."""
+    assert Lowering(BATCHES).choose("sm_90a") == {"TN": 128}
+    one = BATCHES.replace("    float sum[128, TN] = 0;\n", "").replace("    total += sum;\n", "")
+    assert Lowering(one.replace("sum +=", "total +=")).choose("sm_90a") == {"TN": 256}
+
+
 @pytest.mark.parametrize("target, name, ctype, tile", [
     ("sm_90a", "matmul", "bfloat16", (128, 256, 64)),
     ("sm_90a", "matmul_nt", "half", (128, 256, 64)),

@@ -32,11 +32,11 @@ from tritonc.backend.inner_axis import inner_first
 from tritonc.backend.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target import Target
-from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Module
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Kernel, Module, Op, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import element, scalar, shape
+from tritonc.ir.types import Scalar, element, scalar, shape
 from tritonc.source import CompileError
 from tritonc.tune.model_residency import busy
 
@@ -50,9 +50,9 @@ MAX_LOWERED = 64  # lowered one by one, where extents cannot be predicted
 @dataclass(frozen=True, slots=True)
 class Feature:
     """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
-    of its pointers, or of what it reduces."""
+    of its pointers, of what it reduces, or of what loops around a dot carry beside its sums."""
 
-    kind: str  # "dot", "reduce" or "access"
+    kind: str  # "dot", "held", "reduce" or "access"
     extents: tuple[int, ...]
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
@@ -131,8 +131,9 @@ def features(kernel: Kernel) -> Iterator[Feature]:
     Dots, and what goes with them, count only in loops, where there are loops.  Other operations do
     not count: whether two of them are one depends on whether their shapes happen to agree.
     """
+    cfg = Cfg(kernel)
     if any(op.name == "dot" for op in kernel.ops()):
-        in_loops = Cfg(kernel).innermost
+        in_loops = cfg.innermost
         blocks = [b for b in kernel.blocks if b in in_loops] or kernel.blocks
     else:
         blocks = kernel.blocks
@@ -144,6 +145,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(
                                   op, axis_info.analyze(kernel)))
+                yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
@@ -151,6 +153,26 @@ def features(kernel: Kernel) -> Iterator[Feature]:
             elif OPS[op.name].effects & {READ, WRITE} and op.operands:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
+
+
+def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:
+    """The tiles of numbers, of the shape of a dot's result, that loops around it carry beside one
+    of its type: its own sum.  Of outer loops those count that something in the loop computes with;
+    others only go into an inner loop, or out."""
+    readers = uses(kernel)
+    types = []
+    for depth, loop in enumerate(sorted(loops, key=lambda loop: -loop.depth)):
+        inside = {op for block in loop.blocks for op in block.ops}
+        types += [phi.result.type for phi in loop.header.phis()
+                  if shape(phi.result.type) == shape(dot.result.type) and (
+                      not depth or any(op.name != "phi" and op in inside
+                                       for op in readers.get(phi.result, ())))]
+    if dot.result.type in types:
+        types.remove(dot.result.type)
+    for t in types:
+        e = element(t)
+        if isinstance(e, Scalar) and e.bits > 1:
+            yield Feature("held", shape(t), e.bytes)
 
 
 def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lower
@@ -202,6 +224,7 @@ _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulator
 _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
+_OTHERS = 50  # registers of a thread for addresses, masks and fragments
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
@@ -218,6 +241,9 @@ def cost(profile: Profile, target: Target) -> float:
     if len(dots) > 1 and all(rows and rows[0].kind == WGMMA for rows in found):
         return max(_product_cost(dot, target) for dot in dots) / busy(
             [(m, n, k) for m, n, k in (dot.extents for dot in dots)], dots[0].bytes, target)
+    if len(dots) == 1:
+        held = sum(prod(f.extents) * max(f.bytes, 4) // 4 for f in profile if f.kind == "held")
+        return _product_cost(dots[0], target, held)
     if dots:
         return max(_product_cost(dot, target) for dot in dots)
     return _stream_cost(profile)
@@ -230,20 +256,23 @@ def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
                 all(dot.inner) or row.kind != WGMMA or row.transposes)]
 
 
-def _product_cost(dot: Feature, target: Target) -> float:
-    """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best."""
+def _product_cost(dot: Feature, target: Target, carried: int = 0) -> float:
+    """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best.
+
+    `carried` is the registers, of all threads, that hold other tiles meanwhile.
+    """
     rows = _instructions(dot, target)
     if not rows:
-        return _dot_cost(dot, target)
+        return _dot_cost(dot, target, carried)
     m, n, k = dot.extents
     for row in rows:
         if m >= row.rows and n >= row.columns and k >= row.depth:
             slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
-            return slower * _tensor_cost(dot, row, target)
-    return _TENSOR_GAIN * _dot_cost(dot, target)
+            return slower * _tensor_cost(dot, row, target, carried)
+    return _TENSOR_GAIN * _dot_cost(dot, target, carried)
 
 
-def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target) -> float:
+def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int) -> float:
     """Time per multiply-add of a dot on tensor cores: 1 is the peak.
 
     What a large tile saves is bytes of its operands, from the second-level cache and from shared
@@ -261,7 +290,9 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target) -> float:
     room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
     stages = min(room, target.shared_per_block - 1024 - results) // stage
     needed = (4 if wide else 3) if "async_copy" in target.features else 2
-    if held > MATRIX_ACCUMULATORS or stages < 2 or threads > target.threads_per_block:
+    registers = target.registers_per_thread - _OTHERS if carried else MATRIX_ACCUMULATORS
+    if (held > MATRIX_ACCUMULATORS or held + carried / threads > registers or stages < 2
+            or threads > target.threads_per_block):
         return 1e6 + held + stage  # spills, or does not run: any other candidate is better
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
@@ -272,7 +303,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target) -> float:
     return (1 + step + traffic) * max(odd, 1.0) * resident * (1 + 0.3 * max(0, needed - stages))
 
 
-def _dot_cost(dot: Feature, target: Target) -> float:
+def _dot_cost(dot: Feature, target: Target, carried: int) -> float:
     """Time per multiply-add of a dot in a loop over k, staged in shared memory: 1 is the peak.
 
     Accumulators live in registers, `ACCUMULATORS` in a thread if the tile is large enough, as a
@@ -288,7 +319,7 @@ def _dot_cost(dot: Feature, target: Target) -> float:
     words = max(dot.bytes / 4, 1.0)
     staged = (m * k + k * n) * prod(batch)
     # Accumulators, two steps of operands, the next tile on its way, addresses and counters.
-    registers = words * (held + 4 * side + staged / threads) + 40
+    registers = words * (held + 4 * side + staged / threads) + int(carried / threads) + 40
     registers = -(-registers // 8) * 8
     shared = 2 * staged * dot.bytes
     blocks = min(target.registers_per_multiprocessor // (threads * registers),

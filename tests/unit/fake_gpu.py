@@ -39,6 +39,14 @@ class FakeGpu:
         return
 
 
+class BrokenGpu(FakeGpu):
+    """One that cannot be opened."""
+
+    def __init__(self, spec: Spec, index: int, sizes: Sequence[Mapping[str, int]], seed: int
+                 ) -> None:
+        raise RuntimeError("no memory is left")
+
+
 def find_fake_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local:
     """A machine with one."""
     return Local("Fake GPU", "sm_80", [0], jobs, timeout, FakeGpu, Peaks(4e12, 6e13, 9e14, 2e11))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from command import tritonc
-from fake_gpu import FakeGpu, find_fake_gpus
+from fake_gpu import BrokenGpu, FakeGpu, find_fake_gpus
 
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
@@ -115,6 +115,15 @@ def test_being_interrupted_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatc
     assert "10 of 12 were not measured; the same command goes on" in out.getvalue()
     assert len(read("add.tune.json")) == 1
     assert len(Path("add.tune.journal").read_text().splitlines()) == 2
+
+
+def test_a_gpu_that_cannot_be_opened() -> None:
+    asked = request(sizes=[{"N": 4096}], report="report.html")
+    site = replace(find_fake_gpus(None, 1, 1.0), open_device=BrokenGpu)
+    task = tuner.prepare(asked, site.target, Diagnostics())
+    with pytest.raises(CompileError, match=r"measure on Fake GPU: .*no memory is left"):
+        tuner.tune(asked, task, site, io.StringIO())
+    assert not Path("report.html").exists() and not Path("add.tune.json").exists()
 
 
 def test_the_line_on_a_terminal_fits_into_it() -> None:

@@ -176,7 +176,7 @@ def _write(request: Request, task: Task, site: Site, choices: Sequence[Choice],
                                  task.options.defines, task.hash, site.device, choice.milliseconds,
                                  {**task.options.tune, **choice.best}) for choice in choices]
         files[request.tuning] = tuning_file.render(tuning_file.merge(old, new))
-    if request.report is not None:
+    if request.report is not None and search.done:
         from tritonc.tune.report import report
 
         files[request.report] = report(task, site.device, site.peaks, choices, search)

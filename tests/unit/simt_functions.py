@@ -136,6 +136,11 @@ def _shuffle(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -
     return v[1][(lane & ~31) | source]
 
 
+def _vote_any(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+    _together(m, name, types, v, active)
+    return np.repeat(v[1].reshape(-1, 32).any(axis=1), 32)
+
+
 def _redux(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     _together(m, name, types, v, active)
     kind = name.rpartition(".")[2]
@@ -283,6 +288,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.setmaxnreg", _whole_groups),
     ("llvm.nvvm.cp.async", lambda m, name, types, v, active: None),
     ("llvm.nvvm.shfl", _shuffle),
+    ("llvm.nvvm.vote.any", _vote_any),
     ("llvm.nvvm.redux", _redux),
     ("llvm.nvvm.mma", _matrix),
     ("llvm.nvvm.ldmatrix", _matrix_move), ("llvm.nvvm.stmatrix", _matrix_move),

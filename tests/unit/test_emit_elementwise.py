@@ -10,6 +10,8 @@ from machine_programs import execute
 from sketch import Program, Sketch, parse
 from test_backend_passes import lowered
 
+from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
 from tritonc.ir.formats import held_dtype, round_to
 from tritonc.ir.types import (
     BF16,
@@ -88,6 +90,23 @@ def check(p: Program, target: str = "sm_80", ulp: float = 0.0, **options: Any) -
         zero = (want == 0) & (got == 0)
         np.testing.assert_array_equal(np.signbit(want[zero]), np.signbit(got[zero]))
     np.testing.assert_array_equal(want, got)
+
+
+@pytest.mark.parametrize("others", [(), (N // 2 + 5,), (3, N - 1)])
+def test_a_warp_passes_products_with_ones_by(others: tuple[int, ...]) -> None:
+    """One number among the ones of a warp is enough for its products."""
+    factor = np.ones(N, np.float32)
+    factor[list(others)] = (np.nan, -0.5)[: len(others)]
+    p = program("fmul", [numbers(F32), factor], [F32, F32])
+    want, low = p.run()["out"], lowered(p)
+    for block in low.kernel.blocks:
+        for product in [op for op in block.ops if op.name == "fmul"]:
+            some = make_op("any_other", [product.operands[1]], table=ALL_OPS, number=1.0)
+            scaled = make_op("scale", [*product.operands, some.result], table=ALL_OPS)
+            at = block.ops.index(product)
+            block.ops[at : at + 1] = [some, scaled]
+            low.kernel.replace({product.result: scaled.result})
+    np.testing.assert_array_equal(want, execute(low)["out"])
 
 
 def operands(types: list[Scalar]) -> list[Any]:

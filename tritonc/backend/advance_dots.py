@@ -289,7 +289,7 @@ class _Rotation:
         if _copier(self.kernel):
             wait_early(header, (self.first, body), waits, parts.waits[1], self.last)
         scale_early(header, (self.first, body), parts.products[1],
-                    next(op for op in self.last.ops if op.name == "wgmma"))
+                    next(op for op in self.last.ops if op.name == "wgmma"), _copier(self.kernel))
         blocks = self.kernel.blocks
         blocks.insert(blocks.index(self.before) + 1, self.first)
         at = blocks.index(body) + 1

@@ -13,6 +13,7 @@ from tritonc.ir.ops import OPS, OUTPUT, READ, SHARED_READ, SHARED_WRITE, SYNC, O
 from tritonc.ir.rules import Attributes, TypeMismatch, Types
 from tritonc.ir.types import (
     F32,
+    I1,
     I32,
     I64,
     TF32,
@@ -146,6 +147,13 @@ _ROWS: list[OpInfo] = [
            lambda m, op, a: a),
     OpInfo("detach", ("a",), _same_types,
            "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
+    OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
+           "Whether an element of x is not `number`: a warp says so of those that it holds.",
+           lambda m, op, x: (x != op.attributes["number"]).any(), ("number",)),
+    OpInfo("scale", ("a", "factor", "some"), lambda types, attributes, stated: rules.same_float(
+               types[:2], attributes, stated),
+           "Product; where `some` is false the factor is 1, and a warp passes it by.",
+           lambda m, op, a, factor, some: a * factor if some else a),
     OpInfo("step_pointers", ("p", "offset", "*strides"), _step_pointers,
            "The pointers `offset` elements further on.  The elements of p are known to lie "
            "`strides` elements apart along its axes: a thread needs the first one that it holds.",

@@ -10,6 +10,9 @@ Before:  loop: %acc = phi [.., first], [%w, body]    After:  first: %f = %acc0 *
 Between the starts of two products the tensor cores, which soon have done the first, would wait for
 the scaling; where an iteration ends, they work for the other warps, and what the threads compute
 there leaves places for it.
+
+A factor exp2(a - max(a, b)) is 1 as long as the maximum does not rise.  With `skip_ones`, warps in
+which it is pass the products by; whether they do is known before the wait.
 """
 
 from __future__ import annotations
@@ -17,12 +20,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
 from tritonc.ir.cfg import incoming
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Op
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.types import F32, element
+
+_SPREADS = ("broadcast", "reshape", "splat", "convert_layout")
 
 
-def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op) -> None:
+def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
+                skip_ones: bool = False) -> None:
     """Let the loop carry what `product` adds to, if only that is computed from accumulators.
 
     `sources`: the block before the loop's header, then its body, which has `product`; `last`: the
@@ -49,7 +57,46 @@ def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op) 
     carried.result.name = total.name
     for block in sources:
         known = {phi.result: incoming(phi, block) for phi in header.phis()}
-        block.ops[-1:-1] = copy_ops(ops, known)
-        carried.operands.append(known[total])
+        copies = copy_ops(ops, known)
+        result = known[total]
+        if block is body and skip_ones:
+            replaced = _skip_ones(body, copies)
+            result = replaced.get(result, result)
+        block.ops[-1:-1] = copies
+        carried.operands.append(result)
     header.ops.insert(0, carried)
     product.operands[2] = last.operands[2] = carried.result
+
+
+def _skip_ones(body: Block, copies: list[Op]) -> dict[Value, Value]:
+    """Let products of `copies`, which will end the body, be passed by where a factor is 1.
+
+    Returns the results that take the place of others.
+    """
+    replaced: dict[Value, Value] = {}
+    for i, op in enumerate(copies):
+        op.replace_inputs(replaced)
+        if op.name != "fmul" or element(op.result.type) != F32:
+            continue
+        for a, factor in (op.operands, op.operands[::-1]):
+            power = _often_one(factor)
+            if power is not None and power in body.ops:
+                some = make_op("any_other", [power.result], table=ALL_OPS, number=1.0)
+                body.ops.insert(body.ops.index(power) + 1, some)
+                copies[i] = make_op("scale", [a, factor, some.result], table=ALL_OPS, span=op.span)
+                replaced[op.result] = copies[i].result
+                break
+    return replaced
+
+
+def _often_one(value: Value) -> Op | None:
+    """What computes the value, spread over a tile, if it is exp2(a - max(a, b))."""
+    while value.op is not None and value.op.name in _SPREADS:
+        value = value.op.operands[0]
+    power = value.op
+    difference = power.operands[0].op if power is not None and power.name == "exp2" else None
+    if difference is None or difference.name != "fsub":
+        return None
+    less, greater = difference.operands
+    rises = greater.op is not None and greater.op.name == "fmax" and less in greater.op.operands
+    return power if rises else None

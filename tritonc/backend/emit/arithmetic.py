@@ -13,9 +13,10 @@ from collections.abc import Callable
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.backend.emit.literals import is_eight_bit_float, llvm_type
+from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.registers import members, run_bits
 from tritonc.backend.emit.shared_divisor import divide_by_one
+from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
 
@@ -106,6 +107,31 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
         each_register(f, op, lambda a, b: _eight_bit(f, e, f"{name} {flags}", a, b))
     elif name != "fdiv" or not divide_by_one(f, op):
         each_register(f, op, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"))
+
+
+def any_other(f: FunctionEmitter, op: Op) -> None:
+    """The threads of a warp ask each other."""
+    e, t, number = scalar(op.operands[0].type), f.type(op.operands[0]), op.attributes["number"]
+    found = "false"
+    for name in dict.fromkeys(f.values[op.operands[0]]):
+        differs = f.op(f"fcmp une {t} {name}, {literal(e, number)}")
+        found = differs if found == "false" else f.op(f"or i1 {found}, {differs}")
+    f.values[op.result] = [f.convergent("llvm.nvvm.vote.any.sync", "i1", FULL_WARP, f"i1 {found}")]
+
+
+def scale(f: FunctionEmitter, op: Op) -> None:
+    t, kept = f.type(op.result), f.values[op.operands[0]]
+    mask, before = f.wanted(op.result), f.label
+    product, after = f.new_label("scale"), f.new_label("scale.end")
+    f.line(f"br i1 {f.scalar(op.operands[2])}, label %{product}, label %{after}")
+    f.start_block(product)
+    products = map_registers(f, mask, op.result, op.operands[:2],
+                             lambda a, b: f.op(f"fmul {float_flags(f, op)}{t} {a}, {b}"))
+    f.line(f"br label %{after}")
+    f.start_block(after)
+    found = f.values[op.result] = f.blank(op.result.type)
+    for r in members(mask):
+        found[r] = f.op(f"phi {t} [{kept[r]}, %{before}], [{products[r]}, %{product}]")
 
 
 def _eight_bit(f: FunctionEmitter, e: Scalar, text: str, a: str, b: str) -> str:
@@ -266,6 +292,7 @@ EMITTERS: dict[str, Emitter] = {
     **dict.fromkeys(_INTEGER, integer_binary),
     **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), division),
     **dict.fromkeys(_CALLS, extreme),
+    "any_other": any_other, "scale": scale,
     **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), float_binary),
     "fneg": fneg, "fabs": fabs, "fma": fma,
     "detach": detach, "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi,

@@ -155,9 +155,10 @@ def _written(kernel: Kernel) -> set[Value]:
 
 
 # Lines of a function beyond which LLVM generates code without improving it: its strength reduction
-# takes time quadratic in the length of a chain of integer operations, 3 s for 20,000 lines of one.
+# takes time quadratic in the length of a chain of integer operations, 3 s for 20,000 lines of one,
+# and in the number of accesses, 3 s for 14,000 lines of a thread that makes 500.
 # The assembler improves the code anyway.
-LONGEST_OPTIMIZED = 20_000
+LONGEST_OPTIMIZED = 12_000
 
 # ---- LLVM ----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 
 from tritonc.ir.core import Module
 from tritonc.ir.parse import parse_module
-from tritonc.launch.compare import differences
+from tritonc.launch.compare import _PORTION, _norms, differences
 from tritonc.launch.data import Data, prepare
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import run_problems
@@ -103,6 +103,27 @@ def test_infinities_and_nans_must_agree() -> None:
     assert result(LINES.replace("x = randn(N)", "x = np.full(N, np.inf)")) == []
     (message,) = result(LINES.replace("a * x + y", "np.where(x > 0, np.nan, a * x + y)"))
     assert "infinite or NaN on one side" in message
+
+
+def test_large_arrays_are_compared_in_portions() -> None:
+    """As a whole is: with what is not finite, and what is wrong, in any of them."""
+    count = 3 * _PORTION + 5
+    rng = np.random.default_rng(1)
+    want = rng.standard_normal(count)
+    want[rng.integers(0, count, 9)] = np.nan
+    want[_PORTION : 2 * _PORTION] = np.inf
+    got = (want * (1 + 1e-4 * rng.standard_normal(count))).astype(np.float32)
+    finite = np.isfinite(want)
+    norm = np.linalg.norm(want[finite])
+    whole = np.linalg.norm(got[finite] - want[finite]) / norm
+    assert _norms(got, want) == pytest.approx((whole, norm), rel=1e-12)
+    assert _norms(got[:0], want[:0]) == (0, 0) and _norms(got, np.zeros(count)) is None
+    assert _norms(np.ones(3), np.zeros(3)) == (np.inf, 0)
+    assert _norms(np.full(2, 3e200), np.full(2, 4e200)) == pytest.approx((0.25, 4e200 * 2**0.5))
+    for place in (7, count - 1):
+        other = got.copy()
+        other[place] = np.inf
+        assert _norms(other, want) is None
 
 
 def test_unexpected_changes_are_found_unless_excused() -> None:

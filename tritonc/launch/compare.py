@@ -14,6 +14,7 @@ from tritonc.source import fail
 
 Array = npt.NDArray[Any]
 _SHOWN = 5  # wrong elements that a message lists
+_PORTION = 1 << 16  # elements that are compared at a time
 
 
 def differences(data: Data, after: dict[str, Array]) -> list[str]:
@@ -42,7 +43,10 @@ def differences(data: Data, after: dict[str, Array]) -> list[str]:
 
 def _changed(value: Value, got: Array) -> str | None:
     """A message if an argument that should not change did, bit by bit but for the kind of a NaN."""
-    same = (got == value.held) | ((got != got) & (value.held != value.held))
+    same = got == value.held
+    if same.all():
+        return None
+    same |= (got != got) & (value.held != value.held)
     if same.all():
         return None
     wrong = np.argwhere(~same)
@@ -65,8 +69,7 @@ def _compare(data: Data, value: Value, got: Array, want: Any, where: Expression)
                    f"the expected value {want.shape}") from None
     if not value.element.is_float:
         return _compare_integers(value, got, want, where)
-    return _compare_floats(value, got.astype(np.float64), want.astype(np.float64),
-                           data.tolerance(value))
+    return _compare_floats(value, got, want, data.tolerance(value))
 
 
 def _compare_integers(value: Value, got: Array, want: Array, where: Expression) -> str | None:
@@ -83,28 +86,59 @@ def _compare_integers(value: Value, got: Array, want: Array, where: Expression) 
 
 def _compare_floats(value: Value, got: Array, want: Array, tolerance: float) -> str | None:
     """Infinities and NaNs must agree element by element, the others in norm."""
+    norms = _norms(got, want)
+    if norms is not None and norms[0] <= tolerance:
+        return None
+    got, want = got.astype(np.float64), want.astype(np.float64)
     special = ~(np.isfinite(got) & np.isfinite(want))
-    agree = (got == want) | (np.isnan(got) & np.isnan(want))
-    wrong = np.argwhere(special & ~agree)
-    if len(wrong):
+    if norms is None:
+        wrong = np.argwhere(special & ~_agree(got, want))
         return (f"'{value.name}': {len(wrong)} of {got.size} elements are infinite or NaN on one "
                 f"side only: " + _list(value, got, want, wrong))
+    relative, norm = norms
     got, want = np.where(special, 0.0, got), np.where(special, 0.0, want)
-    difference = got - want
-    size = float(np.max(np.abs(want), initial=0.0)) or 1.0
-    # Scaled, so that squares neither overflow nor vanish.
-    norm = float(np.linalg.norm((want / size).ravel()))
-    error = float(np.linalg.norm((difference / size).ravel()))
-    relative = error / norm if norm else (np.inf if error else 0.0)
-    if relative <= tolerance:
-        return None
-    typical = norm * size / np.sqrt(max(got.size, 1))
-    far = np.abs(difference) > tolerance * np.maximum(np.abs(want), typical)
-    wrong = np.argwhere(far) if far.any() else np.argwhere(np.abs(difference) == np.max(
-        np.abs(difference)))
+    difference = np.abs(got - want)
+    far = difference > tolerance * np.maximum(np.abs(want), norm / np.sqrt(max(got.size, 1)))
+    wrong = np.argwhere(far if far.any() else difference == np.max(difference))
     return (f"'{value.name}': ||got - want|| / ||want|| = {relative:.3g}, tolerance "
             f"{tolerance:.3g}; {len(wrong)} of {got.size} elements are far off: "
             + _list(value, got, want, wrong))
+
+
+def _agree(got: Array, want: Array) -> Array:
+    agreeing: Array = (got == want) | (np.isnan(got) & np.isnan(want))
+    return agreeing
+
+
+def _norms(got: Array, want: Array) -> tuple[float, float] | None:
+    """||got - want|| / ||want|| and ||want|| of what is finite; None if the rest does not agree.
+
+    In portions that fit into a processor's cache: arrays are large.
+    """
+    starts = range(0, got.size, _PORTION)
+    flat = got.reshape(-1), want.reshape(-1)
+
+    def finite(start: int) -> tuple[Array, Array] | None:
+        g, w = (a[start : start + _PORTION].astype(np.float64) for a in flat)
+        both = np.isfinite(g) & np.isfinite(w)
+        if both.all():
+            return g, w
+        return (g[both], w[both]) if (both | _agree(g, w)).all() else None
+
+    size = 0.0
+    for start in starts:
+        if (pair := finite(start)) is None:
+            return None
+        size = max(size, float(np.max(np.abs(pair[1]), initial=0.0)))
+    size = size or 1.0  # scaled by it, squares neither overflow nor vanish
+    error = norm = 0.0
+    for start in starts:
+        if (pair := finite(start)) is not None:
+            difference, scaled = (pair[0] - pair[1]) / size, pair[1] / size
+            error += float(np.square(difference).sum())
+            norm += float(np.square(scaled).sum())
+    relative = float(np.sqrt(error / norm)) if norm else np.inf if error else 0.0
+    return relative, float(np.sqrt(norm)) * size
 
 
 def _list(value: Value, got: Array, want: Array, wrong: Array) -> str:

@@ -30,7 +30,7 @@ from tritonc.commandline import (
     help_text,
     program_arguments,
 )
-from tritonc.console import INTERRUPTED, SUCCESS, USAGE_ERROR, Messages
+from tritonc.console import FULL, INPUT_ERROR, INTERRUPTED, SUCCESS, USAGE_ERROR, Messages
 from tritonc.option_table import COMMANDS, Option, rows
 
 
@@ -62,6 +62,11 @@ def run_command_line(arguments: Sequence[str]) -> int:
         print(f"tritonc: error: {error.format_message()}", file=sys.stderr)
         print("Try 'tritonc --help'.", file=sys.stderr)
         return USAGE_ERROR
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        print(f"tritonc: error: cannot write output: {error.strerror}", file=sys.stderr)
+        return INPUT_ERROR
     except (KeyboardInterrupt, click.Abort):
         print("tritonc: interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -97,6 +98,9 @@ def language_of(path: str, given: Mapping[str, Any]) -> str:
     return str(given.get("language") or ("tir" if path.endswith(".tir") else "tc"))
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 class Messages:
     """Writes diagnostics in the format and colour that the command line asks for."""
 
@@ -140,6 +144,8 @@ class Messages:
         except click.ClickException:
             raise
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise  # from print, to whatever standard output is
             known = isinstance(error, InternalError)
             bug = error if known else InternalError("the driver", None, error)
             print(f"tritonc: internal error {bug}", file=sys.stderr)

@@ -290,6 +290,15 @@ def test_a_bug_of_a_command_exits_70(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "internal error in the driver: IndexError" in done.err and "report it" in done.err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_no_bug() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "tritonc.cli", "--list-passes"], stdout=full,
+                              stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "tritonc: error: cannot write output: No space left on device\n"
+
+
 def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from tritonc import passes
 

@@ -22,6 +22,7 @@ from tritonc.backend.advance_dots import advance_dots
 from tritonc.backend.allocate_shared import allocate_shared
 from tritonc.backend.assign_layouts import assign_layouts
 from tritonc.backend.cache_loads import cache_loads
+from tritonc.backend.carry_fragments import carry_fragments
 from tritonc.backend.choose_warps import choose_warps
 from tritonc.backend.delay_loads import delay_loads
 from tritonc.backend.detach_results import detach_results
@@ -164,6 +165,8 @@ BACKEND: list[Pass] = [
          "While the stores to shared memory stand beside their loads.", "backend"),
     Pass("prefetch", prefetch,
          "The loops that the pass before could not serve.", "backend"),
+    Pass("carry_fragments", carry_fragments,
+         "Loops on rings are still one block.", "backend", 2),
     Pass("advance_dots", advance_dots,
          "After pipeline: what the copies need runs ahead already.", "backend", 2),
     Pass("cse", cse,
@@ -239,6 +242,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("store_tensors", "pipeline", "the ring takes the shared memory that is left"),
     ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),
     ("pipeline", "prefetch", "prefetch takes what is left"),
+    ("pipeline", "carry_fragments", "it reads a stage that the pipeline fills earlier"),
+    ("carry_fragments", "skip_masks", "the product is in the block at whose end the loop turns"),
+    ("carry_fragments", "detach_results", "sums go through several products"),
     ("pipeline", "advance_dots", "a product's operands must be there an iteration earlier"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("prefetch", "skip_masks", "a pipelined loop has few blocks"),

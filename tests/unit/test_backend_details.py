@@ -249,7 +249,7 @@ def test_a_tile_too_large_for_shared_memory_is_a_located_error() -> None:
 def test_buffers_live_at_once_do_not_overlap_and_others_do() -> None:
     program = lowered(matmul(), without=("specialize",))
     (exchange,) = buffers(program, "shared_load")
-    one, two = buffers(program, "fma_dot")
+    one, two = buffers(program, "load_slice")
     assert one[1] <= two[0] or two[1] <= one[0]
     assert any(b[0] < exchange[1] and exchange[0] < b[1] for b in (one, two))
     end = max(b[1] for b in (exchange, one, two))

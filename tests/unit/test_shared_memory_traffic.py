@@ -5,17 +5,18 @@ Counted on the last form of the samples, by the model of banks in `backend/acces
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tritonc import driver
 from tritonc.backend.access import bank_conflicts, shared_accesses
-from tritonc.backend.layout_choice import fma_operand
+from tritonc.backend.layout_choice import fma_operand, thickened
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.shared_memory import allocation
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import Layout
 from tritonc.ir.text import parse_module
 from tritonc.ir.types import Buffer, Tile, shape
@@ -42,21 +43,31 @@ def conflicts(layout: Layout, buffer: Buffer) -> int:
     return bank_conflicts(layout, buffer.layout, 8 * buffer.element.bytes)
 
 
+def products_reads(kernel: Kernel) -> Iterator[tuple[Op, Value, Layout]]:
+    """The buffers that products read, or slices for them, and the layouts in which they do."""
+    for op in kernel.ops():
+        t = op.results[0].type if op.results else None
+        if op.name == "load_slice":
+            assert isinstance(t, Tile) and t.layout is not None
+            axis, (buffer,) = op.attributes["axis"], op.operands
+            yield op, buffer, thickened(t.layout, axis, shape(buffer.type)[axis])
+        elif op.name == "fma_dot":
+            assert isinstance(t, Tile) and t.layout is not None
+            depth = shape(op.operands[0].type)[-1]
+            for value, left in zip(op.operands, (True, False), strict=False):
+                if isinstance(value.type, Buffer):
+                    yield op, value, fma_operand(t.layout, depth, left)
+
+
 def operand_traffic(kernel: Kernel) -> list[tuple[str, int]]:
     """Each access of a buffer that a product reads, and of those by which an operand goes there:
     the operation, and how often it repeats."""
     found = []
     operands: set[Op] = set()
-    for op in kernel.ops():
-        if op.name == "fma_dot":
-            result = op.result.type
-            assert isinstance(result, Tile) and result.layout is not None
-            for value, left in zip(op.operands, (True, False), strict=False):
-                assert isinstance(value.type, Buffer)
-                operands.add(allocation(value)[0])
-                depth = shape(op.operands[0].type)[-1]
-                found.append((op.name, conflicts(fma_operand(result.layout, depth, left),
-                                                 value.type)))
+    for op, value, layout in products_reads(kernel):
+        operands.add(allocation(value)[0])
+        assert isinstance(value.type, Buffer)
+        found.append((op.name, conflicts(layout, value.type)))
     operands |= {op for op in kernel.ops() if op.attributes.get("private")}
     for op in kernel.ops():
         if op.name in ("shared_store", "shared_load", "async_copy") and allocation(
@@ -79,7 +90,7 @@ def test_operands_of_products_meet_no_bank_conflicts(name: str, tile: tuple[int,
     kernel.blocks = [block for block in kernel.blocks if ".fast" in block.name or block.name in (
         "entry", "dispatch")]
     traffic = operand_traffic(kernel)
-    assert {what for what, _ in traffic} > {"fma_dot"}
+    assert {what for what, _ in traffic} & {"fma_dot", "load_slice"}
     assert [entry for entry in traffic if entry[1] != 1] == []
 
 
@@ -88,15 +99,12 @@ def test_operands_in_registers_keep_their_parity(name: str) -> None:
     """What a thread reads of an operand's word lies in registers of one parity for each k."""
     kernel = last_form(name, "sm_90a")
     kernel.blocks = [block for block in kernel.blocks if ".fast" in block.name]
-    for op in (op for op in kernel.ops() if op.name == "fma_dot"):
-        result, depth = op.result.type, shape(op.operands[0].type)[-1]
-        assert isinstance(result, Tile) and result.layout is not None
-        for value, left in zip(op.operands, (True, False), strict=False):
-            assert isinstance(value.type, Buffer) and value.type.layout is not None
-            moves = shared_accesses(fma_operand(result.layout, depth, left), value.type.layout, 32)
-            assert moves.vector == 4
-            assert all((r - i) % 2 == 0 for access in moves.accesses
-                       for i, r in enumerate(access.registers))
+    for _, value, layout in products_reads(kernel):
+        assert isinstance(value.type, Buffer) and value.type.layout is not None
+        moves = shared_accesses(layout, value.type.layout, 32)
+        assert moves.vector == 4
+        assert all((r - i) % 2 == 0 for access in moves.accesses
+                   for i, r in enumerate(access.registers))
 
 
 @pytest.mark.parametrize("name", LAYOUTS.values(), ids=LAYOUTS)

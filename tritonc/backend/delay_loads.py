@@ -7,8 +7,10 @@ Before:  %v = load %p                           After:  ...
 A thread holds a register for each element that an unaligned operand loads on its own; beside the
 accumulators of the product there may be no room for all.  Such a load is made piece by piece, where
 each piece is stored.  Pieces wait for each other, so a load is left alone where it fits.  Nor is
-there room for the indices of all rows that the masks of a product on wgmma compare with a limit: a
-thread compares the distance of its first one with constants (`based`).
+there room for the indices of all rows that the masks of a product on wgmma compare with a limit, or
+those of copies of single elements beside a product on CUDA cores: a thread compares the distance of
+its first one with constants (`based`).  Where the body for unaligned addresses needs all registers,
+the assembler gives up choosing banks for those of the other body too.
 
 Before:  %w = load %p                           After:  ...
          ...                                            %w = load %p {piecewise = true}
@@ -34,6 +36,7 @@ from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import I32, Tile, element, scalar
 
 ENOUGH = 16  # registers of a tile that are worth it
+MANY = 8  # elements that a thread copies one by one: each has its place in a mask
 
 
 def delay_loads(kernel: Kernel, context: Context) -> bool:
@@ -48,6 +51,10 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
     for block in kernel.blocks:
         held = sum(_registers(op.result) * scalar(op.result.type).bytes / 4
                    for op in block.ops if op.name in DOTS and not _goes_on(op, block))
+        for op in block.ops:
+            if op.name == "async_copy" and "fma_dot" in names and op.attributes.get(
+                    "vector", 1) == 1 and _registers(op.operands[1]) >= MANY:
+                changed |= _compare_distances(op.guard)
         for op in [op for op in block.ops if op.name == "load"]:
             # the elements, and addresses for some of them
             if held and held + 1.2 * _registers(op.result) > MOST_REGISTERS and \
@@ -102,9 +109,9 @@ def _slice(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     return True
 
 
-def _compare_distances(mask: Value | None) -> None:
-    """Mark the comparisons that make a mask, where no index is negative."""
-    stack = [mask]
+def _compare_distances(mask: Value | None) -> bool:
+    """Mark the comparisons that make a mask, where no index is negative; whether there are new."""
+    changed, stack = False, [mask]
     while stack:
         value = stack.pop()
         op = value.op if value is not None else None
@@ -113,9 +120,11 @@ def _compare_distances(mask: Value | None) -> None:
         if op.name == "icmp":
             if op.attributes["predicate"] == "slt" and element(op.operands[0].type) == I32 \
                     and non_negative(op.operands[0]):
+                changed |= not op.attributes.get("based", False)
                 op.attributes["based"] = True
         elif op.name in ("and", "cmpp", "broadcast", "reshape", "convert_layout"):
             stack += op.operands
+    return changed
 
 
 def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:

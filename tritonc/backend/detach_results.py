@@ -22,7 +22,7 @@ from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import F32, element
 
 
@@ -45,9 +45,14 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
 
 
 def _sums(loop: Loop) -> list[Op]:
-    """The phis of the loop to which a product on CUDA cores adds."""
+    """The phis of the loop to which products on CUDA cores add."""
     dots = {op.result: op for block in loop.blocks for op in block.ops
             if op.name == "fma_dot" and element(op.result.type) == F32}
+
+    def start(value: Value) -> Value:
+        while value in dots:
+            value = dots[value].operands[2]
+        return value
+
     return [phi for phi in loop.header.phis()
-            if any(value in dots and dots[value].operands[2] is phi.result
-                   for value in phi.operands)]
+            if any(value in dots and start(value) is phi.result for value in phi.operands)]

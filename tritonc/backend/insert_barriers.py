@@ -53,6 +53,8 @@ class Pending:
     `handed`: how far a read in a ring is known to have ended, to the thread that makes its copies:
     RELEASED by all warps, then ACQUIRED by that thread.  `copies`: an access of that thread's.
 
+    `piece`: others of the tile are other elements.
+
     `grouped`: of a buffer in which each warpgroup has a part of its own.
     """
 
@@ -76,6 +78,7 @@ class Pending:
     copies: bool = False
     private: Op | None = None  # a buffer whose elements are one thread's each
     grouped: bool = False
+    piece: tuple[Value, int] | None = None  # of a tile that is stored in pieces
 
     @property
     def own_write(self) -> bool:
@@ -130,6 +133,13 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
 def _late(op: Op | None) -> bool:
     """Whether it is a load that is made where it is stored (`delay_loads`)."""
     return op is not None and op.name == "load" and bool(op.attributes.get("late"))
+
+
+def _piece(op: Op) -> tuple[Value, int] | None:
+    """Which part of which tile the operation stores at its place in a buffer."""
+    if op.name != "shared_store" or "bits" not in op.attributes:
+        return None
+    return op.operands[1], op.attributes["index"]
 
 
 def _needed(conflicts: list[tuple[Pending, Pending]]) -> str:
@@ -261,7 +271,8 @@ class _Uses:
                                  alone=op.name in ALONE, copies=op.name == "tensor_copy",
                                  private=access.allocation
                                  if access.allocation.attributes.get("private") else None,
-                                 grouped="groups" in access.allocation.attributes))
+                                 grouped="groups" in access.allocation.attributes,
+                                 piece=_piece(op)))
         effects = ALL_OPS[op.name].effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
@@ -314,6 +325,9 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
     if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.copies):
         return False
     if old.private is not None and old.private is new.private:
+        return False
+    if old.piece is not None and new.piece is not None and old.piece[0] is new.piece[0] and (
+            old.piece[1] != new.piece[1]):
         return False
     if old.ring is new.ring and old.ahead is not None and new.ahead is not None and (
             (old.start, old.end) == (new.start, new.end)):

@@ -198,6 +198,24 @@ def fma_operand(result: Layout, depth: int, left: bool) -> Layout:
     return Layout(extents, held, tuple(map(basis, result.lane)), tuple(map(basis, result.warp)))
 
 
+def thickened(slice: Layout, axis: int, depth: int) -> Layout:
+    """The layout of which `slice`, with one element along `axis`, is any of `depth` slices: the
+    registers of higher numbers are for that axis.
+
+    >>> thickened(fma_operand(fma_layout((64, 64), 4), 1, True), 1, 8) == fma_operand(
+    ...     fma_layout((64, 64), 4), 8, True)
+    True
+    """
+    extents = tuple(depth if d == axis else n for d, n in enumerate(slice.shape))
+
+    def basis(b: int) -> int:
+        place = coordinates(slice.shape, b)
+        return sum(c * prod(extents[d + 1:]) for d, c in enumerate(place))
+
+    return Layout(extents, (*map(basis, slice.register), *axis_bases(extents, axis)),
+                  tuple(map(basis, slice.lane)), tuple(map(basis, slice.warp)))
+
+
 def gathered(layout: Layout, axes: tuple[int, ...]) -> Layout | None:
     """The layout in which to add what the warps of `layout` hold of the reduced `axes`.
 

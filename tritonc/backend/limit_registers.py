@@ -88,18 +88,26 @@ def _in_flight(loop: Loop) -> int:
 
 def _registers(kernel: Kernel, loop: Loop) -> int:
     """An estimate of what a thread holds at once in the loop: of products the largest, and all
-    other tiles that the loop carries or loads, be it from shared memory."""
+    other tiles that the loop carries or loads, be it from shared memory, but in small pieces."""
     ops = [op for block in loop.blocks for op in block.ops]
     dots = [op for op in ops if op.name == "fma_dot"]
-    held = sum(_size(op.result) for op in ops if op.name in ("load", "shared_load") or (
-        op.name == "phi" and op in loop.header.ops))
+    held = sum(_size(op.result) for op in ops if op.name == "load" or (
+        op.name == "shared_load" and not op.attributes.get("piecewise")) or (
+        op.name == "phi" and op in loop.header.ops and not _fragment(op)))
     fresh = max((_size(op.result) for op in dots if not _carried(op, loop)), default=0)
     return round(held + fresh + max(map(_fragments, dots)) + OTHERS)
+
+
+def _fragment(phi: Op) -> bool:
+    """Whether it is a step's rows or columns, read in the iteration before."""
+    return any(v.op is not None and v.op.name == "load_slice" for v in phi.operands)
 
 
 def _carried(dot: Op, loop: Loop) -> bool:
     """Whether the accumulator is a tile that the loop carries, counted already."""
     total = dot.operands[2].op
+    while total is not None and total.name == dot.name:
+        total = total.operands[2].op
     return total is not None and total in loop.header.ops
 
 

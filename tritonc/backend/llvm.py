@@ -15,6 +15,7 @@ from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
 from tritonc.backend.emit.pieces import emit_op
 from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.shared_memory import SHARED_ALIGNMENT
 from tritonc.backend.target import Target
 from tritonc.ir.core import Kernel, Module, Value
 from tritonc.ir.ops import READ, WRITE
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
 PARAMETER_BYTES, MANY_PARAMETER_BYTES = 4096, 32764  # CUDA programming guide, __global__ functions
-SHARED_ALIGNMENT = 1024  # what the widest swizzle asks for
 DYNAMIC_SHARED = "dynamic_shared"
 
 

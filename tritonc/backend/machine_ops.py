@@ -60,7 +60,7 @@ def _stage(types: Sequence[Type], attributes: Attributes, stated: Type | None) -
 
 def _shared_store(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     b = _buffer(types[0])
-    if "bits" in attributes:
+    if "bits" in attributes and b.shape != shape(types[1]):
         part = Tile(b.element, b.shape)
         if b.stages != 1 or _tile_part(types[1:], attributes, part) != (part,):
             raise TypeMismatch(f"cannot store a part of {types[1]} to {b}")
@@ -73,6 +73,15 @@ def _shared_load(types: Sequence[Type], attributes: Attributes, stated: Type | N
     b = _buffer(types[0])
     if stated is None or b.stages != 1 or (element(stated), shape(stated)) != (b.element, b.shape):
         raise TypeMismatch(f"cannot load {stated} from {b}")
+    return (stated,)
+
+
+def _load_slice(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    b, axis = _buffer(types[0]), attributes["axis"]
+    extents = tuple(1 if d == axis else n for d, n in enumerate(b.shape))
+    if stated is None or b.stages != 1 or not 0 <= attributes["index"] < b.shape[axis] or (
+            element(stated), shape(stated)) != (b.element, extents):
+        raise TypeMismatch(f"{stated} is no slice of {b}")
     return (stated,)
 
 
@@ -186,13 +195,17 @@ _ROWS: list[OpInfo] = [
            "The memory of a stage from byte `offset` on, as another buffer.", None, ("offset",)),
     OpInfo("shared_store", ("buffer", "value"), _shared_store,
            "Writes a tile to a buffer.  `bits` and `index`: only that part of it (see tile_part), "
-           "whatever threads hold it.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
+           "whatever threads hold it, as all of a buffer of its size or at its place in one of the "
+           "tile's.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
            "`round`: as a dot reads tf32 numbers.", optional=("bits", "index", "stmatrix", "round"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("shared_load", ("buffer",), _shared_load,
            "Reads a tile from a buffer.  `ldmatrix`: by that instruction, \"plain\" or \"trans\".  "
-           "`late`: piece by piece, where the dot that follows reads it.",
-           optional=("ldmatrix", "late"), effects=frozenset({SHARED_READ})),
+           "`late`: piece by piece, where the dot that follows reads it; `piecewise`: where it is "
+           "stored.", optional=("ldmatrix", "late", "piecewise"), effects=frozenset({SHARED_READ})),
+    OpInfo("load_slice", ("buffer",), _load_slice,
+           "Reads what has the number `index` along `axis`.", None, ("axis", "index"),
+           effects=frozenset({SHARED_READ})),
     OpInfo("shared_gather", ("buffer", "index"), _shared_gather,
            "Reads, as element i, element `index[i]` of the buffer's tile, counted row-major.",
            effects=frozenset({SHARED_READ})),
@@ -210,8 +223,8 @@ _ROWS: list[OpInfo] = [
            "Waits until at most `pending` of this thread's groups are in flight.", None,
            ("pending",), effects=frozenset({SHARED_WRITE, SYNC})),
     OpInfo("fma_dot", ("a", "b", "c"), _machine_dot,
-           "dot by scalar multiply-adds, operands read from buffers.",
-           effects=frozenset({SHARED_READ})),
+           "dot by scalar multiply-adds, operands read from buffers, or tiles in the layout in "
+           "which it reads them.", effects=frozenset({SHARED_READ})),
     OpInfo("mma_dot", ("a", "b", "c"), _machine_dot,
            "dot by `instruction` (mma.sync), operands in its fragment layouts.", None,
            ("instruction",)),

@@ -10,6 +10,7 @@ from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
 
 VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape", "buffer_part")  # of their operand
+SHARED_ALIGNMENT = 1024  # of where a block's begins: what the widest swizzle asks for
 # Bytes left to barriers, cells and small exchanges by those who take what there is.
 LEFT = 1024
 # Operands that one warp alone uses at this place, in its own order: barriers, maps in making.

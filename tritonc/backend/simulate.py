@@ -117,7 +117,10 @@ def _shared_store(machine: Machine, frame: Frame, op: Op) -> None:
     array, undefined, threads = frame.read(value), frame.undefined.get(value), owners(value)
     extents = shape(value.type)
     if "bits" in op.attributes:
-        places, extents = _part(op, value, op.attributes["index"]), view.offsets.shape[1:]
+        places = _part(op, value, op.attributes["index"])
+        if view.offsets.shape[1:] == extents:
+            view = view._replace(offsets=view.offsets.reshape(1, -1)[:, places])
+        extents = view.offsets.shape[1:]
         array, threads = np.asarray(array).reshape(-1)[places], threads[places]
         if undefined is not None:
             undefined = (np.asarray(undefined[0]).reshape(-1)[places], undefined[1])
@@ -127,6 +130,14 @@ def _shared_store(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _shared_load(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
+    frame.define(op.result, *machine.get(frame, op, view, holders(op.result),
+                                         shape(op.result.type)))
+
+
+def _load_slice(machine: Machine, frame: Frame, op: Op) -> None:
+    view: View = frame.read(op.operands[0])
+    index, axis = op.attributes["index"], op.attributes["axis"]
+    view = view._replace(offsets=np.take(view.offsets, [index], axis + 1))
     frame.define(op.result, *machine.get(frame, op, view, holders(op.result),
                                          shape(op.result.type)))
 
@@ -261,6 +272,7 @@ _SIMULATED: dict[str, Simulated] = {
     "alloc_shared": _alloc_shared, "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
     "buffer_reshape": _buffer_reshape, "buffer_part": _buffer_part,
     "shared_store": _shared_store, "shared_load": _shared_load,
+    "load_slice": _load_slice,
     "tile_part": _tile_part, "join_parts": _join_parts,
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
     "group_barrier": _group_barrier, "barrier": _barrier, "memory_barrier": _barrier,

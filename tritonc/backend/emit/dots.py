@@ -19,35 +19,38 @@ from tritonc.backend.emit.casts import convert_float, round_to_tf32
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.registers import accesses_of
-from tritonc.backend.emit.shared import SharedAddresses, buffer_layout, buffer_type
+from tritonc.backend.emit.shared import SharedAddresses, buffer_layout
 from tritonc.backend.emit.warps import to_words
 from tritonc.backend.layout_choice import fma_operand
 from tritonc.backend.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.core import Op, Value
 from tritonc.ir.fragment import a_fragment, accumulator_fragment, b_fragment, instances
 from tritonc.ir.layout import Layout
-from tritonc.ir.types import F16, F64, TF32, Scalar, scalar
+from tritonc.ir.types import F16, F64, TF32, Scalar, Tile, scalar, shape
 
 
 class _Operand:
-    """One operand of an fma_dot: its accesses by the k at which they are first needed."""
+    """One operand of an fma_dot: a tile in registers, or a buffer and its accesses by the k at
+    which they are first needed."""
 
-    def __init__(self, f: FunctionEmitter, buffer: Value, to: Scalar, c: Layout, depth: int,
+    def __init__(self, f: FunctionEmitter, value: Value, to: Scalar, c: Layout, depth: int,
                  left: bool) -> None:
-        self.f, self.to = f, to
-        self.element = buffer_type(buffer.type).element
+        self.f, self.to, self.element = f, to, scalar(value.type)
         *_, rows, columns = c.shape
         # Bits of the accumulator's register that step along this operand's rows, or the batch.
         self.row_bits = [bit for bit, b in enumerate(c.register) if b and (
             b >= rows * columns or (b >= columns) == left)]
-        layout, shared = fma_operand(c, depth, left), buffer_layout(buffer.type)
-        self.moves = accesses_of(layout, shared, self.element.bytes * 8, False)
-        self.addresses = SharedAddresses(f, f.buffers[buffer], self.moves, self.element.bytes)
+        self.names: dict[int, str] = {}  # (k, row register) -> operand
         self.by_k: dict[int, list[SharedAccess]] = {}
+        if isinstance(value.type, Tile):
+            self.names = {r: self._widened(name) for r, name in enumerate(f.values[value])}
+            return
+        layout, shared = fma_operand(c, depth, left), buffer_layout(value.type)
+        self.moves = accesses_of(layout, shared, self.element.bytes * 8, False)
+        self.addresses = SharedAddresses(f, f.buffers[value], self.moves, self.element.bytes)
         for access in self.moves.accesses:
             k = min(r >> len(self.row_bits) for r in access.registers)
             self.by_k.setdefault(k, []).append(access)
-        self.names: dict[int, str] = {}  # (k, row register) -> operand
 
     def row(self, register: int) -> int:
         """The row register that a register of the accumulator reads."""
@@ -82,7 +85,7 @@ class _Operand:
 def fma_dot(f: FunctionEmitter, op: Op) -> None:
     a, b, c = op.operands
     to, layout = scalar(c.type), f.layout(c)
-    depth = buffer_type(a.type).shape[-1]
+    depth = shape(a.type)[-1]
     left = _Operand(f, a, to, layout, depth, True)
     right = _Operand(f, b, to, layout, depth, False)
     order = _snake(left, right, f.wanted(op.result))

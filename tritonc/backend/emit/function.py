@@ -28,10 +28,12 @@ Names = list[str]
 
 @dataclass(frozen=True)
 class BufferAddress:
-    """A buffer starts `offset` bytes into the kernel's shared memory, plus the i32 `dynamic`."""
+    """A buffer starts `offset` bytes into the kernel's shared memory, plus the i32 `dynamic`, a
+    multiple of `steps`."""
 
     offset: int
     dynamic: str = ""
+    steps: int = 0
 
 
 class FunctionEmitter:
@@ -44,6 +46,7 @@ class FunctionEmitter:
         self.kernel = kernel
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
+        self.on_cores = any(op.name == "fma_dot" for op in kernel.ops())
         self.lines: list[str] = []
         self.count = 0  # of numbered values
         self.values: dict[Value, Names] = {}

@@ -7,7 +7,9 @@ where the bits meet and by addition, in the instruction itself, where they do no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from tritonc.backend.access import SharedAccess, SharedAccesses
 from tritonc.backend.conversion import part_holders, part_layout, part_registers
@@ -18,10 +20,12 @@ from tritonc.backend.emit.function import BufferAddress, FunctionEmitter
 from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.module import WRITES
-from tritonc.backend.emit.registers import accesses_of, copied
+from tritonc.backend.emit.registers import accesses_of, copied, members
+from tritonc.backend.layout_choice import thickened
+from tritonc.backend.shared_memory import SHARED_ALIGNMENT
 from tritonc.ir.core import Op
 from tritonc.ir.layout import SharedLayout
-from tritonc.ir.types import Buffer
+from tritonc.ir.types import Buffer, shape
 
 AT_ONCE = 32  # registers of a tile that is loaded where it is stored
 
@@ -45,12 +49,13 @@ def buffer_stage(f: FunctionEmitter, op: Op) -> None:
     whole = f.buffers[op.operands[0]]
     stage, size = f.scalar(op.operands[1]), buffer_type(op.operands[0].type).stage_bytes
     if stage.lstrip("-").isdigit():
-        f.buffers[op.result] = BufferAddress(whole.offset + int(stage) * size, whole.dynamic)
+        f.buffers[op.result] = BufferAddress(whole.offset + int(stage) * size, whole.dynamic,
+                                             whole.steps)
         return
     dynamic = f.op(f"mul i32 {stage}, {size}")
     if whole.dynamic:
         dynamic = f.op(f"add i32 {whole.dynamic}, {dynamic}")
-    f.buffers[op.result] = BufferAddress(whole.offset, dynamic)
+    f.buffers[op.result] = BufferAddress(whole.offset, dynamic, math.gcd(whole.steps, size))
 
 
 def buffer_view(f: FunctionEmitter, op: Op) -> None:
@@ -59,7 +64,8 @@ def buffer_view(f: FunctionEmitter, op: Op) -> None:
 
 def buffer_part(f: FunctionEmitter, op: Op) -> None:
     whole = f.buffers[op.operands[0]]
-    f.buffers[op.result] = BufferAddress(whole.offset + op.attributes["offset"], whole.dynamic)
+    f.buffers[op.result] = BufferAddress(whole.offset + op.attributes["offset"], whole.dynamic,
+                                         whole.steps)
 
 
 class SharedAddresses:
@@ -71,21 +77,42 @@ class SharedAddresses:
         self._base = buffer
         self._thread = f.linear(tuple(offset * size for offset in moves.thread))
         self._pointers: dict[int, str] = {}
+        steps = buffer.steps if buffer.dynamic and f.on_cores else 1
+        self._derived = steps % SHARED_ALIGNMENT == 0  # addresses of one another
 
     def at(self, flip: int, add: int) -> str:
         """The address of the access at element offset (thread ^ flip) + add."""
         f, size = self._f, self._size
-        pointer = self._pointers.get(flip)
-        if pointer is None:
-            offset = self._thread
-            if flip:
-                offset = f.prelude(f"xor i32 {offset}, {flip * size}")
-            pointer = f.shared_pointer(offset, self._base.dynamic)
-            self._pointers[flip] = pointer
+        pointer = self._pointer(flip)
         constant = self._base.offset + add * size
         if not constant:
             return pointer
         return f.op(f"getelementptr i8, ptr addrspace({SHARED_SPACE}) {pointer}, i32 {constant}")
+
+    def _pointer(self, flip: int) -> str:
+        f, size = self._f, self._size
+        pointer = self._pointers.get(flip)
+        if pointer is None:
+            if self._derived and 0 < flip * size < SHARED_ALIGNMENT:
+                pointer = self._flipped(flip * size)
+            else:
+                offset = self._thread
+                if flip:
+                    offset = f.prelude(f"xor i32 {offset}, {flip * size}")
+                pointer = f.shared_pointer(offset, self._base.dynamic)
+            self._pointers[flip] = pointer
+        return pointer
+
+    def _flipped(self, bits: int) -> str:
+        """The address whose low bits are others than those of the thread's part.
+
+        Made of the address that has those: what a stage of the buffer adds has no low bits, and the
+        start of shared memory has none.  So a loop holds one number, and not one for each such
+        address: products on CUDA cores have none to spare.
+        """
+        f, t = self._f, f"ptr addrspace({SHARED_SPACE})"
+        address = f.op(f"ptrtoint {t} {self._pointer(0)} to i32")
+        return f.op(f"inttoptr i32 {f.op(f'xor i32 {address}, {bits}')} to {t}")
 
 
 def shared_store(f: FunctionEmitter, op: Op) -> None:
@@ -95,9 +122,14 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     mask, *holders = part_holders(layout, bits)
     fetch = f.fetch.get(value)
     whole = part_registers(layout, bits, index)  # the register of the value for each of the part
-    if bits:
+    if bits and shape(buffer.type) != shape(value.type):
         layout = part_layout(layout, bits)
     moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, True)
+    if bits and shape(buffer.type) == shape(value.type):
+        inside = frozenset(whole)
+        moves = replace(moves, accesses=tuple(one for one in moves.accesses
+                                              if inside.issuperset(one.registers)))
+        whole = tuple(range(layout.registers))
     addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
     owner = f.threads(mask, holders[index])
     helper = ""
@@ -137,7 +169,7 @@ def set_pieces(f: FunctionEmitter, op: Op, moves: SharedAccesses,
                piece: Callable[[SharedAccess], dict[int, str]]) -> None:
     """Load a tile by its accesses: now, or each when the first of its registers is asked for."""
     found = f.blank(op.result.type)
-    if not op.attributes.get("late"):
+    if not (op.attributes.get("late") or op.attributes.get("piecewise")):
         for one in moves.accesses:
             for r, name in piece(one).items():
                 found[r] = name
@@ -151,7 +183,30 @@ def set_pieces(f: FunctionEmitter, op: Op, moves: SharedAccesses,
                 found[number] = name
         return found[r]
 
-    f.late[op.result] = register
+    def fetch(mask: int) -> None:
+        for r in members(mask):
+            register(r)
+
+    if op.attributes.get("piecewise"):
+        f.values[op.result], f.fetch[op.result] = found, fetch
+    else:
+        f.late[op.result] = register
+
+
+def load_slice(f: FunctionEmitter, op: Op) -> None:
+    buffer, axis, index = op.operands[0], op.attributes["axis"], op.attributes["index"]
+    e, layout = buffer_type(buffer.type).element, f.layout(op.result)
+    thick = thickened(layout, axis, buffer_type(buffer.type).shape[axis])
+    moves = accesses_of(thick, buffer_layout(buffer.type), e.bytes * 8, False)
+    addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
+    found, bits = f.blank(op.result.type), len(layout.register)
+    for one in moves.accesses:
+        picked = [i for i, r in enumerate(one.registers) if r >> bits == index]
+        if picked:
+            access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector)
+            for i, name in load(f, access, picked).items():
+                found[one.registers[i] & (1 << bits) - 1] = name
+    f.values[op.result] = found
 
 
 def shared_gather(f: FunctionEmitter, op: Op) -> None:
@@ -231,6 +286,7 @@ def async_wait(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
     "buffer_reshape": buffer_view, "buffer_part": buffer_part,
-    "shared_store": shared_store, "shared_load": shared_load, "shared_gather": shared_gather,
+    "shared_store": shared_store, "shared_load": shared_load, "load_slice": load_slice,
+    "shared_gather": shared_gather,
     "async_copy": async_copy, "async_commit": async_commit, "async_wait": async_wait,
 }

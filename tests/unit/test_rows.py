@@ -161,6 +161,15 @@ def test_numbers_are_loaded_before_a_row_is_reduced(stored: bool) -> None:
     np.testing.assert_array_equal(execute(done)["y"], program.run()["y"])
 
 
+def test_rows_that_keep_little_have_more_threads() -> None:
+    """Three quarters of 2048, in blocks of 512."""
+    source = SourceFile("rows.tc", (SAMPLES.parent / "bench" / "rows.tc").read_text("utf-8"))
+    result = driver.compile(source, Options(arch="sm_90a", tune={"TN": 8192}), ("ptx",))
+    text = result.outputs["ptx"]
+    assert re.findall(r"\.reqntid (\d+)|\.minnctapersm (\d+)", text) == [
+        ("512", ""), ("", "3")] * 3
+
+
 def divided(values: Any, divisor: float) -> Program:
     """y = x / d, all by one number."""
     k = Sketch(warps=1)

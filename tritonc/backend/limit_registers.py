@@ -9,13 +9,15 @@ The number follows from shared memory and from what the product needs: accumulat
 operands, what is on its way to shared memory, and some for addresses.  It is as large as helps
 (ENOUGH warps; with them a thread still has 128 registers), and nothing is set where the
 estimate leaves only one block.  Rows want half the threads that a multiprocessor can hold, many
-bytes of memory in flight: a thread has 64 registers or more then.  Where it would have to keep more
-numbers than MOST_HELD at once, nothing is set, but for loops that load: left alone, the assembler
-may save registers by loading only when the load before has arrived.  They get a quarter of the
-threads, with 128 registers each.  Of several products in a loop that are one
-warpgroup's, as attention's may be, all may be in flight at once: as many blocks as have registers
-for that compute, one beside the products of another.  A meta-parameter, `min_blocks`; 0 sets
-nothing.
+bytes of memory in flight: a thread has 64 registers or more then.  If it keeps few numbers at once
+(FEW_HELD) and no loop loads, they want three quarters, and 40 registers.  Loops that load must have
+enough: the assembler saves registers by loading only when the load before has arrived, even if
+nothing is set.  So where more than MOST_HELD numbers are kept, they get a quarter of the threads,
+128 registers; without such a loop nothing is set then.
+
+Of several products in a loop that are one warpgroup's, as attention's may be, all may be in flight
+at once: as many blocks as have registers for that compute, one beside the products of another.  A
+meta-parameter, `min_blocks`; 0 sets nothing.
 
 Needs allocate_shared.
 """
@@ -34,6 +36,7 @@ from tritonc.ir.types import Tile, is_float, scalar
 ENOUGH = 16  # warps of a multiprocessor, for products
 WARPGROUP = 4  # warps
 OTHERS = 40  # registers: addresses, counters, masks
+FEW_HELD = 32  # registers of rows: so many, and a few for addresses, are 40
 
 
 def limit_registers(kernel: Kernel, context: Context) -> bool:
@@ -54,20 +57,33 @@ def _wanted(kernel: Kernel, target: Target) -> int:
     needs = [_registers(kernel, loop) for loop in loops if _has(loop, "fma_dot", 1)]
     if warps == WARPGROUP:
         needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
-    names = {op.name for op in kernel.ops()}
-    rows = "reduce" in names and not names & set(DOTS)
-    much = rows and most_held(kernel) > MOST_HELD
-    if not needs and not (rows and (not much or any(_loads_tiles(loop) for loop in loops))):
+    row_threads = _row_threads(kernel, target, loops)
+    if not needs and not row_threads:
         return 0
     threads = warps << LANE_BITS
-    row_threads = target.threads_per_multiprocessor // (4 if much else 2)
-    enough = row_threads >> LANE_BITS if rows else ENOUGH
+    enough = row_threads >> LANE_BITS or ENOUGH
     registers: int = -(-max(needs) // 8) * 8 if needs else (
         target.registers_per_multiprocessor // row_threads // 8 * 8)
     shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
     return min(target.registers_per_multiprocessor // (threads * registers), enough // warps,
                target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor,
                target.shared_per_multiprocessor // max(shared, 1))
+
+
+def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
+    """How many threads of rows shall be resident; 0 for any number, and if there are no rows."""
+    ops = list(kernel.ops())
+    names = {op.name for op in ops}
+    if "reduce" not in names or names & set(DOTS):
+        return 0
+    held, all_threads = most_held(kernel), target.threads_per_multiprocessor
+    streaming = any(map(_loads_tiles, loops))
+    if held <= FEW_HELD and not streaming and not any(
+            op.attributes.get("piecewise") for op in ops):
+        return all_threads * 3 // 4
+    if held <= MOST_HELD:
+        return all_threads // 2
+    return all_threads // 4 if streaming else 0
 
 
 def _has(loop: Loop, name: str, count: int) -> bool:

@@ -240,6 +240,9 @@ FILES = [
      "constant-table", "must be positive, found 0"),
     ("__constant__ int* ~t = alloc_const int[20000]; kernel void k(int* p) { *p = t[0]; }",
      "constant-table", "80000 bytes; constant memory has 65536"),
+    ("__constant__ char* s = alloc_const char[33001]; __constant__ half* ~t = "
+     "alloc_const half[20000]; kernel void k(int* p) { *p = s[0]; }",
+     "constant-table", "those before it 33008; constant"),
     ("__constant__ char* ~t = alloc_const char[0x7fffffff]; t[2] = 7;"
      "kernel void k(int* p) { *p = t[0]; }", "constant-table", "2147483647 bytes"),
     ("__constant__ int* t = alloc_const int[4]; t[0] = ~t[1]; kernel void k(int* p) { *p = 1; }",

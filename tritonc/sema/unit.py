@@ -231,9 +231,12 @@ def _table(context: Context, node: syntax.ConstantTable) -> None:
             context.error("constant-table", node.extents[0].span, f"{count} bytes are no whole "
                           f"number of elements of {element.ir.bytes} bytes")
         count = max(count // element.ir.bytes, 1)
-    if count * element.ir.bytes > MAX_TABLE_BYTES:
-        context.error("constant-table", node.name_span, f"table '{node.name}' has "
-                      f"{count * element.ir.bytes} bytes; constant memory has {MAX_TABLE_BYTES}")
+    size, before = count * element.ir.bytes, sum(
+        -(-t.table.count * t.table.element.bytes // 8) * 8 for t in context.unit.tables)
+    if size + before > MAX_TABLE_BYTES:
+        context.error("constant-table", node.name_span, f"table '{node.name}' has {size} bytes"
+                      f"{f', those before it {before}' * bool(before)}; constant memory has "
+                      f"{MAX_TABLE_BYTES}")
         context.unit.scope.declare(Poisoned(node.name, node.name_span))
         return
     if node.element is not None:

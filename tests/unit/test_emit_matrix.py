@@ -167,6 +167,9 @@ def test_a_warp_of_its_own_makes_the_copies() -> None:
     (begin,) = [block for block in done.kernel.blocks if block.name == "begin"]
     warm = [op.name for op in begin.ops if op.name in ("async_copy", "tensor_map", "ring_fill")]
     assert warm == ["async_copy"] * 2 + ["tensor_map"] * 3 + ["ring_fill"]
+    # where an instance begins is computed before it does
+    dividing = {b.name for b in done.kernel.blocks if any(op.name == "udiv" for op in b.ops)}
+    assert {"begin", "next"} <= dividing and "instance" not in dividing
     (body,) = [block for block in done.kernel.blocks if any(
         op.name == "ring_acquire" for op in block.ops) and block is not begin
                and "opening" not in block.name]

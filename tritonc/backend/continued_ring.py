@@ -17,6 +17,8 @@ What the first copies need of the outer loop is copied with them (`loop_slice`),
 only turns that come take.  Copies may overtake the stores of the turn before: that is right between
 instances, which have no order, and where no store of the outer loop reaches what is copied.
 
+With a copier, where an instance's boxes begin is computed before it begins (`carry_starts`).
+
 The ring keeps its shared memory throughout, so nothing else in the outer loop may need a buffer
 that is not set apart yet.
 """
@@ -24,6 +26,7 @@ that is not set apart yet.
 from __future__ import annotations
 
 from tritonc.backend.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.carry_starts import carry_copies, carry_results, moving
 from tritonc.backend.conversion import Shared, plan_conversion
 from tritonc.backend.loop_slice import (
     Slice,
@@ -158,11 +161,15 @@ class ContinuedRewrite(TensorRewrite):
             for op in ops:
                 op.replace_inputs(values)
             if block is outer.preheader and self.begins:
-                if any(op.name == "tensor_copy" for op in ops):
-                    self.begin_with(first, ops)
+                self.begin_with(first, ops)
                 continue
             opening = self.branch(block, at, before, comes)
             opening.ops[-1:-1] = [*first, *ops]
+        if self.begins and self.separate:
+            own, later = (values for *_, values in places)
+            carry_copies(outer, self.staged.loop.blocks, exit_, opening,
+                         [(v, own[v], later[v]) for v in moving(outer, always, needed)])
+            self.begin_with(carry_results(outer, always, opening.successors[0], comes), [])
         if self.borrows:
             self.borrow(opening.terminator.blocks[0], follows)
 

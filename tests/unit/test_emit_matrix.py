@@ -224,11 +224,17 @@ def test_a_copier_waits_for_what_meets_with_its_copies() -> None:
 @pytest.mark.parametrize("stages, buffers", [(3, 4), (4, 2)])
 def test_results_take_the_memory_that_stages_leave(stages: int, buffers: int) -> None:
     """Of a product whose other body, of addresses that are not aligned, has no copies."""
-    ready = matmul(BF16, 128, 256, 64, (128, 256, 64), result=BF16).copy()
+    program = matmul(BF16, 128, 256, 64, (128, 256, 64), result=F16)
+    ready = program.copy()
     passes.run(ready.kernel, context("sm_90a", num_stages=stages), [*passes.OPT, *passes.BACKEND])
     leaving = [op for op in ready.kernel.ops() if op.attributes.get("groups") == 2
                and op.name == "alloc_shared"]
     assert len(leaving) == buffers and ready.kernel.attributes["copier_warps"]
+    (last,) = [block for block in ready.kernel.blocks if any(
+        op.name == "tensor_store" for op in block.ops)]
+    fences = [op for op in last.ops if op.name in ("proxy_fence", "group_barrier")]
+    assert len(fences) == (3 if buffers == 4 else 4 * 3)  # for all parts, or for each
+    np.testing.assert_array_equal(ready.run()["c"], program.expected["c"])
 
 
 def test_what_the_source_promises_needs_no_second_body() -> None:

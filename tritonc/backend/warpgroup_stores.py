@@ -2,16 +2,17 @@
 
 Where a warp of its own makes the copies, nothing else keeps warpgroups together: one can compute
 while another one's result leaves.  `spread` gives each part of a result a buffer of its own, so
-that none waits until the engine has read another; `by_warpgroups` lets the first thread of each
-warpgroup store the rows that it holds, as soon as its own threads have written them.
+that none waits until the engine has read another, and all leave together; `by_warpgroups` lets the
+first thread of each warpgroup store the rows that it holds, as soon as its own threads have written
+them.
 
 Before:  store_wait {pending = 1}              After:  store_wait {pending = 0, groups = 2}
          %z = tile_part %y {index = 0}                 %z = tile_part %y {index = 0}
          shared_store %s, %z                           shared_store %s, %z
-         proxy_fence                                   proxy_fence
-         tensor_store %s, ...                          tensor_store %s, ... {groups = 2}
-         store_wait {pending = 1}                      ...
-         ...
+         proxy_fence                                   ...
+         tensor_store %s, ...                          proxy_fence
+         store_wait {pending = 1}                      tensor_store %s, ... {groups = 2}
+         ...                                           ...
 """
 
 from __future__ import annotations
@@ -56,7 +57,18 @@ def spread(kernel: Kernel, fits: Callable[[int], bool]) -> list[Op]:
         first, *others = [op for op in block.ops if op.name == "store_wait"]
         first.attributes["pending"] = 0
         block.ops = [op for op in block.ops if op not in others]
+        _send_together(block, writes, sends)
     return found
+
+
+def _send_together(block: Block, writes: list[Op], sends: list[Op]) -> None:
+    """Send the parts when all are written: with one fence, behind which threads meet once."""
+    first, last = block.ops.index(writes[0]), block.ops.index(sends[-1])
+    between = block.ops[first:last]
+    fences = [op for op in between if op.name == "proxy_fence"]
+    if all(ALL_OPS[op.name].pure or op in (*fences, *writes, *sends) for op in between):
+        kept = [op for op in between if op not in (*fences[:-1], *sends)]
+        block.ops[first:last] = [*kept, *sends[:-1]]
 
 
 def by_warpgroups(kernel: Kernel, home: Block, slot: Value, own: Value) -> None:

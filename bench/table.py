@@ -26,9 +26,9 @@ PARTS = {
               (matmul, "--dtype tf32,e4m3,s8 --layout nt --size 2048,4096,8192")],
     "small": [(matmul, "--dtype bf16 --size 2560x16x2560 --tune TM=32,TN=16,TK=128"),
               (matmul, "--dtype bf16 --size 2560x32x2560 --tune TM=32,TN=32,TK=128"),
-              (matmul, "--dtype bf16 --size 2560x64x2560 --tune TM=32,TN=64,TK=128,num_stages=6"),
-              (matmul, "--dtype bf16 --size 2560x128x2560 --tune TM=64,TN=64,TK=64"),
-              (matmul, "--dtype bf16 --size 1024 --tune TM=64,TN=128,TK=64,num_stages=4"),
+              (matmul, "--dtype bf16 --size 2560x64x2560 --tune TM=32,TN=64,TK=128"),
+              (matmul, "--dtype bf16 --size 2560x128x2560 --tune TM=64,TN=64,TK=128,group=1"),
+              (matmul, "--dtype bf16 --size 1024 --tune TM=64,TN=128,TK=128"),
               (matmul, "--dtype f32 --size 2560x16x2560 --tune TM=32,TN=16,TK=64,num_warps=8"),
               (matmul, "--dtype f32 --size 2560x32x2560,2560x64x2560,2560x128x2560 "
                        "--tune TM=16,TN=32,TK=64,num_warps=4"),

@@ -28,7 +28,7 @@ PARTS = {
               (matmul, "--dtype bf16 --size 2560x32x2560 --tune TM=32,TN=32,TK=128"),
               (matmul, "--dtype bf16 --size 2560x64x2560 --tune TM=32,TN=64,TK=128"),
               (matmul, "--dtype bf16 --size 2560x128x2560 --tune TM=64,TN=64,TK=128,group=1"),
-              (matmul, "--dtype bf16 --size 1024 --tune TM=64,TN=128,TK=128"),
+              (matmul, "--dtype bf16 --size 1024 --tune TM=64,TN=128,TK=64"),
               (matmul, "--dtype f32 --size 2560x16x2560 --tune TM=32,TN=16,TK=64,num_warps=8"),
               (matmul, "--dtype f32 --size 2560x32x2560,2560x64x2560,2560x128x2560 "
                        "--tune TM=16,TN=32,TK=64,num_warps=4"),

@@ -362,6 +362,9 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
     parts = op.split(".")
     size = int(parts[-1][1:]) // 8 if parts[-1][1:].isdigit() else 0
     numbers = _numbers(operands)
+    if parts[0] == "not":
+        registers[numbers[0]] = ~registers[numbers[1]]
+        return
     if parts[0] == "mov" and len(numbers) == 2:
         registers[numbers[0]] = registers[numbers[1]]
         return

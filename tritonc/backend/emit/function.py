@@ -16,6 +16,7 @@ from tritonc.backend.emit.demand import Machine, demand, is_root
 from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
+from tritonc.backend.emit.negations import compared_negations
 from tritonc.backend.emit.registers import layout_of, registers
 from tritonc.backend.roles import COPIER, READERS, leading_to_copies
 from tritonc.ir.cfg import Cfg
@@ -47,6 +48,7 @@ class FunctionEmitter:
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
         self.on_cores = any(op.name == "fma_dot" for op in kernel.ops())
+        self.compared = compared_negations(kernel)
         self.lines: list[str] = []
         self.count = 0  # of numbered values
         self.values: dict[Value, Names] = {}

@@ -365,6 +365,11 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
     if parts[0] == "not":
         registers[numbers[0]] = ~registers[numbers[1]]
         return
+    if parts[:3] == ["cvt", "rn", "f16"]:
+        wide = registers[numbers[1]].view(f"f{int(parts[3][1:]) // 8}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            registers[numbers[0]] = wide.astype(np.float16).view(np.uint16)
+        return
     if parts[0] == "mov" and len(numbers) == 2:
         registers[numbers[0]] = registers[numbers[1]]
         return

@@ -57,8 +57,21 @@ def convert_float(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) ->
         return f.op(f"fptrunc float {f.op(f'fpext {t} {a} to float')} to {to}")
     if source == F64 and target == BF16:
         a, t = _helper(f, "f64.to.odd.f32", "float", "double", _to_odd, a), "float"
+    if target == F16 and f.has_bfloat:
+        return _to_half(f, source, a)
     op = "fpext" if target.bits > source.bits else "fptrunc"
     return f.op(f"{op} {t} {a} to {to}")
+
+
+def _to_half(f: FunctionEmitter, source: Scalar, a: str) -> str:
+    """f32 or f64 to f16 as assembly, which LLVM does not look into.
+
+    It computes fptrunc(x * y) to half in half where x and y are widened from half or bfloat,
+    by their digits alone; but most numbers of bfloat are none of half (LLVM 20, getMinimumFPType).
+    """
+    t, constraint = ("double", "d") if source == F64 else ("float", "f")
+    bits = f.op(f'call i16 asm "cvt.rn.f16.f{source.bits} $0, $1;", "=h,{constraint}"({t} {a})')
+    return f.op(f"bitcast i16 {bits} to half")
 
 
 def _helper(f: FunctionEmitter, name: str, result: str, parameter: str,

@@ -22,7 +22,7 @@ from tritonc.backend.roles import COPIER, READERS, leading_to_copies
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layout import LANE_BITS, Layout
-from tritonc.ir.types import Type, element
+from tritonc.ir.types import BF16, Type, element
 
 Names = list[str]
 
@@ -49,6 +49,8 @@ class FunctionEmitter:
         self.warps: int = kernel.attributes["num_warps"]
         self.on_cores = any(op.name == "fma_dot" for op in kernel.ops())
         self.compared = compared_negations(kernel)
+        self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()
+                              for v in (*op.operands, *op.results))
         self.lines: list[str] = []
         self.count = 0  # of numbered values
         self.values: dict[Value, Names] = {}

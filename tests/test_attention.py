@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from programs import ROOT, Setting, compiled, simulate
 
+from tritonc import driver
 from tritonc.backend.machine_ops import ALL_OPS
 from tritonc.backend.simulate import handlers
 from tritonc.ir.cfg import Cfg
@@ -16,8 +17,8 @@ from tritonc.ir.core import Kernel, Op
 from tritonc.ir.interp import InterpreterError
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import run_problems
-from tritonc.options import NATIVE
-from tritonc.source import Diagnostics
+from tritonc.options import NATIVE, Options
+from tritonc.source import Diagnostics, SourceFile
 
 PLAIN, CAUSAL = (ROOT / "samples" / f"{name}.tc" for name in ("attention", "attention_causal"))
 CHAIN = ROOT / "tests" / "run" / "chained_products.tc"
@@ -103,6 +104,38 @@ def test_sums_are_made_beside_the_products() -> None:
     starts = [i for i, op in enumerate(ops) if op.name == "wgmma"]
     wait = next(i for i, op in enumerate(ops) if op.name == "wgmma_wait")
     assert len(sums) == 2 and starts[1] < sums[0] < wait < sums[1]  # across lanes; in a thread
+
+
+RISING = """
+kernel void scaled(const half* a align(16), const half* b align(16), const half* c align(16),
+                   const float* top, half* y, int n) {
+  int rm[128] = 0 ... 128;
+  int rw[64] = 0 ... 64;
+  const half* pb[64, 64] = b + rw[:, newaxis] * 64 + rw;
+  const half* pc[64, 64] = c + rw[:, newaxis] * 64 + rw;
+  half A[128, 64] = *(a + rm[:, newaxis] * 64 + rw);
+  float acc[128, 64] = 0;
+  float most[128] = 0;
+  for (int i = 0; i < n; i += 1) {
+    float next[128] = max(most, *(top + i * 128 + rm));
+    acc = acc * exp2(most - next)[:, newaxis];
+    acc += dot((half[128, 64])dot(A, trans(*pb)), *pc);
+    most = next;
+    pb += 64 * 64;
+    pc += 64 * 64;
+  }
+  *(y + rm[:, newaxis] * 64 + rw) = acc;
+}
+"""
+
+
+def test_warps_ask_for_the_factors_of_their_own_rows() -> None:
+    """Not where other threads have them: these lie in threads as they were loaded."""
+    made = driver.compile(SourceFile("t.tc", RISING), Options(arch="sm_90a"), ("manifest",))
+    assert made.module is not None
+    names = [op.name for op in made.module.kernels[0].ops()]
+    assert names.count("wgmma") % 4 == 0 and "start_copier" in names  # one runs ahead
+    assert "shared_load" in names and "scale" not in names
 
 
 @pytest.mark.gpu

@@ -26,7 +26,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import F32, element
 
-_SPREADS = ("broadcast", "reshape", "splat", "convert_layout")
+_SPREADS = ("broadcast", "reshape", "splat")  # in a warp's own registers
 
 
 def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
@@ -90,7 +90,10 @@ def _skip_ones(body: Block, copies: list[Op]) -> dict[Value, Value]:
 
 
 def _often_one(value: Value) -> Op | None:
-    """What computes the value, spread over a tile, if it is exp2(a - max(a, b))."""
+    """What computes the value, spread over a tile, if it is exp2(a - max(a, b)).
+
+    Not through a change of layout: a warp asks for the factors of what it scales itself.
+    """
     while value.op is not None and value.op.name in _SPREADS:
         value = value.op.operands[0]
     power = value.op

@@ -183,20 +183,20 @@ def test_a_warp_of_its_own_makes_the_copies() -> None:
 TRIANGLE = """
 kernel void product(const half* a, const half* b, half* c, int M, int N, int K) {
   int rm[128] = get_global_range(0);
-  int rn[64] = get_global_range(1);
+  int rn[W] = get_global_range(1);
   int rk[64] = 0 ... 64;
   const half* pa[128, 64] = a + rm[:, newaxis] * K + rk;
-  const half* pb[64, 64] = b + rk[:, newaxis] * N + rn;
-  float C[128, 64] = 0;
+  const half* pb[64, W] = b + rk[:, newaxis] * N + rn;
+  float C[128, W] = 0;
   int end = END;
   for (int k = 0; k < end; k += 64) {
     bool inside_a[128, 64] = (rm < M)[:, newaxis] && (rk + k < K);
-    bool inside_b[64, 64] = (rk + k < K)[:, newaxis] && (rn < N);
+    bool inside_b[64, W] = (rk + k < K)[:, newaxis] && (rn < N);
     half A[128, 64] = inside_a ? *(pa + k) : 0;
-    half B[64, 64] = inside_b ? *(pb + k * N) : 0;
+    half B[64, W] = inside_b ? *(pb + k * N) : 0;
     C += dot(A, B);
   }
-  half* pc[128, 64] = c + rm[:, newaxis] * N + rn;
+  half* pc[128, W] = c + rm[:, newaxis] * N + rn;
   @((rm < M)[:, newaxis] && (rn < N)) *pc = C;
 }
 """
@@ -207,9 +207,21 @@ def test_a_warm_start_where_all_instances_have_a_first_iteration(end: str, warm:
     """Or none has: zeros may come to the stage later than the copies of the next instance."""
     tune = {"copier": 1, "tensor_copy": 1, "tensor_store": 1, "num_warps": 8}
     made = driver.compile(SourceFile("t.tc", TRIANGLE.replace("END", end)),
-                          Options(arch="sm_90a", tune=tune), ("ptx",))
+                          Options(arch="sm_90a", tune=tune, defines=("W=64",)), ("ptx",))
     text = made.outputs["ptx"]
     assert "setmaxnreg" in text and ("cp.async.cg" in text) == warm
+
+
+def test_parts_of_two_results_have_a_buffer_each() -> None:
+    """Threads wait once for all that the copy engine has read."""
+    text = TRIANGLE.replace("END", "K").replace("half* c,", "half* restrict c, half* restrict d,")
+    text = text.replace("64", "32").rstrip().removesuffix("}")
+    second = "@((rm < M)[:, newaxis] && (rn < N)) *(d + rm[:, newaxis] * N + rn) = C * 2.0f;\n}"
+    made = driver.compile(SourceFile("t.tc", text + second),
+                          Options(arch="sm_90a", defines=("W=256",)), ("manifest",))
+    assert made.module is not None
+    sends = [op.operands[0] for op in made.module.kernels[0].ops() if op.name == "tensor_store"]
+    assert len(set(sends)) == len(sends) == 8
 
 
 def test_a_copier_waits_for_what_meets_with_its_copies() -> None:

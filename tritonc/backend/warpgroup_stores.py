@@ -39,10 +39,10 @@ def spread(kernel: Kernel, fits: Callable[[int], bool]) -> list[Op]:
     found: list[Op] = []
     for block in kernel.blocks:
         sends = [op for op in block.ops if op.name == "tensor_store"]
-        buffers = list(dict.fromkeys(op.operands[0] for op in sends))
+        buffers = [op.operands[0] for op in sends]
         writes = [op for op in block.ops if op.name == "shared_store" and op.operands[0] in buffers]
-        more = sends[len(buffers):]
-        if not more or [op.operands[0] for op in sends] != [op.operands[0] for op in writes] \
+        more = [op for i, op in enumerate(sends) if op.operands[0] in buffers[:i]]
+        if not more or buffers != [op.operands[0] for op in writes] \
                 or not fits(sum(_buffer(v).bytes for v in (
                     *(op.result for op in found), *(op.operands[0] for op in more)))):
             continue

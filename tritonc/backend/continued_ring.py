@@ -132,6 +132,7 @@ class ContinuedRewrite(TensorRewrite):
         return super().leading_turn(ahead) if self.opening is None else self.number(ahead)
 
     def run(self) -> None:
+        begins = counts_instances(self.outer)  # it has a first turn
         super().run()
         outer, cfg = self.outer, Cfg(self.kernel)
         assert outer.preheader is not None and outer.latch is not None
@@ -160,23 +161,18 @@ class ContinuedRewrite(TensorRewrite):
             first = copy_slice(whole, values)
             for op in ops:
                 op.replace_inputs(values)
-            if block is outer.preheader and self.begins:
+            if block is outer.preheader and begins:
                 self.begin_with(first, ops)
                 continue
             opening = self.branch(block, at, before, comes)
             opening.ops[-1:-1] = [*first, *ops]
-        if self.begins and self.separate:
+        if begins and self.separate:
             own, later = (values for *_, values in places)
             carry_copies(outer, self.staged.loop.blocks, exit_, opening,
                          [(v, own[v], later[v]) for v in moving(outer, always, needed)])
             self.begin_with(carry_results(outer, always, opening.successors[0], comes), [])
         if self.borrows:
             self.borrow(opening.terminator.blocks[0], follows)
-
-    @property
-    def begins(self) -> bool:
-        """Whether the outer loop has a first turn, as that of instances has."""
-        return counts_instances(self.outer)
 
     def begin_with(self, first: list[Op], copies: list[Op]) -> None:
         """Start the first turn's copies; what they need is computed while a copier waits."""

@@ -93,7 +93,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if len(groups) == 1 and context.meta.get("continued", 1) and all(
             available(v, place, cfg) for a in accesses for v in a.strip.map_values()):
         outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
-    separate &= outer is not None or staged.preheader not in cfg.innermost
+    home = staged.preheader if outer is None else outer.preheader
+    separate &= home not in cfg.innermost  # a copier starts once, and so does its ring
     if separate and len(groups) == 1:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
             staged, target.shared_per_block - LEFT - more) >= context.meta.get(

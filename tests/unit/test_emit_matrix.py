@@ -224,6 +224,32 @@ def test_parts_of_two_results_have_a_buffer_each() -> None:
     assert len(set(sends)) == len(sends) == 8
 
 
+@pytest.mark.parametrize("persistent", [0, 1])
+def test_a_copier_of_a_loop_in_another_one_starts_once(persistent: int) -> None:
+    """Not in each instance: its ring would begin anew, whatever phase its barriers are in."""
+    text = TRIANGLE.replace("END", "K").replace("for", "for (int i = 0; i < 3; i += 1)\n    for", 1)
+    tune = {"copier": 1, "tensor_copy": 1, "num_warps": 8, "persistent": persistent}
+    made = driver.compile(SourceFile("t.tc", text), Options(arch="sm_90a", tune=tune,
+                                                            defines=("W=64",)), ("manifest",))
+    assert made.module is not None
+    names = [op.name for op in made.module.kernels[0].ops()]
+    assert "tensor_copy" in names and ("start_copier" in names) == (not persistent)
+
+
+def test_maps_of_another_slot_keep_their_boxes() -> None:
+    """Where warpgroups store their own rows: only the map of what they store changes."""
+    text = TRIANGLE.replace("END", "K")
+    loop = text[text.index("  for") : text.index("  half* pc")]
+    tune = {"copier": 1, "tensor_copy": 1, "tensor_store": 1, "num_warps": 8, "persistent": 0}
+    made = driver.compile(SourceFile("t.tc", text.replace(loop, loop + loop)),
+                          Options(arch="sm_90a", tune=tune, defines=("W=64",)), ("manifest",))
+    assert made.module is not None
+    boxes: dict[str, list[tuple[int, int]]] = {"tensor_map": [], "tensor_copy": []}
+    for op in made.module.kernels[0].ops():
+        boxes.get(op.name, []).append(op.attributes.get("box"))
+    assert boxes["tensor_map"].count((64, 128)) == 2 and (64, 128) in boxes["tensor_copy"]
+
+
 def test_a_copier_waits_for_what_meets_with_its_copies() -> None:
     done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", copier=1)
     (start,) = [op for op in done.kernel.ops() if op.name == "start_copier"]

@@ -94,8 +94,11 @@ def by_warpgroups(kernel: Kernel, home: Block, slot: Value, own: Value) -> None:
         op.attributes.update(box=(columns, rows // groups), groups=groups)
         buffer.attributes["groups"] = groups
     stored = {op.attributes["index"]: op.attributes["box"] for op in sends}
+    scratch = next(op.operands[1] for op in kernel.ops()
+                   if op.name == "publish_maps" and op.operands[0] is slot)
     for op in kernel.ops():
-        if op.name == "tensor_map" and op.attributes["index"] in stored:
+        if op.name == "tensor_map" and op.operands[0] is scratch and (
+                op.attributes["index"] in stored):
             op.attributes["box"] = stored[op.attributes["index"]]
     for op in waits:
         op.attributes["groups"] = groups

@@ -47,7 +47,7 @@ class FunctionEmitter:
         self.kernel = kernel
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
-        self.on_cores = any(op.name == "fma_dot" for op in kernel.ops())
+        self.pipelined_on_cores = {"fma_dot", "async_copy"} <= {op.name for op in kernel.ops()}
         self.compared = compared_negations(kernel)
         self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()
                               for v in (*op.operands, *op.results))

@@ -77,7 +77,7 @@ class SharedAddresses:
         self._base = buffer
         self._thread = f.linear(tuple(offset * size for offset in moves.thread))
         self._pointers: dict[int, str] = {}
-        steps = buffer.steps if buffer.dynamic and f.on_cores else 1
+        steps = buffer.steps if buffer.dynamic and f.pipelined_on_cores else 1
         self._derived = steps % SHARED_ALIGNMENT == 0  # addresses of one another
 
     def at(self, flip: int, add: int) -> str:
@@ -108,7 +108,8 @@ class SharedAddresses:
 
         Made of the address that has those: what a stage of the buffer adds has no low bits, and the
         start of shared memory has none.  So a loop holds one number, and not one for each such
-        address: products on CUDA cores have none to spare.
+        address: products on CUDA cores have none to spare.  (Where operands come through registers,
+        before sm_80, the assembler spilled less without.)
         """
         f, t = self._f, f"ptr addrspace({SHARED_SPACE})"
         address = f.op(f"ptrtoint {t} {self._pointer(0)} to i32")

@@ -212,14 +212,18 @@ def test_a_warm_start_where_all_instances_have_a_first_iteration(end: str, warm:
     assert "setmaxnreg" in text and ("cp.async.cg" in text) == warm
 
 
-def test_parts_of_two_results_have_a_buffer_each() -> None:
-    """Threads wait once for all that the copy engine has read."""
+@pytest.mark.parametrize("persistent", [0, 1])
+def test_parts_of_two_results_have_a_buffer_each(persistent: int) -> None:
+    """Threads wait once for all that the copy engine has read, and again before the maps go."""
     text = TRIANGLE.replace("END", "K").replace("half* c,", "half* restrict c, half* restrict d,")
     text = text.replace("64", "32").rstrip().removesuffix("}")
     second = "@((rm < M)[:, newaxis] && (rn < N)) *(d + rm[:, newaxis] * N + rn) = C * 2.0f;\n}"
     made = driver.compile(SourceFile("t.tc", text + second),
-                          Options(arch="sm_90a", defines=("W=256",)), ("manifest",))
+                          Options(arch="sm_90a", defines=("W=256",),
+                                  tune={"persistent": persistent}), ("manifest",))
     assert made.module is not None
+    names = [op.name for op in made.module.kernels[0].ops()]
+    assert names.index("release_slot") > names.index("store_wait", names.index("tensor_store"))
     sends = [op.operands[0] for op in made.module.kernels[0].ops() if op.name == "tensor_store"]
     assert len(set(sends)) == len(sends) == 8
 

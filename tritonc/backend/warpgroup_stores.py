@@ -54,7 +54,8 @@ def spread(kernel: Kernel, fits: Callable[[int], bool]) -> list[Op]:
                 kernel.entry.ops.insert(0, own)
                 write.operands[0] = send.operands[0] = own.result
                 found.append(own)
-        first, *others = [op for op in block.ops if op.name == "store_wait"]
+        first, *others = [op for op in block.ops[: block.ops.index(sends[-1])]
+                          if op.name == "store_wait"]
         first.attributes["pending"] = 0
         block.ops = [op for op in block.ops if op not in others]
         _send_together(block, writes, sends)

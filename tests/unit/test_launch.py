@@ -126,6 +126,19 @@ def test_large_arrays_are_compared_in_portions() -> None:
         assert _norms(other, want) is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_is_wrong_beyond_measure_is_only_told() -> None:
+    text = """kernel @f(f64* %y) {
+entry:
+  %x = constant {value = 1e200} : f64
+  store %y, %x
+  ret
+}
+"""
+    (message,) = result("range: 1\narg: y = zeros(1)\nexpect: y = [0]\n", text)
+    assert "||want|| = inf" in message
+
+
 def test_unexpected_changes_are_found_unless_excused() -> None:
     lines = LINES.replace("expect: y = a * x + y", "expect: x = x")
     (message,) = result(lines)

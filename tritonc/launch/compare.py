@@ -84,6 +84,7 @@ def _compare_integers(value: Value, got: Array, want: Array, where: Expression) 
             + _list(value, value.view(got), value.view(wrapped), wrong))
 
 
+@np.errstate(over="ignore")  # a norm may be infinite
 def _compare_floats(value: Value, got: Array, want: Array, tolerance: float) -> str | None:
     """Infinities and NaNs must agree element by element, the others in norm."""
     norms = _norms(got, want)

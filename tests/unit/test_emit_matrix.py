@@ -240,6 +240,17 @@ def test_a_copier_of_a_loop_in_another_one_starts_once(persistent: int) -> None:
     assert "tensor_copy" in names and ("start_copier" in names) == (not persistent)
 
 
+@pytest.mark.parametrize("where, engine", [("a", False), ("c", True)])
+def test_the_engine_does_not_load_what_threads_have_stored(where: str, engine: bool) -> None:
+    text = TRIANGLE.replace("END", "K").replace("const half*", "half* restrict", 2)
+    store = f"  @(rm < M) *({where} + rm * K) = 0;\n"
+    made = driver.compile(SourceFile("t.tc", text.replace("  int end", store + "  int end")),
+                          Options(arch="sm_90a", tune={"tensor_copy": 1}, defines=("W=64",)),
+                          ("manifest",))
+    assert made.module is not None
+    assert any(op.name == "tensor_copy" for op in made.module.kernels[0].ops()) == engine
+
+
 def test_maps_of_another_slot_keep_their_boxes() -> None:
     """Where warpgroups store their own rows: only the map of what they store changes."""
     text = TRIANGLE.replace("END", "K")

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from tritonc.backend import axis_info
 from tritonc.backend.affine import Affinity, Iteration
-from tritonc.backend.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.aliases import may_alias, pointer_roots, stores_may_reach
 from tritonc.backend.continued_ring import ContinuedRewrite, outer_loop
 from tritonc.backend.loop_products import handed_over, products
 from tritonc.backend.loop_slice import find_slice
@@ -39,8 +39,9 @@ from tritonc.backend.warpgroup_stores import spread
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
+from tritonc.ir.ops import WRITE
 from tritonc.ir.shared_layout import tensor_core
-from tritonc.ir.types import Buffer, Tile
+from tritonc.ir.types import Buffer, Tile, is_pointer
 
 Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
 STORE = 1  # by default, results leave through buffers of their own
@@ -78,6 +79,9 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
         return _all(staged, "a store in the loop may change what it loads")
     cfg = Cfg(kernel)
+    if _stored_before(kernel, cfg, staged, loads):
+        return _all(staged, "what it loads may have been stored before, by another way than that "
+                    "of the engine")
     if not all(available(v, staged.preheader, cfg) for a in accesses for v in a.strip.values()):
         return _all(staged, "what it loads depends on what the loop computes")
     known = known_parameters(kernel, cfg, staged.preheader)
@@ -121,6 +125,21 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     context.remark("pipeline", f"loop pipelined: tensor copies {distance} iterations ahead",
                    loads[0].span)
     return None
+
+
+def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
+    """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
+    turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
+    starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
+    blocks, roots = [staged.preheader], pointer_roots(kernel)
+    for block in blocks:
+        if block not in starts:
+            blocks += [b for b in cfg.predecessors[block] if b not in blocks]
+    return any(WRITE in ALL_OPS[op.name].effects and op.operands
+               and is_pointer(op.operands[0].type)
+               and any(may_alias(kernel, op.operands[0], load.operands[0], roots)
+                       for load in loads)
+               for block in blocks for op in block.ops)
 
 
 def _all(staged: StagedLoop, why: str) -> Hindered:

@@ -77,13 +77,14 @@ def _inside(context: Context, own: Pair, span: Span,
     outer = context.mask
     if outer is None:
         return Mask(own, own, None, span, spread)
-    both = conjoin(context, outer.holds, own[0], span)
+    both = conjoin(context, outer.holds, own[0], span, Note(
+        f"it is under this predicate, {outer.holds.type}", outer.span))
     return None if both is None else Mask(own, _pair(context, both), outer, span, spread)
 
 
-def conjoin(context: Context, a: Term, b: Term, span: Span) -> Term | None:
-    """a and b, broadcast together; None after a message."""
-    shape = shapes.meet_shapes(context, span, a, b)
+def conjoin(context: Context, a: Term, b: Term, span: Span, *notes: Note) -> Term | None:
+    """a and b, broadcast together; None after a message, to which `notes` belong."""
+    shape = shapes.meet_shapes(context, span, a, b, notes=notes)
     if shape is None:
         return None
     return context.op("and", ctype(BOOL, shape), shapes.broadcast(context, a, shape),

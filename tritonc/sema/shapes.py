@@ -77,8 +77,9 @@ def spell(shape: Shape) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-def meet_shapes(context: Context, span: Span, *terms: Term) -> Shape | None:
-    """The common shape of several terms; None after a message if they have none."""
+def meet_shapes(context: Context, span: Span, *terms: Term,
+                notes: tuple[Note, ...] = ()) -> Shape | None:
+    """The common shape of several terms; None after a message, with `notes`, if they have none."""
     first = terms[0].shape
     if all(t.shape == first for t in terms):
         return first
@@ -87,7 +88,7 @@ def meet_shapes(context: Context, span: Span, *terms: Term) -> Shape | None:
         a, b = next((a, b) for i, b in enumerate(terms) for a in terms[:i]
                     if common_shape(a.shape, b.shape) is None)
         context.error("shape-mismatch", span, f"the shapes of {a.type} and {b.type} do not match: "
-                      "extents must be equal, or 1", *fitting_hint(a.shape, b.shape),
+                      "extents must be equal, or 1", *notes, *fitting_hint(a.shape, b.shape),
                       *context.declarations())
         return None
     return found if check_size(context, found, span) else None

@@ -3,8 +3,8 @@
 Before:  %y = scan %x {kind = fadd, axis = 0}      : f32<4096>            four warps
 After:   %p = reshape %x                           : f32<4, 1024>         a part for each
          %q = scan %p {kind = fadd, axis = 1}      : f32<4, 1024>
-         %t = reduce %p {kind = fadd, axes = [1]}  : f32<4>
-         %b = reduce (select part < own, %t, -0.0) : f32<4>               of the parts before
+         %t = reduce (select last, %q, -0.0)       : f32<4>                the last of each part
+         %b = reduce (select part < own, %t, -0.0) : f32<4>                of the parts before
          %y = reshape (fadd %b, %q)                : f32<4096>
 
 A scanned axis lies in lanes and registers of one warp, so that without other axes all warps would

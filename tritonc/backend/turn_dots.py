@@ -1,4 +1,4 @@
-"""Products of few rows and many columns are computed the other way round.
+"""turn_dots: products of few rows and many columns are computed the other way round.
 
 Before:                                    After:
   header: %c = phi [%start], [%d]            header: %t = phi [%turned], [%e] : f32<64, 32>

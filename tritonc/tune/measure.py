@@ -16,7 +16,7 @@ from tritonc.tune.jobs import Code, Job, Measured, Wrong
 
 SAMPLE_MILLISECONDS = 2.0  # of work in one sample, at least
 BRIEF_MILLISECONDS = 0.5  # of work in the sample that decides whether there are more
-_COLD = 2.0  # the first launch of a kernel may take so many times as long, and `_START` besides
+_COLD = 2.0  # the first launch of a kernel may take so many times as long, and this besides:
 _START_MILLISECONDS = 0.05
 MOST_LAUNCHES = 200  # in one sample
 SLOWED = 1.05  # the anchor takes so much longer than before: the GPU is slowed

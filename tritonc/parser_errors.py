@@ -11,60 +11,14 @@ from typing import NamedTuple
 
 from tritonc.lexer import Token
 from tritonc.parser_types import CONTEXTUAL, PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
+from tritonc.parser_words import (
+    FOREIGN_WORDS,
+    UNSUPPORTED_PUNCTUATION,
+    UNSUPPORTED_WORDS,
+    WORD_OPERATORS,
+)
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
-
-# Reserved words of C that begin what Triton-C does not have, and what to do instead.
-UNSUPPORTED_WORDS = {
-    "struct": "structs are not supported; pass the members as separate parameters or variables",
-    "union": "unions are not supported; 'bitcast<T>(x)' reads the bits of x as another type",
-    "enum": "enumerations are not supported; declare each as 'const int NAME = value;'",
-    "switch": "'switch' is not supported; write a chain of 'if' and 'else if'",
-    "case": "'case' is not supported; write a chain of 'if' and 'else if'",
-    "default": "'default' is not supported; write a chain of 'if' and 'else if'",
-    "goto": "'goto' is not supported; use loops, 'break' and 'continue'",
-    "register": "'register' is not supported; leave it out",
-    "auto": "'auto' is not supported; write the type",
-    "constexpr": "'constexpr' is not supported; write 'const'",
-    "template": "templates are not supported; tunables and macros are constants of a compilation",
-    "static_cast": "'static_cast' is not supported; '(T)x' converts",
-    "reinterpret_cast": "'reinterpret_cast' is not supported; '(T*)p' converts a pointer, "
-                        "'bitcast<T>(x)' reads the bits of a number as another type",
-    "__host__": "'__host__' is not supported; leave it out",
-    "__launch_bounds__": "'__launch_bounds__' is not supported; the compiler chooses the number of "
-                         "threads, or '--tune num_warps='",
-    "asm": "inline assembly is not supported",
-    "__asm__": "inline assembly is not supported",
-    "__shared__": "'__shared__' is not supported; the compiler places tiles in shared memory",
-    "_Complex": "complex numbers are not supported; use two variables",
-    "_Atomic": "'_Atomic' is not supported; use the functions atomic_add, atomic_cas and so on",
-    "_Generic": "'_Generic' is not supported",
-    "_Alignas": "'_Alignas' is not supported; write 'align(n)'",
-}
-# Where another language has a word, or C a type that is not built in: what to write here.
-_FOREIGN_WORDS = {
-    "def": "a function is written as in C: 'void f(float* x) { ... }'",
-    "dim3": "a launch says the number of instances; a kernel reads it by get_num_programs(axis)",
-    "from": "'#include \"file\"' reads another file",
-    "import": "'#include \"file\"' reads another file",
-    "lambda": "a function is written as in C: 'float f(float x) { ... }'",
-    "let": "a declaration begins with its type",
-    "ptrdiff_t": "'long' has its width",
-    "size_t": "'unsigned long' has its width",
-    "string": "a string can only be an argument of printf, assert or static_assert",
-    "var": "a declaration begins with its type",
-    **dict.fromkeys(("global", "__global"), "every pointer leads to global memory; leave it out"),
-    **dict.fromkeys(("local", "__local"), "the compiler places tiles in shared memory"),
-    **{f"{element}{count}": f"a tile holds several elements, as in '{element} x[{count}]'"
-       for element in ("float", "half", "int", "double") for count in (2, 3, 4)},
-}
-_WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
-_UNSUPPORTED_PUNCTUATION = {
-    ".": "there are no structs, so '.' has no meaning",
-    "->": "there are no structs, so '->' has no meaning",
-    "#": "'#' has a meaning only for the preprocessor",
-    "##": "'##' has a meaning only for the preprocessor",
-}
 
 # Operators and openings that could go on after nearly everything; not worth listing if something
 # else could stand as well.
@@ -164,8 +118,8 @@ def special_problem(place: Place) -> Problem | None:
         if text in UNSUPPORTED_WORDS:
             return Problem(UNSUPPORTED_WORDS[text], token.span, "unsupported-construct",
                            recovery="braces")
-        if text in _UNSUPPORTED_PUNCTUATION:
-            return Problem(_UNSUPPORTED_PUNCTUATION[text], token.span, "unsupported-construct",
+        if text in UNSUPPORTED_PUNCTUATION:
+            return Problem(UNSUPPORTED_PUNCTUATION[text], token.span, "unsupported-construct",
                            _foreign(place))
     if token.kind == "end":
         return _end_of_file(place)
@@ -206,9 +160,9 @@ def _word_operator(place: Place) -> Problem | None:
     """`a and b`, `not a`, and `(a) and (b)`, which so far is a call."""
     start = max(place.partner.get(place.index - 1, place.index) - 1, 0)
     for token in (place.token, place.tokens[start]):
-        if token.text in _WORD_OPERATORS and token.kind == "identifier":
-            return Problem(f"'{token.text}' is written '{_WORD_OPERATORS[token.text]}'",
-                           token.span, suggestion=_WORD_OPERATORS[token.text])
+        if token.text in WORD_OPERATORS and token.kind == "identifier":
+            return Problem(f"'{token.text}' is written '{WORD_OPERATORS[token.text]}'",
+                           token.span, suggestion=WORD_OPERATORS[token.text])
     return None
 
 
@@ -304,7 +258,7 @@ def _unknown_type(place: Place) -> Problem | None:
     elif not _expects_type(place) or not _may_follow_type(place.tokens[index + 1]):
         return None
     token = place.tokens[index]
-    if note := _FOREIGN_WORDS.get(token.text):
+    if note := FOREIGN_WORDS.get(token.text):
         return Problem(f"unknown type name '{token.text}'", token.span, "unknown-type",
                        (Note(note),))
     known = sorted({*TYPE_WORDS, *PREDECLARED_TYPES, *CONTEXTUAL, *QUALIFIER_NAMES, "typedef",

@@ -20,13 +20,13 @@ from pkgutil import get_data  # importlib.resources would cost 10 ms
 from typing import NamedTuple
 
 from tritonc.parser_actions import PRECEDENCE
-from tritonc.parser_errors import UNSUPPORTED_WORDS
 from tritonc.parser_types import (
     CONTEXTUAL,
     QUALIFIER_NAMES,
     QUALIFIERS_WITH_ARGUMENT,
     TYPE_WORDS,
 )
+from tritonc.parser_words import UNSUPPORTED_WORDS
 
 ASSIGNMENTS = frozenset(["+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^="])
 # The terminal of each kind of token whose spelling does not matter.

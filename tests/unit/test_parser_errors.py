@@ -10,7 +10,7 @@ from parser_listings import CONVOLUTION, LATER, MATMUL
 from tritonc import parser
 from tritonc.diagnostics import PARSER
 from tritonc.lexer import Token, tokenize
-from tritonc.parser_errors import UNSUPPORTED_WORDS
+from tritonc.parser_words import UNSUPPORTED_WORDS
 from tritonc.preprocess import PreprocessOptions, preprocess
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
 

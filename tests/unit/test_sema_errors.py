@@ -315,6 +315,7 @@ def test_several_mistakes_in_one_run() -> None:
     ("n = n if f > 0 else 0;", "a choice is written 'condition ? a : b'"),
     ("int t[3] = 0 .. 3;", "a range is written 'a ... b'"),
     ("assert(n && \"text\");", "the text of assert is its second argument"),
+    ("@(x > 0) { @(rm > 1) x = 1; }", "it is under this predicate, bool[64, 32]"),
 ])
 def test_notes_tell_what_is_meant(text: str, note: str) -> None:
     (found,) = diagnose(HEAD + text + " }")

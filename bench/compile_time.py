@@ -85,7 +85,7 @@ def main() -> None:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
         for run in range(arguments.runs + 1):  # the first warms the file cache and is not counted
             fresh = {**environment, "TRITON_CACHE_DIR": str(Path(directory) / f"cache{run}")}
-            commands = [(ours, [sys.executable, "-m", "tritonc.cli",
+            commands = [(ours, [sys.executable, "-m", "tritonc.cli.main",
                                 str(ROOT / "samples" / "matmul.tc"), "-o", output])]
             if peer:
                 commands.append((theirs, [arguments.python, str(script), output]))

@@ -12,16 +12,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tritonc import __version__, syntax
-from tritonc.commandline import described, spelled
+from tritonc import __version__
+from tritonc.cli.commandline import described, spelled
+from tritonc.cli.option_table import COMMANDS, Option, rows
 from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.frontend import syntax
+from tritonc.frontend.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
+from tritonc.frontend.preprocess.output import Preprocessed
+from tritonc.frontend.preprocess.predefined import predefined_macros
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.meta_parameters import META_PARAMETERS, legal_text
-from tritonc.option_table import COMMANDS, Option, rows
-from tritonc.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
 from tritonc.passes import BACKEND, OPT, ORDER, labels
-from tritonc.preprocess.output import Preprocessed
-from tritonc.preprocess.predefined import predefined_macros
 from tritonc.sema.builtins import BUILTINS
 from tritonc.source import Diagnostics
 
@@ -39,7 +40,7 @@ def _by_group(command: str) -> dict[str, list[Option]]:
 
 def cli_page() -> str:
     """Every option, by group."""
-    lines = ["# Command line\n", _NOTE.format(source="tritonc/option_table.py"),
+    lines = ["# Command line\n", _NOTE.format(source="tritonc/cli/option_table.py"),
              "".join(f"    {row.usage}\n" for row in COMMANDS.values()),
              "Exit codes: 0 success; 1 an error in the input, or a file that cannot be read or "
              "written; 2 a wrong\ncommand line; 3 no GPU to tune on; 70 a bug of tritonc; 130 "
@@ -75,7 +76,7 @@ def manual_page() -> str:
     def escape(text: str) -> str:
         return text.replace("\\", "\\e").replace("-", "\\-")
 
-    lines = ['.\\" Written by docs/generate.py from tritonc/option_table.py.',
+    lines = ['.\\" Written by docs/generate.py from tritonc/cli/option_table.py.',
              f'.TH TRITONC 1 "" "tritonc {__version__}"', ".SH NAME",
              "tritonc \\- compile Triton\\-C, the tile language, to PTX", ".SH SYNOPSIS",
              "\n.br\n".join(escape(row.usage) for row in COMMANDS.values()),

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tritonc.cli import run_command_line
+from tritonc.cli.main import run_command_line
 
 
 class Finished(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lit import ROOT, LitFailure, LitTest
 
-from tritonc.backend.target import TARGETS, Target
+from tritonc.backend.target.target import TARGETS, Target
 from tritonc.launch.cuda import Device
 from tritonc.source import CompileError
 

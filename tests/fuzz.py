@@ -48,8 +48,8 @@ from damage import Input, damaged  # noqa: E402
 
 from tritonc import driver  # noqa: E402
 from tritonc.diagnostics import DIAGNOSTICS  # noqa: E402
+from tritonc.frontend.preprocess.options import load_source  # noqa: E402
 from tritonc.options import Options  # noqa: E402
-from tritonc.preprocess.options import load_source  # noqa: E402
 from tritonc.render import render, render_json  # noqa: E402
 from tritonc.source import CompileError, Diagnostic, SourceFile  # noqa: E402
 

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 HOST = ROOT / "tests" / "host"
-TRITONC = f"{shlex.quote(sys.executable)} -m tritonc.cli"
+TRITONC = f"{shlex.quote(sys.executable)} -m tritonc.cli.main"
 
 
 def _include_folders() -> Iterator[Path]:

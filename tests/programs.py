@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from tritonc import driver
-from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.simulate import handlers
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp.machine import handlers
 from tritonc.launch.compare import differences
 from tritonc.launch.data import Data, prepare
 from tritonc.launch.interpreter import launch

@@ -37,12 +37,12 @@ sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is insta
 from random_statements import program  # noqa: E402
 
 from tritonc import driver, passes  # noqa: E402
-from tritonc.backend import simulate  # noqa: E402
-from tritonc.backend.machine_ops import ALL_OPS  # noqa: E402
-from tritonc.backend.target import find  # noqa: E402
+from tritonc.backend.target.machine_ops import ALL_OPS  # noqa: E402
+from tritonc.backend.target.target import find  # noqa: E402
+from tritonc.interp import machine as simulate  # noqa: E402
+from tritonc.interp.interpreter import InterpreterError  # noqa: E402
 from tritonc.ir.context import Context  # noqa: E402
 from tritonc.ir.core import Module  # noqa: E402
-from tritonc.ir.interp import InterpreterError  # noqa: E402
 from tritonc.ir.text import print_kernel  # noqa: E402
 from tritonc.ir.verify import verify  # noqa: E402
 from tritonc.launch.data import Data, prepare  # noqa: E402

@@ -10,11 +10,11 @@ import pytest
 from programs import ROOT, Setting, compiled, simulate
 
 from tritonc import driver
-from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.simulate import handlers
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp.interpreter import InterpreterError
+from tritonc.interp.machine import handlers
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.interp import InterpreterError
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import NATIVE, Options

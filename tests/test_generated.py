@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from tritonc import parser_table
-from tritonc.parser_grammar import construct
+from tritonc.frontend import parser_table
+from tritonc.frontend.parser_grammar import construct
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tritonc import driver
-from tritonc.backend.target import TARGETS
+from tritonc.backend.target.target import TARGETS
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile

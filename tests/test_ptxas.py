@@ -18,8 +18,8 @@ import pytest
 from programs import PTXAS, ptxas
 
 from tritonc import driver, sema
+from tritonc.frontend.parser import parse
 from tritonc.options import DEFAULT_ARCH, Options
-from tritonc.parser import parse
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 ROOT = Path(__file__).parent.parent

@@ -8,8 +8,8 @@ import pytest
 from random_programs import Difference, Settings, check, check_on_gpu, program, run_many
 
 from tritonc import passes
-from tritonc.backend import simulate
-from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp import machine as simulate
 from tritonc.ir.core import Kernel, Module
 from tritonc.launch.data import Data
 from tritonc.launch.interpreter import launch

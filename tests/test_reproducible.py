@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 def compile_in_process_of_its_own(seed: str, directory: Path) -> dict[str, bytes]:
     source = os.path.relpath(ROOT / "samples" / "matmul.tc", directory)
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-m", "tritonc.cli", source, "--emit=ptx,tir,manifest,header",
+    subprocess.run([sys.executable, "-m", "tritonc", source, "--emit=ptx,tir,manifest,header",
                     "--embed", "-o", str(directory / "out")], env=environment, cwd=directory,
                    check=True)
     return {path.suffix: path.read_bytes() for path in sorted(directory.glob("out.*"))}

@@ -16,7 +16,7 @@ from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import Outcome, launch_compiled, read_problems, run_problems
 from tritonc.options import DEFAULT_ARCH, NATIVE, Options
-from tritonc.problem import Problem
+from tritonc.problem.lines import Problem
 from tritonc.source import Diagnostics, SourceFile
 
 ROOT = Path(__file__).parent.parent

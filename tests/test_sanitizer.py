@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(SANITIZER is None,
 def test_sanitizer_finds_nothing(paths: list[Path], arch: str, tool: str) -> None:
     done = subprocess.run(
         [SANITIZER or "", "--tool", tool, "--error-exitcode", "9", sys.executable, "-m",
-         "tritonc.cli", "test", *map(str, paths), "--device=cuda", f"--arch={arch}"],
+         "tritonc.cli.main", "test", *map(str, paths), "--device=cuda", f"--arch={arch}"],
         capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join(
             [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])})
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -94,7 +94,8 @@ def test_killing_it_ten_times_loses_nothing(tmp_path: Path) -> None:
     """At random moments of a search of thousands; what was measured once stays so."""
     sample = Path(__file__).parent.parent / "samples" / "matmul.tc"
     (tmp_path / "matmul.tc").write_text(sample.read_text())
-    command = [sys.executable, "-c", "from tritonc.cli import main; main()", "tune", "matmul.tc",
+    command = [sys.executable, "-c", "from tritonc.cli.main import main; main()",
+               "tune", "matmul.tc",
                "--set", "M=256,N=256,K=256", "--jobs", "2", "--devices=0", "--tune=num_warps=8",
                "--tune=min_blocks=0"]
     chance = random.Random(11)

@@ -1,6 +1,6 @@
 """`python -m tritonc` is the command `tritonc`."""
 
-from tritonc.cli import main
+from tritonc.cli.main import main
 
 if __name__ == "__main__":
     main()

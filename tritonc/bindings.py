@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tritonc.lexer import Token
+from tritonc.frontend.lexer import Token
 from tritonc.meta_parameters import BY_NAME, legal_text
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, Note, fail
@@ -13,8 +13,8 @@ from tritonc.tune import tuning_file
 from tritonc.tune.tuning_file import Entry
 
 if TYPE_CHECKING:
+    from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
-    from tritonc.syntax import Program
 
 
 class Bindings:
@@ -59,7 +59,7 @@ class Bindings:
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
         if not unbound:
             return dict(given)
-        from tritonc.backend.target import find  # where something is left to choose
+        from tritonc.backend.target.target import find  # where something is left to choose
         from tritonc.tune.model import choose
 
         def lower(binding: Mapping[str, int]) -> Module:

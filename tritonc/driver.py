@@ -27,11 +27,11 @@ from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFi
 from tritonc.spelling import closest
 
 if TYPE_CHECKING:
+    from tritonc.frontend.preprocess import Preprocessed
+    from tritonc.frontend.syntax import Program
     from tritonc.ir.context import Context, Remark
     from tritonc.ir.core import Kernel, Module
     from tritonc.passes import Pass
-    from tritonc.preprocess import Preprocessed
-    from tritonc.syntax import Program
 
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
 LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout
@@ -112,7 +112,7 @@ def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",
 def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
                read_file: Callable[[str], bytes] | None = None) -> Preprocessed:
     """The first stage alone."""
-    from tritonc import preprocess as stage
+    from tritonc.frontend import preprocess as stage
 
     settings = stage.PreprocessOptions(
         include_dirs=options.include_dirs, system_dirs=options.system_dirs,
@@ -123,8 +123,8 @@ def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
 
 def context_of(options: Options) -> Context:
     """What passes may know of the options; meta-parameters come with each kernel."""
-    from tritonc.backend.machine_ops import ALL_OPS
-    from tritonc.backend.target import find
+    from tritonc.backend.target.machine_ops import ALL_OPS
+    from tritonc.backend.target.target import find
     from tritonc.ir.context import Context
 
     return Context(
@@ -183,7 +183,7 @@ class _Compilation:
 
     def _read_ir(self) -> Module | None:
         with self._stage("import ir"):
-            from tritonc.backend.machine_ops import ALL_OPS
+            from tritonc.backend.target.machine_ops import ALL_OPS
             from tritonc.ir.parse import parse_module
             from tritonc.ir.verify import check
 
@@ -209,12 +209,12 @@ class _Compilation:
         if not self.wanted - {"i"} and self.wanted:
             return None
         with self._stage("import parser"):
-            from tritonc.parser import parse
+            from tritonc.frontend.parser import parse
         with self._stage("parse"):
             program = parse(preprocessed.tokens, self.diagnostics)
             self.diagnostics.raise_if_errors()
         if "ast" in self.wanted:
-            from tritonc.syntax import dump
+            from tritonc.frontend.syntax import dump
 
             self.result.outputs["ast"] = dump(program)
         if self.wanted and not self.wanted - {"i", "ast"}:
@@ -223,7 +223,7 @@ class _Compilation:
 
     def _preprocess(self) -> Preprocessed:
         with self._stage("import preprocessor"):
-            from tritonc.preprocess import render
+            from tritonc.frontend.preprocess import render
         with self._stage("preprocess"):
             done = preprocess(self.source, self.options, self.diagnostics, self.read_file)
             self.diagnostics.raise_if_errors()

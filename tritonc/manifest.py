@@ -25,7 +25,7 @@ from typing import Any
 
 from tritonc import __version__
 from tritonc.backend.llvm import uses_dynamic_shared
-from tritonc.backend.target import Target
+from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.types import Pointer, Scalar
 

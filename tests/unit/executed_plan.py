@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.backend.access import SharedAccesses
-from tritonc.backend.conversion import Plan, Rename
-from tritonc.backend.shuffle import Shuffle
+from tritonc.backend.layout.access import SharedAccesses
+from tritonc.backend.layout.conversion import Plan, Rename
+from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.ir import f2
 from tritonc.ir.layout import WARP_SIZE
 

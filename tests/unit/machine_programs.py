@@ -9,9 +9,9 @@ from simt import Machine
 from sketch import Program
 
 from tritonc.backend import llvm
-from tritonc.backend.target import find
+from tritonc.backend.target.target import find
+from tritonc.interp.memory import Memory
 from tritonc.ir.formats import memory_dtype, to_memory
-from tritonc.ir.memory import Memory
 from tritonc.ir.types import Pointer, is_pointer
 from tritonc.options import Options
 

@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from tritonc.backend.emit.module import HelperBuilder, ModuleEmitter
-from tritonc.backend.target import find
+from tritonc.backend.target.target import find
 from tritonc.options import Options
 
 _LOOP = """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tritonc import parser, syntax
-from tritonc.preprocess import PreprocessOptions, preprocess
+from tritonc.frontend import parser, syntax
+from tritonc.frontend.preprocess import PreprocessOptions, preprocess
 from tritonc.source import Diagnostics, SourceFile, Span
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from tritonc.lexer import Token
-from tritonc.preprocess import Preprocessed, PreprocessOptions, preprocess
+from tritonc.frontend.lexer import Token
+from tritonc.frontend.preprocess import Preprocessed, PreprocessOptions, preprocess
 from tritonc.source import CompileError, Diagnostics, SourceFile, Span
 
 STANDARD = [

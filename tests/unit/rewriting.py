@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tritonc.interp.interpreter import InterpreterError, Memory, run
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Module, ParameterInfo, Value
 from tritonc.ir.formats import memory_dtype
-from tritonc.ir.interp import InterpreterError, Memory, run
 from tritonc.ir.text import parse_module, print_kernel
 from tritonc.ir.types import (
     F32,

@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tritonc.driver import new_diagnostics
+from tritonc.frontend.parser import parse
+from tritonc.frontend.preprocess import PreprocessOptions, preprocess
+from tritonc.frontend.syntax import Program
+from tritonc.interp.interpreter import Memory, run
 from tritonc.ir.core import Kernel, Module
-from tritonc.ir.interp import Memory, run
 from tritonc.ir.text import parse_module, print_module
 from tritonc.ir.verify import verify
 from tritonc.options import Options
-from tritonc.parser import parse
-from tritonc.preprocess import PreprocessOptions, preprocess
 from tritonc.sema import analyze
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
-from tritonc.syntax import Program
 
 Array = npt.NDArray[Any]
 

@@ -28,7 +28,7 @@ from simt_values import (
     size_of,
 )
 
-from tritonc.ir.memory import Memory
+from tritonc.interp.memory import Memory
 
 SHARED = 1 << 20  # the address at which shared memory starts, so that 0 is no address
 

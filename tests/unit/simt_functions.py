@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.backend.matrix import INSTRUCTIONS
+from tritonc.backend.target.matrix import INSTRUCTIONS
 from tritonc.ir.formats import (
     add_to_odd,
     from_memory,

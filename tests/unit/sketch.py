@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.backend import simulate
-from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.target import find
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import find
+from tritonc.interp import machine as simulate
+from tritonc.interp.interpreter import Frame, Handler, Memory, run
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.formats import held_dtype, memory_dtype, to_memory
-from tritonc.ir.interp import Frame, Handler, Memory, run
 from tritonc.ir.text import parse_module, print_kernel
 from tritonc.ir.types import I32, Element, Pointer, Scalar, Type, element, is_pointer, make, shape
 from tritonc.ir.verify import verify

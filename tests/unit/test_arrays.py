@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tritonc.ir import arrays, numbers
+from tritonc.interp import arrays
+from tritonc.ir import numbers
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
 from tritonc.ir.formats import (

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sketch import Sketch
 
-from tritonc.backend.affine import Affine, Affinity, Iteration
-from tritonc.backend.linear import Linear, emit, equal, number, symbol
-from tritonc.ir import arrays
+from tritonc.analysis.affine import Affine, Affinity, Iteration
+from tritonc.analysis.linear import Linear, emit, equal, number, symbol
+from tritonc.interp import arrays
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sketch import Sketch
 
-from tritonc.backend.axis_info import AxisInfo, analyze, vector_length
-from tritonc.ir import arrays
+from tritonc.analysis.axis_info import AxisInfo, analyze, vector_length
+from tritonc.interp import arrays
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.formats import held_dtype
 from tritonc.ir.ops import OPS

@@ -10,13 +10,13 @@ from backend_programs import ALONE, data, matmul, transpose, vector_add
 from sketch import Program, Sketch, context, same
 from test_backend_passes import lowered
 
-from tritonc.backend.aliases import may_alias, pointer_roots
-from tritonc.backend.allocate_shared import allocate_shared, live_ranges
-from tritonc.backend.choose_warps import choose_warps
-from tritonc.backend.fold_masked_loads import fold_masked_loads
-from tritonc.backend.lower_atomics import lower_atomics
+from tritonc.analysis.aliases import may_alias, pointer_roots
+from tritonc.backend.launch.choose_warps import choose_warps
+from tritonc.backend.memory.fold_masked_loads import fold_masked_loads
+from tritonc.backend.memory.lower_atomics import lower_atomics
+from tritonc.backend.shared.allocate_shared import allocate_shared, live_ranges
+from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.core import Op
-from tritonc.ir.interp import InterpreterError
 from tritonc.ir.types import F32, I32, I64, Buffer, Pointer, Tile
 from tritonc.source import CompileError
 

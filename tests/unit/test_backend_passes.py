@@ -12,11 +12,11 @@ from matrix_programs import matmul, strided
 from sketch import Program, context, same
 
 from tritonc import passes
-from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.staged_loop import DOTS
+from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.interp import InterpreterError
 from tritonc.ir.types import BF16, F16
 from tritonc.ir.verify import Known, verify
 from tritonc.opt.canonicalize_loops import canonicalize_loops

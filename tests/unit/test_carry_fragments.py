@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tritonc import driver
-from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.text import parse_module

@@ -13,7 +13,7 @@ import pytest
 from command import tritonc
 
 from tritonc import outputs
-from tritonc.commandline import Arguments
+from tritonc.cli.commandline import Arguments
 from tritonc.llvm_version import llvm_version
 
 ADD = """\
@@ -282,7 +282,7 @@ def test_a_bug_exits_70_and_names_its_place(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_bug_of_a_command_exits_70(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tritonc import info_command
+    from tritonc.cli import info_command
 
     monkeypatch.setattr(info_command, "only_file", lambda files: files[7])
     done = tritonc("info", "add.tc")
@@ -293,7 +293,7 @@ def test_a_bug_of_a_command_exits_70(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_no_bug() -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.executable, "-m", "tritonc.cli", "--list-passes"], stdout=full,
+        done = subprocess.run([sys.executable, "-m", "tritonc", "--list-passes"], stdout=full,
                               stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == "tritonc: error: cannot write output: No space left on device\n"
@@ -321,7 +321,7 @@ def test_interrupts_exit_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_closed_pipe_is_silent() -> None:
-    command = f"{sys.executable} -m tritonc.cli --help | head -1"
+    command = f"{sys.executable} -m tritonc.cli.main --help | head -1"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
     assert done.stdout.startswith("Usage") and done.stderr == ""

@@ -132,7 +132,7 @@ def test_commands(arguments: str, code: int, text: str) -> None:
 ])  # fmt: skip
 def test_programs_that_go_wrong(body: str, place: str, text: str, note: str,
                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    from tritonc.ir import interp
+    from tritonc.interp import interpreter as interp
 
     monkeypatch.setattr(interp.run, "__kwdefaults__",
                         {**(interp.run.__kwdefaults__ or {}), "step_limit": 10_000})

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tritonc.cli.option_table import COMMANDS, TABLE, canonical, rows
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.meta_parameters import META_PARAMETERS
-from tritonc.option_table import COMMANDS, TABLE, canonical, rows
 from tritonc.options import Options
 from tritonc.passes import BACKEND
 
@@ -94,7 +94,7 @@ REPLACED = {"argreduce": "lower_argreduce", "dot": "stage_dots", "gather": "lowe
 
 def test_every_operation_can_be_emitted() -> None:
     from tritonc.backend.emit import EMITTERS
-    from tritonc.backend.machine_ops import ALL_OPS
+    from tritonc.backend.target.machine_ops import ALL_OPS
     from tritonc.passes import BACKEND, OPT
 
     passes = {row.name for row in (*OPT, *BACKEND)}

@@ -9,10 +9,15 @@ from hypothesis import given as hypothesis_given
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tritonc.backend.access import bank_conflicts, phase_lanes, shared_accesses, vector_chunks
-from tritonc.backend.conversion import Rename, Shared, plan_conversion, plan_shared
-from tritonc.backend.shuffle import Shuffle, plan_shuffle
-from tritonc.backend.swizzle import conversion_buffer
+from tritonc.backend.layout.access import (
+    bank_conflicts,
+    phase_lanes,
+    shared_accesses,
+    vector_chunks,
+)
+from tritonc.backend.layout.conversion import Rename, Shared, plan_conversion, plan_shared
+from tritonc.backend.layout.shuffle import Shuffle, plan_shuffle
+from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.ir import f2, layout_ops
 from tritonc.ir.fragment import mma_accumulator, wgmma_a, wgmma_accumulator
 from tritonc.ir.layout import Layout, blocked
@@ -21,7 +26,7 @@ from tritonc.ir.shared_layout import row_major, swizzled, tensor_core
 
 @pytest.mark.parametrize("name", ["access", "swizzle", "conversion"])
 def test_doctests(name):
-    result = doctest.testmod(importlib.import_module(f"tritonc.backend.{name}"))
+    result = doctest.testmod(importlib.import_module(f"tritonc.backend.layout.{name}"))
     assert result.attempted > 0
     assert result.failed == 0
 

@@ -10,7 +10,7 @@ from machine_programs import execute
 from sketch import Program, Sketch, parse
 from test_backend_passes import lowered
 
-from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.formats import held_dtype, round_to
 from tritonc.ir.types import (

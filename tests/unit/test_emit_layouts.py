@@ -13,10 +13,10 @@ from sketch import Program, Sketch, context, same
 from test_backend_passes import lowered
 from test_emit_elementwise import numbers
 
-from tritonc.backend.allocate_shared import allocate_shared
-from tritonc.backend.conversion import Rename, Shared, plan_conversion
-from tritonc.backend.insert_barriers import insert_barriers
-from tritonc.backend.lower_conversions import lower_conversions
+from tritonc.backend.layout.conversion import Rename, Shared, plan_conversion
+from tritonc.backend.layout.lower_conversions import lower_conversions
+from tritonc.backend.shared.allocate_shared import allocate_shared
+from tritonc.backend.shared.insert_barriers import insert_barriers
 from tritonc.ir.formats import held_dtype
 from tritonc.ir.layout import Layout
 from tritonc.ir.types import (

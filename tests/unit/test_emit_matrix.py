@@ -19,13 +19,14 @@ from sketch import Program, context
 from test_backend_passes import lowered
 
 from tritonc import driver, passes
-from tritonc.backend import llvm, matrix
+from tritonc.backend import llvm
 from tritonc.backend.emit.wgmma import shared_operand
-from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.matrix_access import MatrixAccesses, matrix_accesses
-from tritonc.backend.select_matrix_loads import select_matrix_loads
-from tritonc.backend.specialize_warps import specialize_warps
-from tritonc.backend.target import find
+from tritonc.backend.layout.matrix_access import MatrixAccesses, matrix_accesses
+from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
+from tritonc.backend.pipeline.specialize_warps import specialize_warps
+from tritonc.backend.target import matrix
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import find
 from tritonc.ir import f2, fragment
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel

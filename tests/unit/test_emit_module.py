@@ -16,7 +16,7 @@ from sketch import Program, Sketch, parse, same
 from test_backend_passes import lowered
 
 from tritonc.backend import llvm
-from tritonc.backend.target import find
+from tritonc.backend.target.target import find
 from tritonc.ir.types import F16, F32, I1, I32, I64, SCALARS
 from tritonc.options import Options
 from tritonc.source import CompileError, SourceFile, Span

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tritonc.evaluate import evaluate, generators, parse_expression
+from tritonc.problem.evaluate import evaluate, generators, parse_expression
 from tritonc.source import CompileError, SourceFile, Span
 
 

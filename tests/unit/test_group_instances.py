@@ -7,12 +7,12 @@ import pytest
 from passes_on_text import kernel
 from rewriting import parse
 
-from tritonc.backend.group_instances import COLUMNS, _longest_first
-from tritonc.backend.longest_first import trend
-from tritonc.backend.machine_ops import ALL_OPS
+from tritonc.backend.launch.group_instances import COLUMNS, _longest_first
+from tritonc.backend.launch.longest_first import trend
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp.interpreter import Memory, run
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, Module
-from tritonc.ir.interp import Memory, run
 
 
 @pytest.mark.parametrize("start, end, predicate, expected", [

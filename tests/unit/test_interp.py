@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tritonc.interp.interpreter import InterpreterError, Memory, run
 from tritonc.ir import rules
 from tritonc.ir.core import Module
-from tritonc.ir.interp import InterpreterError, Memory, run
 from tritonc.ir.ops import OPS, SYNC, OpInfo
 from tritonc.ir.text import parse_module
 from tritonc.ir.verify import check

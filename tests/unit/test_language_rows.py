@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import pytest
 from programs import PROGRAMS, Setting
 
-from tritonc import driver, parser, parser_table
+from tritonc import driver
+from tritonc.frontend import parser, parser_table
+from tritonc.frontend.parser_table import Reduction
+from tritonc.frontend.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
 from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.options import Options
-from tritonc.parser_table import Reduction
-from tritonc.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
 from tritonc.sema import builtins
 from tritonc.source import Diagnostics
 

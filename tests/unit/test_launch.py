@@ -12,7 +12,7 @@ from tritonc.launch.data import Data, prepare
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import Options
-from tritonc.problem import Problem, parse
+from tritonc.problem.lines import Problem, parse
 from tritonc.source import CompileError, Diagnostics, SourceFile, Span
 
 SAXPY = """

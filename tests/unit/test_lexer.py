@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tritonc.lexer import character_value, literal_bytes, tokenize
+from tritonc.frontend.lexer import character_value, literal_bytes, tokenize
 from tritonc.source import SourceFile
 
 # The lexer

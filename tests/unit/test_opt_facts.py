@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from rewriting import Kernels, outcome, parse
 
+from tritonc.analysis import facts as facts_module
+from tritonc.analysis import values as values_module
+from tritonc.analysis.facts import MAX_FACTOR, Facts
 from tritonc.ir.core import Value
 from tritonc.ir.types import I8, I32, I64, Tile
-from tritonc.opt import facts as facts_module
-from tritonc.opt import values as values_module
-from tritonc.opt.facts import MAX_FACTOR, Facts
 
 
 def test_doctests() -> None:

@@ -10,8 +10,8 @@ from lark import Lark
 from lark.exceptions import GrammarError
 from parser_trees import expression, items, parse, show, statement, statements, text_of, type_text
 
-from tritonc import parser_grammar, parser_table, syntax
-from tritonc.parser_actions import PRECEDENCE, Actions
+from tritonc.frontend import parser_grammar, parser_table, syntax
+from tritonc.frontend.parser_actions import PRECEDENCE, Actions
 from tritonc.source import Diagnostics
 
 # --- the grammar ---

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parser_listings import CONVOLUTION, LATER, MATMUL
 
-from tritonc import parser
 from tritonc.diagnostics import PARSER
-from tritonc.lexer import Token, tokenize
-from tritonc.parser_words import UNSUPPORTED_WORDS
-from tritonc.preprocess import PreprocessOptions, preprocess
+from tritonc.frontend import parser
+from tritonc.frontend.lexer import Token, tokenize
+from tritonc.frontend.parser_words import UNSUPPORTED_WORDS
+from tritonc.frontend.preprocess import PreprocessOptions, preprocess
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
 
 

@@ -9,7 +9,7 @@ import pytest
 from parser_listings import CONVOLUTION, MATMUL
 from parser_trees import items, parse, text_of
 
-from tritonc import parser, syntax
+from tritonc.frontend import parser, syntax
 from tritonc.source import CompileError
 
 # --- spans ---

@@ -6,7 +6,7 @@ import pytest
 from parser_listings import CONVOLUTION, LATER, MATMUL
 from parser_trees import expression, parse, show, statement, type_text
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.source import Diagnostics
 
 # --- statements ---

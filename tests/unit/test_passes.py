@@ -130,11 +130,12 @@ def test_a_mistake_of_the_program_is_no_bug() -> None:
 def pass_files(package: Any) -> list[str]:
     """Files of a package that hold a function of their own name with a kernel and a context."""
     found = []
-    for module in pkgutil.iter_modules(package.__path__):
-        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
-        function = getattr(loaded, module.name, None)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        loaded = importlib.import_module(module.name)
+        name = module.name.rpartition(".")[2]
+        function = getattr(loaded, name, None)
         if callable(function) and list(function.__annotations__)[:2] == ["kernel", "context"]:
-            found.append(module.name)
+            found.append(name)
     return found
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from preprocessed_text import STANDARD, pairs, reports, run, shown, spelled
 
-from tritonc.lexer import tokenize
-from tritonc.preprocess import PreprocessOptions, load_source, preprocess
+from tritonc.frontend.lexer import tokenize
+from tritonc.frontend.preprocess import PreprocessOptions, load_source, preprocess
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 # Macros

@@ -9,11 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from preprocessed_text import STANDARD, pairs, run
 
-import tritonc.lexer
-import tritonc.preprocess.expand
+import tritonc.frontend.lexer
+import tritonc.frontend.preprocess.expand
 from tritonc.diagnostics import PREPROCESSOR
-from tritonc.lexer import tokenize
-from tritonc.preprocess import Preprocessed, PreprocessOptions, load_source, preprocess, render
+from tritonc.frontend.lexer import tokenize
+from tritonc.frontend.preprocess import (
+    Preprocessed,
+    PreprocessOptions,
+    load_source,
+    preprocess,
+    render,
+)
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 # The output of -E
@@ -105,6 +111,6 @@ def test_spans_spell_their_tokens(text: str) -> None:
 
 
 def test_examples_in_the_essays() -> None:
-    for module in (tritonc.lexer, tritonc.preprocess.expand):
+    for module in (tritonc.frontend.lexer, tritonc.frontend.preprocess.expand):
         result = doctest.testmod(module)
         assert result.attempted and not result.failed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tritonc.problem import Problem, parse
+from tritonc.problem.lines import Problem, parse
 from tritonc.source import Diagnostics, SourceFile, Span
 
 

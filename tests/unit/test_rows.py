@@ -14,7 +14,7 @@ from sketch import Program, Sketch
 from test_backend_passes import lowered
 
 from tritonc import driver
-from tritonc.backend.held import MOST_HELD, most_held
+from tritonc.analysis.pressure import MOST_HELD, most_held
 from tritonc.ir.types import BF16, F32, I32, Tile
 from tritonc.options import Options
 from tritonc.source import SourceFile

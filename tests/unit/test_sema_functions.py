@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sema_programs import ZERO, X, body, diagnose, execute, kernel_of, lower, same, text_of
 
-from tritonc.ir.interp import InterpreterError
+from tritonc.interp.interpreter import InterpreterError
 
 # --- the launch ---
 

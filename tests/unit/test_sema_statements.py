@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sema_programs import ZERO, X, body, execute, kernel_of, same, text_of
 
-from tritonc.ir.interp import InterpreterError
+from tritonc.interp.interpreter import InterpreterError
 
 # --- control flow ---
 

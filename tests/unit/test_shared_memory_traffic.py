@@ -1,6 +1,6 @@
 """Products on CUDA cores use shared memory without conflicts, and wait once for each step.
 
-Counted on the last form of the samples, by the model of banks in `backend/access.py`.
+Counted on the last form of the samples, by the model of banks in `backend/layout/access.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tritonc import driver
-from tritonc.backend.access import bank_conflicts, shared_accesses
-from tritonc.backend.layout_choice import fma_operand, thickened
-from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.shared_memory import allocation
+from tritonc.backend.layout.access import bank_conflicts, shared_accesses
+from tritonc.backend.layout.layout_choice import fma_operand, thickened
+from tritonc.backend.shared.shared_memory import allocation
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import Layout

@@ -12,7 +12,7 @@ import pytest
 from command import tritonc
 
 from tritonc import ptxas
-from tritonc.completion import complete, completions
+from tritonc.cli.completion import complete, completions
 
 RIGHT = """
 //! range: 4
@@ -120,7 +120,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     if shutil.which("bash") is None:
         pytest.skip("needs bash")
     program = tmp_path / "tritonc"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tritonc.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tritonc.cli.main "$@"\n')
     program.chmod(0o755)
     script = """
 eval "$(_TRITONC_COMPLETE=bash_source tritonc)"

@@ -8,8 +8,8 @@ import pytest
 
 from tritonc.backend import llvm
 from tritonc.backend.emit.module import DATA_LAYOUT
-from tritonc.backend.matrix import INSTRUCTIONS
-from tritonc.backend.target import FEATURES, PTX_VERSIONS, TARGETS, find
+from tritonc.backend.target.matrix import INSTRUCTIONS
+from tritonc.backend.target.target import FEATURES, PTX_VERSIONS, TARGETS, find
 from tritonc.options import Options
 from tritonc.source import CompileError
 

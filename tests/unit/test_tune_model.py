@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tritonc import driver, sema
-from tritonc.backend.target import find
+from tritonc.backend.target.target import find
+from tritonc.frontend.parser import parse
 from tritonc.ir.core import Module
 from tritonc.options import Options
-from tritonc.parser import parse
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import model
 

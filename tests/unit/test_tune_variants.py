@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tritonc import driver
-from tritonc.backend.target import find
+from tritonc.backend.target.target import find
 from tritonc.ir.core import Kernel
 from tritonc.launch.cuda import Peaks
 from tritonc.options import Options

@@ -192,7 +192,7 @@ def test_blocks_of_rows_are_tried() -> None:
 
 
 def test_what_cannot_run_is_left_out() -> None:
-    from tritonc.backend.target import find
+    from tritonc.backend.target.target import find
     from tritonc.tune.model import Feature
 
     target = find("sm_80")

@@ -14,9 +14,9 @@ from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
 from tritonc.backend.emit.pieces import emit_op
-from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.shared_memory import SHARED_ALIGNMENT
-from tritonc.backend.target import Target
+from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import CONSTANT, Pointer, Scalar, element

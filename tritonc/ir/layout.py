@@ -43,7 +43,7 @@ The basis of a register layout is a power of two or 0, and no power appears twic
 index lives in exactly one bit of the place.  Then all else is moving bits about: operations on
 shapes rename bases (`layout_ops.py`), the operands of matrix instructions are small layouts that
 repeat over a tile (`fragment.py`), and a conversion compares where each bit was with where it is
-to be (`backend/conversion.py`).
+to be (`backend/layout/conversion.py`).
 
 In shared memory a place is an *offset*, and there are no copies, but a basis may be the XOR of
 several bits: that is a swizzle.  Below, row 1 of a 2 x 2 tile is stored with its columns exchanged,

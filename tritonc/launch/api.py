@@ -9,12 +9,12 @@ from dataclasses import fields
 from typing import Any
 
 from tritonc import driver, manifest
-from tritonc.backend.target import find
+from tritonc.backend.target.target import find
+from tritonc.frontend.preprocess.options import load_source
 from tritonc.launch import cuda_driver
 from tritonc.launch.kernel import Kernel, Module
 from tritonc.options import DEFAULT_ARCH, NATIVE, Options
 from tritonc.outputs import STANDARD
-from tritonc.preprocess.options import load_source
 from tritonc.render import render, rendered
 from tritonc.source import CompileError, SourceFile
 from tritonc.spelling import closest

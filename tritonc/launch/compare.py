@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tritonc.evaluate import Expression
 from tritonc.launch.data import Data, Value, round_array
-from tritonc.safe_numpy import describe
+from tritonc.problem.evaluate import Expression
+from tritonc.problem.safe_numpy import describe
 from tritonc.source import fail
 
 Array = npt.NDArray[Any]

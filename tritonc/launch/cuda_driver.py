@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tritonc.backend.target import TARGETS
+from tritonc.backend.target.target import TARGETS
 from tritonc.source import fail
 
 _STATIC_SHARED = 48 * 1024  # bytes of shared memory that a launch may have without asking

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tritonc.evaluate import Expression, evaluate, generators, integer, parse_expression
+from tritonc.frontend.parser_types import PREDECLARED_TYPES, scalar_type
 from tritonc.ir import numbers
 from tritonc.ir.core import Kernel, Module, ParameterInfo
 from tritonc.ir.formats import held_dtype, round_to
 from tritonc.ir.types import I1, SCALARS, Pointer, Scalar, Type
-from tritonc.parser_types import PREDECLARED_TYPES, scalar_type
-from tritonc.problem import Argument, Named, Problem
-from tritonc.safe_numpy import describe
+from tritonc.problem.evaluate import Expression, evaluate, generators, integer, parse_expression
+from tritonc.problem.lines import Argument, Named, Problem
+from tritonc.problem.safe_numpy import describe
 from tritonc.source import CompileError, Note, Span, fail
 from tritonc.spelling import closest
 

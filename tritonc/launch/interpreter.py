@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tritonc.interp.interpreter import Handler, Memory, run
 from tritonc.ir.core import Module
 from tritonc.ir.formats import from_memory, to_memory
-from tritonc.ir.interp import Handler, Memory, run
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.launch.data import Data
 

@@ -11,7 +11,7 @@ from tritonc.ir.core import Kernel, Module
 from tritonc.launch.compare import Array, differences
 from tritonc.launch.data import Data, prepare, size_values
 from tritonc.options import NATIVE, Options
-from tritonc.problem import Problem, parse
+from tritonc.problem.lines import Problem, parse
 from tritonc.source import Diagnostic, Diagnostics, SourceFile, fail
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import lcm
 
+from tritonc.analysis.values import int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import element, is_int, is_pointer
-from tritonc.opt.values import int_of
 
 _CASTS = frozenset({"sext", "zext", "ptrtoint", "splat", "broadcast", "reshape"})
 

@@ -11,12 +11,12 @@ start.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import speculatable
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, incoming, remove_operands
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
-from tritonc.opt.values import speculatable
 
 MOST_OPERATIONS = 4  # on both sides together: about what a branch costs
 

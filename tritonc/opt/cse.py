@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from tritonc.analysis.values import attributes_key, changes_memory
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, OpInfo
-from tritonc.opt.values import attributes_key, changes_memory
 
 _LOADS = frozenset({READ})
 

@@ -8,9 +8,9 @@ only themselves included.  Loads go too, unless they are volatile.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import removable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
-from tritonc.opt.values import removable
 
 
 def dce(kernel: Kernel, context: Context) -> bool:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from tritonc.analysis.values import Number, attributes_key, constant_of
 from tritonc.ir.cfg import remove_edge, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.numbers import NotFoldable, evaluate, fit
 from tritonc.ir.ops import OpInfo
-from tritonc.opt.values import Number, attributes_key, constant_of
 
 
 def fold_constants(kernel: Kernel, context: Context) -> bool:

@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tritonc.analysis.facts import Facts
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I64, Tile, Type, element, with_element
-from tritonc.opt.facts import Facts
 
 
 def hoist_addresses(kernel: Kernel, context: Context) -> bool:

@@ -20,13 +20,13 @@ several.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import changes_memory, speculatable
 from tritonc.ir import rules
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.ops import OUTPUT, READ, OpInfo
 from tritonc.ir.types import Tile
-from tritonc.opt.values import changes_memory, speculatable
 
 _CHEAP = (rules.stated_type, rules.make_range, rules.splat, rules.broadcast, rules.reshape)
 _LOADS = frozenset({READ})

@@ -13,10 +13,10 @@ An empty block before a loop's header stays: it is the loop's preheader or its o
 
 from __future__ import annotations
 
+from tritonc.analysis.values import constant_of, defined_by
 from tritonc.ir.cfg import Cfg, incoming, redirect, remove_edge, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.opt.values import constant_of, defined_by
 
 
 def simplify_cfg(kernel: Kernel, context: Context) -> bool:

@@ -26,12 +26,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from tritonc.analysis.values import constant_of, is_uniform, wrap
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I64, Scalar, Tile, element, is_int, is_pointer, scalar, with_element
-from tritonc.opt.values import constant_of, is_uniform, wrap
 
 Shared = dict[Hashable, Value]  # header, step -> the offset's phi
 

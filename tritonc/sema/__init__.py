@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Module
 from tritonc.options import Options
 from tritonc.sema import builtins, expressions, functions, masks, statements, unit, unused

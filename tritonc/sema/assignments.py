@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import constants, implicit, memory, operators
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT_TYPE, CType, PointerTo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import builtin_tiles, convert, shapes
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.ctypes import FLOAT, Number

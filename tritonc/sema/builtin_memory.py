@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import constants, convert, memory, shapes
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.ctypes import (

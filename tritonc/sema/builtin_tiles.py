@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import constants, convert, products, shapes, subscripts
 from tritonc.sema.context import Context
 from tritonc.sema.term import POISON, Term

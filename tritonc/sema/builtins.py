@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import builtin_math, builtin_memory, builtin_tiles, constants, launch
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import STRING_TYPE

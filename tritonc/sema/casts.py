@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import constants, convert, implicit, shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import (

@@ -10,7 +10,7 @@ condition's predicate.
 
 from __future__ import annotations
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir.core import Block, Op
 from tritonc.ir.ops import OPS
 from tritonc.sema import convert, predicates, shapes

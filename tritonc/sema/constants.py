@@ -7,7 +7,7 @@ place, and operations go to a block that is thrown away.
 
 from __future__ import annotations
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.sema import shapes
 from tritonc.sema.context import Context

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir import numbers
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Kernel, Op, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import builtins, casts, choices, constants, exact, memory, operators, shapes
 from tritonc.sema.assignments import assign, step
 from tritonc.sema.context import Context

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import lcm
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.sema import constants, implicit

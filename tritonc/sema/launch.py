@@ -5,7 +5,7 @@ All uses of an axis's global range agree on its tile, which sets the grid.
 
 from __future__ import annotations
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import constants
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT, INT_TYPE, ctype

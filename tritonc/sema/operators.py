@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import convert, exact, shapes
 from tritonc.sema.context import Context, decayed, is_poisoned
 from tritonc.sema.ctypes import (

@@ -18,7 +18,7 @@ its declaration and the assignment; so what is declared under a predicate is ord
 
 from __future__ import annotations
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir.core import Block, Value
 from tritonc.sema import shapes
 from tritonc.sema.context import Context

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir import core
 from tritonc.sema.ctypes import CType
 from tritonc.sema.term import Term

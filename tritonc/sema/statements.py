@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.ir.types import I1
 from tritonc.sema import builtin_memory, builtins, constants, convert, implicit, launch, predicates

@@ -9,7 +9,7 @@ operators do; `max min` keep the type, and mean `any` and `all` of bools.
 
 from __future__ import annotations
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import convert, shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import BOOL, INT, Number, PointerTo, ctype, promote

@@ -10,7 +10,7 @@ variables declared here.
 
 from __future__ import annotations
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.sema import constants, convert, implicit, operators
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT_TYPE, PointerTo, ctype

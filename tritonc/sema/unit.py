@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.ir import core
 from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME

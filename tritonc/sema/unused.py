@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from tritonc import syntax
+from tritonc.frontend import syntax
 from tritonc.source import Diagnostics, Note, Span
 
 _CHANGES = (syntax.Assign, syntax.IncDec)

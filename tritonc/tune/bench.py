@@ -8,13 +8,13 @@ from statistics import median, quantiles
 from typing import NamedTuple
 
 from tritonc import driver
-from tritonc.backend.target import Target, find
+from tritonc.backend.target.target import Target, find
 from tritonc.ir.core import Module
 from tritonc.launch.cuda import Device as Gpu
 from tritonc.launch.data import bench_sizes, size_values
 from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
 from tritonc.options import NATIVE, Options
-from tritonc.problem import Problem
+from tritonc.problem.lines import Problem
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.cuda_device import CudaDevice
 from tritonc.tune.jobs import Compiler, Illegal, Job, Measured, Spec

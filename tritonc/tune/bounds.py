@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tritonc.backend.matrix import INSTRUCTIONS, WGMMA
-from tritonc.backend.target import Target
+from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
+from tritonc.backend.target.target import Target
 from tritonc.launch.cuda import Peaks
 from tritonc.tune.model import Feature, Profile
 

@@ -23,7 +23,7 @@ from tritonc.launch.data import Data, grid_of, prepare
 from tritonc.launch.packing import FORMATS, POINTER, packed
 from tritonc.launch.run_problems import kernel_of
 from tritonc.options import Options
-from tritonc.problem import Problem
+from tritonc.problem.lines import Problem
 from tritonc.source import SourceFile
 from tritonc.tune.jobs import Code, Spec
 from tritonc.tune.journal import Name, name_of

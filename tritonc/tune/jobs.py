@@ -16,7 +16,7 @@ from tritonc import driver, ptxas
 from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
-from tritonc.problem import Problem
+from tritonc.problem.lines import Problem
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ from itertools import islice, product
 from math import inf, log2, prod, sqrt
 from typing import NamedTuple
 
-from tritonc.backend import axis_info
-from tritonc.backend.choose_warps import ACCUMULATORS, LEGAL
-from tritonc.backend.inner_axis import inner_first
-from tritonc.backend.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
-from tritonc.backend.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
-from tritonc.backend.target import Target
+from tritonc.analysis import axis_info
+from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
+from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Module, Op, uses
 from tritonc.ir.ops import OPS, READ, WRITE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.backend.target import Target
+from tritonc.backend.target.target import Target
 
 ROWS = 64  # of a warpgroup, whose threads are
 THREADS = 128
@@ -20,7 +20,7 @@ def busy(products: Sequence[tuple[int, int, int]], size: int, target: Target) ->
     All of a loop may be in flight at once, with the left operand of the later ones in registers
     (`advance_dots`).  Shared memory holds that of the first, and two stages of the right ones.
 
-    >>> from tritonc.backend.target import TARGETS
+    >>> from tritonc.backend.target.target import TARGETS
     >>> [round(busy([(rows, 128, d), (rows, d, 128)], 2, TARGETS["sm_90a"]), 2)
     ...  for d in (64, 128) for rows in (64, 128)]
     [1.0, 0.67, 0.33, 0.67]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tritonc.evaluate import Expression, evaluate
-from tritonc.problem import Problem
+from tritonc.problem.evaluate import Expression, evaluate
+from tritonc.problem.lines import Problem
 from tritonc.source import CompileError
 
 

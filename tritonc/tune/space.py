@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from math import prod
 
 from tritonc import driver, sema
-from tritonc.backend.matrix import INSTRUCTIONS, WGMMA
-from tritonc.backend.split_dots import SUMS
-from tritonc.backend.target import Target, find
+from tritonc.backend.dots.split_dots import SUMS
+from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
+from tritonc.backend.target.target import Target, find
+from tritonc.frontend.parser import parse
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Module
 from tritonc.ir.types import element
 from tritonc.meta_parameters import BY_NAME, META_PARAMETERS
 from tritonc.options import Options
-from tritonc.parser import parse
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.jobs import Binding
 from tritonc.tune.journal import Name, name_of

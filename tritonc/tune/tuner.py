@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TextIO
 
 from tritonc import __version__, driver, outputs
-from tritonc.backend.target import find
+from tritonc.backend.target.target import find
 from tritonc.launch.data import bench_sizes, size_values
 from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
 from tritonc.options import Options
-from tritonc.problem import Problem
+from tritonc.problem.lines import Problem
 from tritonc.source import CompileError, Diagnostics, SourceFile, fail
 from tritonc.tune import tuning_file
 from tritonc.tune.bounds import least_milliseconds

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tritonc.backend.conversion import part_registers
 from tritonc.backend.emit.registers import (
     access_chunks,
     copied,
@@ -25,8 +24,9 @@ from tritonc.backend.emit.registers import (
     run_bits,
     sources,
 )
-from tritonc.backend.machine_ops import ALL_OPS
-from tritonc.backend.roles import COPIER, COPIES, READERS, SETUP, START
+from tritonc.backend.layout.conversion import part_registers
+from tritonc.backend.pipeline.roles import COPIER, COPIES, READERS, SETUP, START
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layout_ops import slice_axes
 from tritonc.ir.ops import READ, SHARED_READ

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc.backend.access import SharedAccess
 from tritonc.backend.emit.access import Access, load
 from tritonc.backend.emit.casts import convert_float, round_to_tf32
 from tritonc.backend.emit.function import FunctionEmitter
@@ -21,8 +20,9 @@ from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.registers import accesses_of
 from tritonc.backend.emit.shared import SharedAddresses, buffer_layout
 from tritonc.backend.emit.warps import to_words
-from tritonc.backend.layout_choice import fma_operand
-from tritonc.backend.matrix import BY_NAME, MatrixInstruction
+from tritonc.backend.layout.access import SharedAccess
+from tritonc.backend.layout.layout_choice import fma_operand
+from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.core import Op, Value
 from tritonc.ir.fragment import a_fragment, accumulator_fragment, b_fragment, instances
 from tritonc.ir.layout import Layout

@@ -18,7 +18,7 @@ from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
 from tritonc.backend.emit.negations import compared_negations
 from tritonc.backend.emit.registers import layout_of, registers
-from tritonc.backend.roles import COPIER, READERS, leading_to_copies
+from tritonc.backend.pipeline.roles import COPIER, READERS, leading_to_copies
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layout import LANE_BITS, Layout

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc.backend.access import SharedAccess
 from tritonc.backend.emit import shared
 from tritonc.backend.emit.casts import from_bits
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.shared import SharedAddresses, buffer_layout, buffer_type
 from tritonc.backend.emit.warps import to_words
-from tritonc.backend.matrix_access import WORD_BYTES, MatrixAccesses, matrix_accesses
+from tritonc.backend.layout.access import SharedAccess
+from tritonc.backend.layout.matrix_access import WORD_BYTES, MatrixAccesses, matrix_accesses
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Scalar
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.literals import CONSTANT_SPACE, bits_of, literal, memory_type
-from tritonc.backend.target import Target
+from tritonc.backend.target.target import Target
 from tritonc.ir.core import ConstantTable
 from tritonc.options import Options, mapped_path
 from tritonc.source import SourceFile, Span

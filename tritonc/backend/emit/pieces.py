@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from tritonc.analysis.pressure import made_alone
 from tritonc.backend.emit.demand import Machine, reads
 from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.registers import members
-from tritonc.backend.held import made_alone
 from tritonc.ir.core import Op
 
 PIECE = 8  # registers

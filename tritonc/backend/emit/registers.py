@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from tritonc.backend.access import SharedAccess, SharedAccesses, shared_accesses, vector_chunks
-from tritonc.backend.conversion import Rename, plan_conversion
+from tritonc.backend.layout.access import (
+    SharedAccess,
+    SharedAccesses,
+    shared_accesses,
+    vector_chunks,
+)
+from tritonc.backend.layout.conversion import Rename, plan_conversion
 from tritonc.ir import f2
 from tritonc.ir.core import Op
 from tritonc.ir.layout import LANE_BITS, Layout, SharedLayout, axis_bases, log2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc.backend.conversion import part_registers, plan_conversion
 from tritonc.backend.emit.arithmetic import choose
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.registers import members, sources
 from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
-from tritonc.backend.shuffle import Shuffle
+from tritonc.backend.layout.conversion import part_registers, plan_conversion
+from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.ir.core import Op
 from tritonc.ir.types import element
 

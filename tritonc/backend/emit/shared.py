@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from tritonc.backend.access import SharedAccess, SharedAccesses
-from tritonc.backend.conversion import part_holders, part_layout, part_registers
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.arithmetic import map_registers
 from tritonc.backend.emit.casts import round_to_tf32
@@ -21,8 +19,10 @@ from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.registers import accesses_of, copied, members
-from tritonc.backend.layout_choice import thickened
-from tritonc.backend.shared_memory import SHARED_ALIGNMENT
+from tritonc.backend.layout.access import SharedAccess, SharedAccesses
+from tritonc.backend.layout.conversion import part_holders, part_layout, part_registers
+from tritonc.backend.layout.layout_choice import thickened
+from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
 from tritonc.ir.core import Op
 from tritonc.ir.layout import SharedLayout
 from tritonc.ir.types import Buffer, shape

@@ -13,7 +13,7 @@ from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.shared import buffer_type
 from tritonc.backend.emit.tensor_maps import GLOBAL, first_thread, map_address, shared_pointer
 from tritonc.backend.emit.wgmma import WARPGROUP_BITS, shared_address, warpgroup
-from tritonc.backend.roles import COPIER
+from tritonc.backend.pipeline.roles import COPIER
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import WARP_SIZE
 

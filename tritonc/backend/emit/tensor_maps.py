@@ -23,8 +23,8 @@ from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.backend.emit.wgmma import WARPGROUP_BITS, shared_address
-from tritonc.backend.roles import COPIER, COPIER_WARPS, READERS
-from tritonc.backend.tensor_access import ENDLESS
+from tritonc.backend.pipeline.roles import COPIER, COPIER_WARPS, READERS
+from tritonc.backend.pipeline.tensor_access import ENDLESS
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import WARP_SIZE, log2
 from tritonc.ir.types import SCALARS, TF32, Scalar

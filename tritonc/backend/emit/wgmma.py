@@ -36,7 +36,7 @@ from tritonc.backend.emit.literals import SHARED_SPACE, literal, llvm_type
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.shared import buffer_layout
 from tritonc.backend.emit.warps import to_words
-from tritonc.backend.matrix import BY_NAME, MatrixInstruction
+from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.core import Op, Value
 from tritonc.ir.fragment import a_fragment, accumulator_fragment, instances
 from tritonc.ir.layout import LANE_BITS, SharedLayout

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tritonc.analysis.values import defined_by
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import F8E5M2, TF32, Scalar, Type, element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-from tritonc.opt.values import defined_by
 
 
 def _convert(name: str, x: Value, to: Type, r: Rewriter) -> Value:

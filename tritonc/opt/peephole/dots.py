@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tritonc.analysis.values import constant_of, defined_by
 from tritonc.ir.core import Op, Value
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-from tritonc.opt.values import constant_of, defined_by
 
 
 def add_of_dot(op: Op, r: Rewriter) -> Value | None:

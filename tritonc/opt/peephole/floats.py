@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from math import copysign, frexp
 
+from tritonc.analysis.values import constant_of, defined_by
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import scalar
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-from tritonc.opt.values import constant_of, defined_by
 
 
 def _float_of(value: Value) -> float | None:

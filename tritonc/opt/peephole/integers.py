@@ -6,10 +6,10 @@ power of two is what address analysis reads, and LLVM makes shifts of it.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import all_ones, constant_of, defined_by, int_of, wrap
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-from tritonc.opt.values import all_ones, constant_of, defined_by, int_of, wrap
 
 
 def _negated(value: Value) -> Value | None:

@@ -6,10 +6,10 @@ up exactly in 64 bits, but not in 32, where the sum may wrap.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import defined_by, int_of, is_uniform
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I64, Tile, element, with_element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-from tritonc.opt.values import defined_by, int_of, is_uniform
 
 
 def offset_of_zero(op: Op, r: Rewriter) -> Value | None:

@@ -7,11 +7,11 @@ a defined value for an undefined one, never the reverse; so `select c, x, false`
 
 from __future__ import annotations
 
+from tritonc.analysis.facts import full
+from tritonc.analysis.values import constant_of, defined_by, int_of, speculatable, wrap
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I1, element
-from tritonc.opt.facts import full
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-from tritonc.opt.values import constant_of, defined_by, int_of, speculatable, wrap
 
 _SWAPPED = {"eq": "eq", "ne": "ne", "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle",
             "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule",

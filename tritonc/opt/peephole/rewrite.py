@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tritonc.analysis.facts import Facts
+from tritonc.analysis.values import Number, constant_of
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numbers import fit
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Tile, Type
-from tritonc.opt.facts import Facts
-from tritonc.opt.values import Number, constant_of
 
 
 class Rewriter:

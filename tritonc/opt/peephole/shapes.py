@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Tile, element, shape
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-from tritonc.opt.values import constant_of, defined_by, is_uniform
 
 _IDEMPOTENT = frozenset({"smin", "smax", "umin", "umax", "fmin", "fmax", "and", "or"})
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Tile, Type, with_element
 from tritonc.ir.types import element as element_type
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-from tritonc.opt.values import constant_of, defined_by, is_uniform
 
 
 def _rank(value: Value) -> int:

@@ -1,0 +1,10 @@
+"""What is known of a kernel's values, for every pass that asks: nothing here changes a kernel.
+
+Read in this order: `facts` (ranges of integers, and the power of two that divides them),
+`axis_info` (how integers and pointers run along each axis of a tile), `linear` (polynomials of
+scalars) and `affine` (pointers as base, strides and box), `signs` (what is not negative),
+`aliases` (which pointers may reach the same bytes), `pressure` (how many registers live tiles
+take).
+
+An analysis proves; a pass acts on what is proved and falls back where nothing is.
+"""

@@ -1,0 +1,286 @@
+"""Affine accesses: what a tile of pointers and its mask say about memory.
+
+A pointer tile is *affine* if element (i0, i1, ...) points to
+
+    base + offset + i0 * stride0 + i1 * stride1 + ...        (in elements)
+
+with a parameter `base` and polynomials of scalars `offset`, `stride`.  Its mask is *rectangular* if
+it is a conjunction of tests `start_d + i_d < bound_d`, one axis each, and of scalar conditions.
+Together they describe a box of a strided tensor: what the copy engine wants (ISA, "Tensors"), and
+what says how an access moves from one iteration of a loop to the next.
+
+Inside a loop, the counter of its iterations is the symbol `Iteration.counter`: a phi `p = [p0],
+[p + step]` with a uniform invariant step is p0 + counter * step.  What does not fit has no form:
+table lookups, divisions, masks across two axes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tritonc.analysis.linear import LIMIT, Linear, number, symbol
+from tritonc.ir.cfg import Loop, incoming
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import I32, is_pointer, shape
+
+
+@dataclass(frozen=True)
+class Affine:
+    """offset + sum of i_d * strides[d]; `base` is the pointer parameter, None for integers."""
+
+    offset: Linear
+    strides: tuple[Linear, ...]
+    base: Value | None = None
+
+    @property
+    def uniform(self) -> bool:
+        return not any(s.terms for s in self.strides)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Elements with start + i_axis < limit take part; `test` is the comparison that says so."""
+
+    axis: int
+    start: Linear
+    limit: Linear
+    test: Op
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A conjunction: bounds of axes, and scalar conditions that hold for all elements or none."""
+
+    bounds: tuple[Bound, ...] = ()
+    conditions: tuple[Value, ...] = ()
+
+
+class Counter(Value):
+    """The symbol for how many iterations of a loop have ended; no operation makes it."""
+
+    __slots__ = ()
+
+
+@dataclass
+class Iteration:
+    """The counter of a loop's iterations, as a symbol: 0 in the first."""
+
+    loop: Loop
+    counter: Value = field(default_factory=lambda: Counter(I32, "iteration"))
+
+
+def is_counter(value: Value) -> bool:
+    """Whether the value is the symbol of some loop's iterations."""
+    return isinstance(value, Counter)
+
+
+class Affinity:
+    """Affine forms of a kernel's values, as seen inside `iteration`'s loop (or outside of any)."""
+
+    def __init__(self, iteration: Iteration | None = None) -> None:
+        self.iteration = iteration
+        self.known: dict[Value, Affine | None] = {}
+        self.inside: set[Value] = set()
+        if iteration is not None:
+            self.inside = {r for b in iteration.loop.blocks for op in b.ops for r in op.results}
+
+    def of(self, value: Value) -> Affine | None:
+        """The affine form of an integer or pointer value; None if it has none."""
+        if value not in self.known:
+            self.known[value] = None  # a cycle has no form but that of its phi
+            found = self._form(value)
+            if found is not None and len(found.offset.terms) > LIMIT:
+                found = self._opaque(value)
+            self.known[value] = found
+        return self.known[value]
+
+    def _opaque(self, value: Value) -> Affine | None:
+        if shape(value.type) or is_pointer(value.type):
+            return None
+        return Affine(symbol(value), ())
+
+    def _form(self, value: Value) -> Affine | None:
+        op = value.op
+        if op is None:
+            if is_pointer(value.type):
+                return Affine(Linear(), (), value)
+            return Affine(symbol(value), ())
+        rule = getattr(self, f"_{op.name}", None)
+        found: Affine | None = rule(op) if rule is not None else None
+        return found if found is not None else self._opaque(value)
+
+    # one method for each operation that keeps the form; its name is the operation's
+
+    def _constant(self, op: Op) -> Affine | None:
+        value = op.attributes["value"]
+        if not isinstance(value, int):
+            return None
+        return Affine(number(int(value)), (Linear(),) * len(shape(op.result.type)))
+
+    def _range(self, op: Op) -> Affine:
+        return Affine(number(op.attributes["start"]), (number(1),))
+
+    def _splat(self, op: Op) -> Affine | None:
+        a = self.of(op.operands[0])
+        return a and Affine(a.offset, (Linear(),) * len(shape(op.result.type)), a.base)
+
+    def _broadcast(self, op: Op) -> Affine | None:
+        a = self.of(op.operands[0])
+        before, after = shape(op.operands[0].type), shape(op.result.type)
+        return a and Affine(a.offset, tuple(
+            s if m == n else Linear() for s, m, n in zip(a.strides, before, after, strict=True)),
+            a.base)
+
+    def _reshape(self, op: Op) -> Affine | None:
+        a = self.of(op.operands[0])
+        before, after = shape(op.operands[0].type), shape(op.result.type)
+        if a is None or [n for n in before if n > 1] != [n for n in after if n > 1]:
+            return None
+        strides = iter([s for s, n in zip(a.strides, before, strict=True) if n > 1])
+        return Affine(a.offset, tuple(next(strides) if n > 1 else Linear() for n in after), a.base)
+
+    def _trans(self, op: Op) -> Affine | None:
+        a = self.of(op.operands[0])
+        return a and Affine(a.offset, tuple(a.strides[d] for d in op.attributes["permutation"]),
+                            a.base)
+
+    def _add(self, op: Op) -> Affine | None:
+        return self._combine(op, 1)
+
+    def _sub(self, op: Op) -> Affine | None:
+        return self._combine(op, -1)
+
+    def _addptr(self, op: Op) -> Affine | None:
+        return self._combine(op, 1)
+
+    def _combine(self, op: Op, sign: int) -> Affine | None:
+        a, b = self.of(op.operands[0]), self.of(op.operands[1])
+        if a is None or b is None:
+            return None
+        return Affine(a.offset + b.offset.scaled(sign),
+                      tuple(s + t.scaled(sign) for s, t in zip(a.strides, b.strides, strict=True)),
+                      a.base)
+
+    def _mul(self, op: Op) -> Affine | None:
+        a, b = self.of(op.operands[0]), self.of(op.operands[1])
+        if a is None or b is None:
+            return None
+        if not b.uniform:
+            a, b = b, a
+        if not b.uniform:
+            return None
+        return Affine(a.offset * b.offset, tuple(s * b.offset for s in a.strides))
+
+    def _sext(self, op: Op) -> Affine | None:
+        return self.of(op.operands[0])
+
+    def _assume_multiple(self, op: Op) -> Affine | None:
+        return self.of(op.operands[0])
+
+    def _phi(self, op: Op) -> Affine | None:
+        """A phi of the loop's header that advances by a uniform invariant step."""
+        iteration = self.iteration
+        if iteration is None or op not in iteration.loop.header.ops:
+            return None
+        loop = iteration.loop
+        if loop.latch is None or loop.preheader is None or len(op.operands) != 2:
+            return None
+        start = self.of(incoming(op, loop.preheader))
+        step = self._step(op.result, incoming(op, loop.latch))
+        if start is None or step is None:
+            return None
+        return Affine(start.offset + step * symbol(iteration.counter), start.strides, start.base)
+
+    def _step(self, phi: Value, after: Value) -> Linear | None:
+        """How much `after` is beyond `phi`, if that is the same in all elements and iterations."""
+        total = Linear()
+        while after is not phi:
+            op = after.op
+            if op is None or op.name not in ("add", "sub", "addptr"):
+                return None
+            a, b = op.operands
+            if op.name == "add" and self._leads_to(b, phi):
+                a, b = b, a
+            step = self.of(b)
+            if step is None or not step.uniform or not self._invariant(step.offset):
+                return None
+            total = total + step.offset.scaled(-1 if op.name == "sub" else 1)
+            after = a
+        return total
+
+    def _leads_to(self, value: Value, phi: Value) -> bool:
+        while value is not phi:
+            op = value.op
+            if op is None or op.name not in ("add", "sub", "addptr") or value not in self.inside:
+                return False
+            value = op.operands[0]
+        return True
+
+    def _invariant(self, value: Linear) -> bool:
+        iteration = self.iteration
+        return not any(v in self.inside or (iteration is not None and v is iteration.counter)
+                       for v in value.values())
+
+    # masks
+
+    def mask(self, guard: Value | None, rank: int) -> Mask | None:
+        """The mask as bounds and conditions; None if it is not rectangular."""
+        bounds: list[Bound] = []
+        conditions: list[Value] = []
+        axes = tuple(range(rank))
+        stack: list[tuple[Value, tuple[int | None, ...]]] = [(guard, axes)] if guard else []
+        while stack:
+            value, where = stack.pop()
+            op = value.op
+            if not shape(value.type):
+                conditions.append(value)
+            elif op is None:
+                return None
+            elif op.name == "and":
+                stack += [(v, where) for v in reversed(op.operands)]
+            elif (op.name == "cmpp" and value is op.results[0]) or op.name in (
+                    "splat", "broadcast"):
+                stack.append((op.operands[0], where))
+            elif op.name == "reshape":
+                moved = _axes_before(op, where)
+                if moved is None:
+                    return None
+                stack.append((op.operands[0], moved))
+            elif op.name == "constant" and op.attributes["value"]:
+                continue
+            else:
+                bound = self._bound(op, where) if op.name == "icmp" else None
+                if bound is None:
+                    return None
+                bounds.append(bound)
+        return Mask(tuple(bounds), tuple(conditions))
+
+    def _bound(self, op: Op, where: tuple[int | None, ...]) -> Bound | None:
+        """`x < n` with x rising by 1 along one axis and n uniform."""
+        a, b = self.of(op.operands[0]), self.of(op.operands[1])
+        if a is None or b is None:
+            return None
+        predicate = op.attributes["predicate"]
+        if predicate in ("sgt", "sge"):
+            a, b = b, a
+        if predicate not in ("slt", "sgt", "sle", "sge") or not b.uniform:
+            return None
+        moving = [d for d, s in enumerate(a.strides) if s.terms]
+        if len(moving) != 1 or a.strides[moving[0]].constant != 1:
+            return None
+        axis = where[moving[0]]
+        if axis is None:
+            return None
+        limit = b.offset + number(1) if predicate in ("sle", "sge") else b.offset
+        return Bound(axis, a.offset, limit, op)
+
+
+def _axes_before(op: Op, where: tuple[int | None, ...]) -> tuple[int | None, ...] | None:
+    """For each axis of the operand of a reshape, the axis of the whole tile that it becomes."""
+    before, after = shape(op.operands[0].type), shape(op.result.type)
+    if not before:
+        return ()
+    if [n for n in before if n > 1] != [n for n in after if n > 1]:
+        return None
+    kept = iter([axis for axis, n in zip(where, after, strict=True) if n > 1])
+    return tuple(next(kept) if n > 1 else None for n in before)

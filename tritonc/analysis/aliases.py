@@ -1,0 +1,70 @@
+"""Which pointers may reach the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import WRITE
+from tritonc.ir.types import is_pointer
+
+Roots = dict[Value, Value | None]
+
+
+def pointer_roots(kernel: Kernel) -> Roots:
+    """The parameter or constant table that each pointer is computed from.
+
+    None if there are several, and for a pointer made from an integer.
+    """
+    roots: Roots = {v: v for v in kernel.parameters if is_pointer(v.type)}
+    changed = True
+    while changed:  # twice, as a rule: loops carry pointers
+        changed = False
+        for op in kernel.ops():
+            for result in op.results:
+                if not is_pointer(result.type):
+                    continue
+                if op.name == "constant_table":
+                    root: Value | None = result
+                elif not any(is_pointer(v.type) for v in op.operands):
+                    root = None
+                else:
+                    sources = {roots[v] for v in op.operands if v in roots}
+                    if not sources:
+                        continue  # a loop's phi, not reached yet
+                    root = sources.pop() if len(sources) == 1 else None
+                if result not in roots or roots[result] is not root:
+                    roots[result] = root
+                    changed = True
+    return roots
+
+
+def may_alias(kernel: Kernel, a: Value, b: Value, roots: Roots) -> bool:
+    """Whether two pointers may reach one object: not if one's parameter is declared no_alias."""
+    root_a, root_b = roots.get(a), roots.get(b)
+    if root_a is None or root_b is None or root_a is root_b:
+        return True
+    return not (no_alias(kernel, root_a) or no_alias(kernel, root_b))
+
+
+def no_alias(kernel: Kernel, root: Value) -> bool:
+    """Whether nothing else reaches what this parameter or table points to."""
+    if root in kernel.parameters:
+        return kernel.info[kernel.parameters.index(root)].no_alias
+    return True  # a constant table: nothing writes it
+
+
+def stores_may_reach(kernel: Kernel, blocks: Iterable[Block], loads: Iterable[Op],
+                     roots: Roots) -> bool:
+    """Whether an operation of the blocks may write what one of `loads` reads."""
+    sources = [op.operands[0] for op in loads]
+    for block in blocks:
+        for op in block.ops:
+            if WRITE not in ALL_OPS[op.name].effects:
+                continue
+            if not op.operands:
+                return True  # a barrier: other instances' writes may become visible
+            if any(may_alias(kernel, op.operands[0], source, roots) for source in sources):
+                return True
+    return False

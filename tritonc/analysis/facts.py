@@ -1,0 +1,335 @@
+"""What is known of an integer's value: bounds, and the power of two that divides it.
+
+`Facts(kernel)` answers for scalars and tiles (then of every element):
+
+    interval(v)  (least, greatest), as signed numbers; the type's whole range when nothing is known
+    factor(v)    the greatest power of two known to divide v, at most 2**63 (a zero has that)
+
+Integers wrap, so that a bound holds only where no step on its way can leave the type's range: of
+`k + r` with k anywhere below n nothing follows.  Divisibility by a power of two survives wrapping.
+A sum of a multiple of 2**p and a number in [0, 2**p) carries into no bit of the former: it cannot
+wrap, wherever the multiple lies.  This is what proves `k + (0 ... 32)` safe in a loop by steps of
+32.
+
+Facts stay true while passes rewrite, as a value never changes; new values are analysed when met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from tritonc.analysis.values import int_of
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
+from tritonc.ir.types import element, is_int
+
+Interval = tuple[int, int]
+MAX_FACTOR = 1 << 63
+_MAX_DEPTH = 60  # operations that an answer looks through
+_PROGRAMS = (1 << 31) - 1  # the most instances along an axis (CUDA: gridDim.x)
+
+# Operations whose result's elements are elements of their first operand.
+_MOVES = frozenset({"splat", "broadcast", "reshape", "trans", "assume_multiple", "convert_layout"})
+
+
+def full(bits: int) -> Interval:
+    """All numbers of a width, signed; an i1 is 0 or 1."""
+    return (0, 1) if bits == 1 else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def power_of_two(number: int) -> int:
+    """The greatest power of two, at most MAX_FACTOR, that divides `number`.
+
+    >>> power_of_two(96), power_of_two(-6)
+    (32, 2)
+    """
+    return min(number & -number, MAX_FACTOR) if number else MAX_FACTOR
+
+
+class Facts:
+    """Remembers what was asked.  The kernel's graph is read when a loop is first met."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._intervals: dict[Value, Interval] = {}
+        self._factors: dict[Value, int] = {}
+        self._depth = 0  # of the recursion through operands
+        self._parameters: dict[Value, ParameterInfo] = dict(
+            zip(kernel.parameters, kernel.info, strict=False))
+
+    # bounds
+
+    def interval(self, value: Value) -> Interval:
+        """The least and the greatest element that the value can have, as signed numbers."""
+        found = self._intervals.get(value)
+        if found is None:
+            found = whole = full(element(value.type).bits)
+            if is_int(value.type) and self._depth < _MAX_DEPTH:
+                self._intervals[value] = whole  # what a cycle through phis may assume
+                self._depth += 1
+                found = self._interval(value, whole)
+                self._depth -= 1
+                self._intervals[value] = found
+        return found
+
+    def not_negative(self, value: Value) -> bool:
+        """No element is below zero, read as a signed number."""
+        return self.interval(value)[0] >= 0
+
+    def _interval(self, value: Value, whole: Interval) -> Interval:
+        op = value.op
+        if op is None:
+            info = self._parameters.get(value)
+            return _promised(info, whole) if info is not None else whole
+        number = int_of(value)
+        if number is not None:
+            return number, number
+        name, a = op.name, op.operands
+        if name in _MOVES:
+            return self.interval(a[0])
+        if name == "sext":
+            low, high = self.interval(a[0])
+            return (low, high) if element(a[0].type).bits > 1 else (-high, -low)
+        if name == "range":
+            return _fit(op.attributes["start"], op.attributes["stop"] - 1, whole)
+        if name == "get_program_id":
+            return 0, _PROGRAMS - 1
+        if name == "get_num_programs":
+            return 1, _PROGRAMS
+        if name == "get_global_range":
+            return whole  # the last instance may wrap past the end
+        if name == "phi":
+            return self._phi(op, whole)
+        if name == "select":
+            return _hull(self.interval(a[1]), self.interval(a[2]))
+        if name == "zext":
+            low, high = self.interval(a[0])
+            return (low, high) if low >= 0 else (0, (1 << element(a[0].type).bits) - 1)
+        if name == "truncate":
+            return _fit(*self.interval(a[0]), whole)
+        if name in _BOUNDS:
+            low, high = _BOUNDS[name](self.interval(a[0]), self.interval(a[1]), whole)
+            return _fit(low, high, whole)
+        return whole
+
+    def _phi(self, op: Op, whole: Interval) -> Interval:
+        counted = self._counter(op, whole)
+        if counted is not None:
+            return counted
+        found = self.interval(op.operands[0])
+        for value in op.operands[1:]:
+            found = _hull(found, self.interval(value))
+        return found
+
+    def _counter(self, phi: Op, whole: Interval) -> Interval | None:
+        """Bounds of a loop's counter: phi [start, preheader], [phi + step, latch], tested first.
+
+        While `phi < n` holds in the loop, the next value is at most n - 1 + step, if that cannot
+        wrap; and so for the other direction.
+        """
+        loop = self._loops.get(self._blocks.get(phi)) if len(phi.operands) == 2 else None
+        if loop is None or loop.latch is None or loop.preheader is None:
+            return None
+        if set(phi.blocks) != {loop.latch, loop.preheader}:
+            return None
+        terminator = loop.header.terminator
+        if terminator.name != "cond_br" or len(set(terminator.blocks)) != 2:
+            return None
+        stays, leaves = terminator.blocks
+        test = terminator.operands[0].op
+        if (leaves in loop or stays not in loop or test is None or test.name != "icmp"
+                or test.operands[0] is not phi.result):
+            return None
+        next_value = phi.operands[phi.blocks.index(loop.latch)].op
+        if next_value is None or next_value.name not in ("add", "sub"):
+            return None
+        if next_value.operands[0] is not phi.result:
+            return None
+        step = int_of(next_value.operands[1])
+        if step is None:
+            return None
+        step = -step if next_value.name == "sub" else step
+        low, high = self.interval(phi.operands[phi.blocks.index(loop.preheader)])
+        bound_low, bound_high = self.interval(test.operands[1])
+        predicate = test.attributes["predicate"]
+        if step > 0 and predicate in ("slt", "sle"):
+            last = bound_high - (predicate == "slt") + step
+            return (low, max(high, last)) if last <= whole[1] else None
+        if step < 0 and predicate in ("sgt", "sge"):
+            last = bound_low + (predicate == "sgt") + step
+            return (min(low, last), high) if last >= whole[0] else None
+        return None
+
+    @cached_property
+    def _blocks(self) -> dict[Op, Block]:
+        return {op: block for block in self.kernel.blocks for op in block.phis()}
+
+    @cached_property
+    def _loops(self) -> dict[Block | None, Loop]:
+        return {loop.header: loop for loop in Cfg(self.kernel).loops}
+
+    # divisibility
+
+    def factor(self, value: Value) -> int:
+        """The greatest power of two known to divide every element."""
+        if not self._factors:
+            self._solve_factors()
+        found = self._factors.get(value)
+        if found is None:  # made since
+            found = 1
+            if value.op is not None and value.op.name != "phi" and self._depth < _MAX_DEPTH:
+                self._depth += 1
+                found = self._factor(value.op, self.factor)
+                self._depth -= 1
+            self._factors[value] = found
+        return found
+
+    def _solve_factors(self) -> None:
+        """The factors of all values: the greatest that agree with one another.
+
+        All start as the greatest; each round lowers what its operands do not bear out, until none
+        changes.  Loops make a second and a third round; induction on iterations is the proof.
+        """
+        factors = self._factors
+        for value in self.kernel.parameters:
+            info = self._parameters.get(value)
+            known = info is not None and is_int(value.type)
+            factors[value] = power_of_two(info.multiple_of) if info is not None and known else 1
+        rows = [(op, op.results[0]) for op in self.kernel.ops() if op.results]
+        changed = True
+        while changed:
+            changed = False
+            for op, value in rows:
+                found = self._factor(op, lambda v: factors.get(v, MAX_FACTOR))
+                if found != factors.get(value, MAX_FACTOR):
+                    factors[value], changed = found, True
+        for op, value in rows:
+            for result in op.results:
+                factors.setdefault(result, MAX_FACTOR if result is value else 1)
+
+    @staticmethod
+    def _factor(op: Op, factor: Callable[[Value], int]) -> int:
+        """What one operation makes of its operands' factors."""
+        if not is_int(op.results[0].type):
+            return 1  # a pointer's alignment is not told here
+        name, a = op.name, op.operands
+        if name == "constant":
+            return power_of_two(int(op.attributes["value"]))
+        if name == "assume_multiple":
+            return max(power_of_two(op.attributes["n"]), factor(a[0]))
+        if name in _MOVES or name in ("sext", "zext", "truncate"):
+            return factor(a[0])
+        if name in ("add", "sub", "or", "xor", "srem", "urem", "smin", "smax", "umin", "umax"):
+            return min(factor(a[0]), factor(a[1]))
+        if name == "mul":
+            return min(factor(a[0]) * factor(a[1]), MAX_FACTOR)
+        if name == "and":
+            return max(factor(a[0]), factor(a[1]))
+        if name == "shl":
+            by = int_of(a[1])
+            return min(factor(a[0]) << (by if by is not None and 0 < by < 64 else 0), MAX_FACTOR)
+        if name == "select":
+            return min(factor(a[1]), factor(a[2]))
+        if name == "phi":
+            return min(map(factor, a), default=1)
+        return 1
+
+    # sums
+
+    def sum_fits(self, a: Value, b: Value) -> bool:
+        """Whether a + b, of signed numbers, stays in the type's range."""
+        least, greatest = full(element(a.type).bits)
+        (al, ah), (bl, bh) = self.interval(a), self.interval(b)
+        if least <= al + bl and ah + bh <= greatest:
+            return True
+        return self._no_carry(a, b)
+
+    def unsigned_sum_fits(self, a: Value, b: Value) -> bool:
+        """Whether a + b, of unsigned numbers, stays in the type's range."""
+        return (self.not_negative(a) and self.not_negative(b)) or self._no_carry(a, b)
+
+    def _no_carry(self, a: Value, b: Value) -> bool:
+        """One is below the other's factor, so that the sum joins their bits (see the top)."""
+        (al, ah), (bl, bh) = self.interval(a), self.interval(b)
+        return (bl >= 0 and bh < self.factor(a)) or (al >= 0 and ah < self.factor(b))
+
+
+def _promised(info: ParameterInfo, whole: Interval) -> Interval:
+    """The bounds of a parameter; a contradiction tells nothing."""
+    low = whole[0] if info.least is None else max(whole[0], info.least)
+    high = whole[1] if info.greatest is None else min(whole[1], info.greatest)
+    return (low, high) if low <= high else whole
+
+
+def _hull(a: Interval, b: Interval) -> Interval:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _fit(low: int, high: int, whole: Interval) -> Interval:
+    """The bounds, or no bounds where the computation may have wrapped."""
+    return (low, high) if whole[0] <= low and high <= whole[1] else whole
+
+
+def _product(a: Interval, b: Interval, whole: Interval) -> Interval:
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _quotient(a: Interval, b: Interval, whole: Interval) -> Interval:
+    """Of numbers that are not negative, by a positive one; signed and unsigned agree there."""
+    return (a[0] // b[1], a[1] // b[0]) if a[0] >= 0 and b[0] > 0 else whole
+
+
+def _remainder(a: Interval, b: Interval, whole: Interval) -> Interval:
+    return (0, min(a[1], b[1] - 1)) if a[0] >= 0 and b[0] > 0 else whole
+
+
+def _unsigned_remainder(a: Interval, b: Interval, whole: Interval) -> Interval:
+    """Below a positive divisor, whatever the dividend."""
+    if b[0] <= 0:
+        return whole
+    return 0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1
+
+
+def _and(a: Interval, b: Interval, whole: Interval) -> Interval:
+    """At most each operand that is not negative."""
+    tops = [top for low, top in (a, b) if low >= 0]
+    return (0, min(tops)) if tops else whole
+
+
+def _or(a: Interval, b: Interval, whole: Interval) -> Interval:
+    if a[0] < 0 or b[0] < 0:
+        return whole
+    return 0, (1 << max(a[1], b[1]).bit_length()) - 1
+
+
+def _right_shift(a: Interval, b: Interval, whole: Interval) -> Interval:
+    bits = max(whole[1].bit_length() + 1, 1)
+    if a[0] < 0 or b[0] < 0 or b[1] >= bits:
+        return whole
+    return a[0] >> b[1], a[1] >> b[0]
+
+
+def _minimum(a: Interval, b: Interval, whole: Interval) -> Interval:
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _maximum(a: Interval, b: Interval, whole: Interval) -> Interval:
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def _same_signs(a: Interval, b: Interval) -> bool:
+    return a[0] >= 0 and b[0] >= 0
+
+
+_BOUNDS: dict[str, Callable[[Interval, Interval, Interval], Interval]] = {
+    "add": lambda a, b, whole: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b, whole: (a[0] - b[1], a[1] - b[0]),
+    "mul": _product,
+    "sdiv": _quotient, "udiv": _quotient, "srem": _remainder, "urem": _unsigned_remainder,
+    "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _right_shift,
+    "smin": _minimum, "smax": _maximum,
+    "umin": lambda a, b, whole: _minimum(a, b, whole) if _same_signs(a, b) else whole,
+    "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole,
+}

@@ -1,0 +1,91 @@
+"""select_dots: each dot gets the best matrix instruction that the target has for it.
+
+Before:  %d = dot %a, %b, %c : f32<128, 256>
+After:   %d = dot %a, %b, %c {instruction = "wgmma.m64k16.bf16"} : f32<128, 256>
+
+A dot takes an instruction of its operands' type whose rows, columns and depth it fills.  wgmma
+reads its operands from shared memory; only 16-bit ones may lie there with the inner axis not
+contiguous, so another dot takes it only if its operands are loaded that way.  A product with too
+few rows for it, and columns enough, is turned (`turn_dots`).  Dots with no instruction (fp32 is
+exact IEEE, so it has none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with
+fewer bits than a float has: results are promoted every 128 products (see emit).
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis import axis_info
+from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.dots.turn_dots import turn_dots
+from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target.target import Target
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.types import element, shape
+from tritonc.source import Span
+
+
+def select_dots(kernel: Kernel, context: Context) -> bool:
+    """Set `instruction` on the dots that a matrix instruction computes."""
+    dots = [op for op in kernel.ops() if op.name == "dot"]
+    if not dots:
+        return False
+    target: Target = context.target
+    infos = axis_info.analyze(kernel)
+    warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", 4))
+    wide = bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
+    if wide and turn_dots(kernel, target, infos):
+        context.remark("select_dots", "this product is computed the other way round: its columns "
+                       "are the rows of wgmma", dots[-1].span)
+        dots = [op for op in kernel.ops() if op.name == "dot"]
+        infos = axis_info.analyze(kernel)
+    choices = [_choose(op, target, infos, wide) for op in dots]
+    if any(c is None or c.kind != WGMMA for c in choices):  # one number of warps serves all dots
+        choices = [_choose(op, target, infos, False) for op in dots]
+    for op, row in zip(dots, choices, strict=True):
+        if row is not None:
+            op.attributes["instruction"] = row.name
+        context.remark("select_dots", *_reason(op, row, target), missed=row is None)
+    return any(row is not None for row in choices)
+
+
+def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> MatrixInstruction | None:
+    a = op.operands[0]
+    extents, depth = shape(op.result.type), shape(a.type)[-1]
+    if len(extents) != 2 or any(n & (n - 1) for n in (*extents, depth)):
+        return None
+    for row in INSTRUCTIONS:
+        if row.operand != element(a.type) or row.accumulator != element(op.result.type):
+            continue
+        if row.feature not in target.features or (row.kind == WGMMA and not wide):
+            continue
+        if extents[0] < row.rows or extents[1] < row.columns or depth < row.depth:
+            continue
+        if row.kind == WGMMA and not row.transposes and not all(inner_first(op, infos)):
+            continue
+        return row
+    return None
+
+
+def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str, Span | None]:
+    """What computes the product and, if that is not the target's best, why."""
+    e, span = element(op.operands[0].type), op.span
+    rows = [r for r in INSTRUCTIONS if r.feature in target.features and r.operand == e
+            and r.accumulator == element(op.result.type)]
+    if row is not None and row.name == rows[0].name:
+        return f"this product uses {row.name}", span
+    extents = (*shape(op.result.type), shape(op.operands[0].type)[-1])
+    text = f"this product uses {row.name}" if row is not None else "this product runs on CUDA cores"
+    if not rows:
+        return f"{text}: {target.name} has no matrix instruction for {e}", span
+    best = rows[0]
+    if len(extents) != 3:
+        return f"{text}: it has a batch", span
+    if any(n & (n - 1) for n in extents):
+        return f"{text}: its extents are not all powers of two", span
+    for n, least, what in zip(extents, (best.rows, best.columns, best.depth),
+                              ("rows", "columns", "numbers along the inner axis"), strict=True):
+        if n < least:
+            return f"{text}: {best.name} wants {least} {what}, the tile has {n}", span
+    if best.kind == WGMMA and not best.transposes:
+        return f"{text}: {best.name} wants both operands contiguous along the inner axis", span
+    return f"{text}, as another product of the kernel or the number of warps asks for", span

@@ -1,0 +1,288 @@
+"""stage_dots: the operands of dots go where their instruction reads them.
+
+On CUDA cores, through shared memory:
+
+    %d = dot %a, %b, %c        ->      %s = alloc_shared : buffer<1 x f32<M, K>>
+                                       %t = alloc_shared : buffer<1 x f32<K, N>>
+                                       shared_store %s, %a
+                                       shared_store %t, %b
+                                       %d = fma_dot %s, %t, %c
+
+Every thread reads rows of one operand and columns of the other that other threads loaded.  In
+shared memory the axis that is not reduced is contiguous, so that a thread reads a nano-tile's four
+rows (or columns) of one k at once.
+
+An operand that comes with K contiguous is turned on its way.  Lanes that differ in k alone would
+then hit one bank, so their bits are XORed into the bank (`staging_layout`).
+
+Products with batches, which are small (`split_dots` makes them), read such an operand as it comes,
+four k of a row at once: the copy is as wide as the load.  Its buffer is that of a conversion
+between the layout of the load and what the product reads (`layout_choice.fma_operand`).  Large
+products lose by it: numbers of one k then lie in one bank of the register file.  Elements of less
+than a word would fill too many registers.
+
+For mma.sync the operands are read back into fragments (`shared_load`), by ldmatrix where it fits;
+for wgmma they stay in shared memory, with a fence between the stores and its reads, which go
+another way to memory.  Both want the 128-byte swizzle, in whichever order the operand was
+loaded.  A left operand that was computed from another dot's result goes from registers to
+registers.
+
+Operands that do not fit into the target's shared memory, beside what else is in use there, go in
+slices of k, one after the other through the same buffers:
+
+    shared_store %s, %a {bits = [128], index = 0}        the first half of k
+    shared_store %t, %b {bits = [1024], index = 0}
+    %e = fma_dot %s, %t, %c
+    shared_store %s, %a {bits = [128], index = 1}
+    shared_store %t, %b {bits = [1024], index = 1}
+    %d = fma_dot %s, %t, %e
+
+Needs layouts.  Leaves barriers to insert_barriers and overlap to prefetch and pipeline.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.dots.promote import promoted, started
+from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
+from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
+from tritonc.backend.layout.layout_choice import fma_operand
+from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
+from tritonc.backend.layout.swizzle import conversion_buffer
+from tritonc.backend.shared.allocate_shared import fits
+from tritonc.backend.target import matrix
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.layout import Layout, SharedLayout, axis_bases
+from tritonc.ir.shared_layout import BANK_BYTES, transpose
+from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
+
+_MOVES = ("trans", "reshape")  # operations whose results are views of a buffer
+
+
+def stage_dots(kernel: Kernel, context: Context) -> bool:
+    """Replace every generic dot by a machine dot on staged operands."""
+    target: Target = context.target
+    warps, exact = kernel.attributes["num_warps"], not context.fast_math
+    staged: list[_Staged] = []
+    for block in kernel.blocks:
+        ops: list[Op] = []
+        for op in block.ops:
+            if op.name == "dot":
+                staged.append(_Staged(op, warps, exact))
+                ops += staged[-1].ops
+            else:
+                ops.append(op)
+        block.ops = ops
+    kernel.entry.ops[:0] = [buffer for one in staged for buffer in one.buffers]
+    _replace(kernel, staged, {one.dot.result: one.ops[-1].result for one in staged})
+    _store_early(kernel)
+    _fit(kernel, staged, target.shared_per_block)
+    for one in staged:
+        if one.bits:
+            context.remark("stage_dots", f"this product goes in {1 << one.bits} slices of its "
+                           "inner axis: its operands do not fit into shared memory",
+                           one.dot.span, missed=True)
+    return bool(staged)
+
+
+class _Staged:
+    """A dot and what computes it, in 1 << `bits` slices of its inner axis."""
+
+    def __init__(self, dot: Op, warps: int, exact: bool) -> None:
+        name = dot.attributes.get("instruction")
+        self.dot, self.warps, self.exact = dot, warps, exact
+        self.row = matrix.BY_NAME[name] if name is not None else None
+        self.stage(0)
+
+    def stage(self, bits: int) -> None:
+        """Make `buffers` and `ops`, of which the last has the result."""
+        self.bits = bits
+        self.buffers: list[Op] = []
+        if self.row is None:
+            self.ops = _on_cores(self.dot, bits, self.buffers)
+        elif self.row.kind == matrix.MMA:
+            self.ops = _in_warps(self.dot, self.row, self.warps, bits, self.buffers)
+        else:
+            self.ops = _in_warpgroups(self.dot, self.row, self.warps, bits, self.buffers,
+                                      self.exact)
+        self.ops[-1].result.name = self.dot.result.name
+
+    @property
+    def thinner(self) -> bool:
+        """Whether slices can be thinner."""
+        return shape(self.dot.operands[0].type)[-1] >> self.bits > (self.row.depth if self.row
+                                                                    else 1)
+
+    @property
+    def bytes(self) -> int:
+        """The buffers' size."""
+        return sum(op.result.type.bytes for op in self.buffers
+                   if isinstance(op.result.type, Buffer))
+
+
+def _replace(kernel: Kernel, staged: list[_Staged], mapping: dict[Value, Value]) -> None:
+    """Replace values in the kernel, and in the dots that it had."""
+    kernel.replace(mapping)
+    for one in staged:
+        one.dot.replace_inputs(mapping)
+
+
+def _fit(kernel: Kernel, staged: list[_Staged], limit: int) -> None:
+    """Halve the slices of the largest operands until what is in use at once fits into `limit`
+    bytes, or no slice can be thinner: then allocate_shared complains."""
+    while not fits(kernel, limit):
+        able = [one for one in staged if one.thinner]
+        if not able:
+            return
+        one = max(able, key=lambda one: one.bytes)
+        dropped, last = {*one.ops, *one.buffers}, one.ops[-1]
+        one.stage(one.bits + 1)
+        for block in kernel.blocks:
+            block.ops = [new for op in block.ops for new in (one.ops if op is last else [op])
+                         if new not in dropped]
+        kernel.entry.ops[:0] = one.buffers
+        _replace(kernel, staged, {last.result: one.ops[-1].result})
+
+
+def _store_early(kernel: Kernel) -> None:
+    """Each store to shared memory right behind what it stores.
+
+    Registers are free sooner, and what does not change in a loop is stored before it.
+    """
+    behind: dict[Op, list[Op]] = {}
+    for block in kernel.blocks:
+        for op in block.ops:
+            source = op.operands[1].op if op.name == "shared_store" else None
+            if source is not None:
+                behind.setdefault(source, []).append(op)
+    moved = {op for stores in behind.values() for op in stores}
+    for block in kernel.blocks:
+        found: list[Op] = []
+        waiting: list[Op] = []  # stores of phis come after all phis
+        for op in block.ops:
+            if op.name != "phi":
+                found += waiting
+                waiting = []
+            if op not in moved:
+                found.append(op)
+                (waiting if op.name == "phi" else found).extend(behind.get(op, []))
+        block.ops = found
+
+
+def _on_cores(op: Op, bits: int, buffers: list[Op]) -> list[Op]:
+    a, b, total = op.operands
+    result, depth = layout_of(op.result), shape(a.type)[-1] >> bits
+    staged = []
+    for operand, axis in ((a, -2), (b, -1)):
+        inner, e = -3 - axis, scalar(operand.type)
+        slices = slices_of(operand, inner, bits)
+        source = part_layout(layout_of(operand), slices)
+        steps = axis_bases(source.shape, inner)
+        if len(source.shape) > 2 and e.bytes >= BANK_BYTES and steps \
+                and steps[0] in source.register:
+            layout = conversion_buffer(source, fma_operand(result, depth, operand is a), e.bits)
+        else:
+            layout = staging_layout(source, axis, e.bytes)
+        staged.append(InMemory(operand, layout, slices, buffers, _MOVES))
+    ops: list[Op] = []
+    for index in range(1 << bits):
+        for one in staged:
+            ops += one.ready(index)
+        ops.append(make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span,
+                           table=ALL_OPS))
+        total = ops[-1].result
+    return ops
+
+
+def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buffers: list[Op]
+              ) -> list[Op]:
+    a, b, total = op.operands
+    extents, depth = shape(op.result.type), shape(a.type)[-1]
+    whole = matrix.operand_layouts(row, extents, depth, warps)
+    thin = matrix.operand_layouts(row, extents, depth >> bits, warps)
+    staged: list[InMemory | InRegisters] = []
+    for operand, layout, axis in zip((a, b), whole, (-1, -2), strict=True):
+        assert layout is not None
+        slices = slices_of(operand, axis, bits)
+        if _needs_memory(operand, layout):
+            staged.append(InMemory(operand, _seen_panel(operand, slices), slices, buffers,
+                                   _MOVES if len(extents) > 2 else _MOVES[:1]))
+        else:
+            staged.append(InRegisters(operand, layout, slices, op.span))
+    ops: list[Op] = []
+    for index in range(1 << bits):
+        for one in staged:
+            ops += one.ready(index)
+        fragments: list[Value] = []
+        for one, operand, to in zip(staged, (a, b), thin, strict=True):
+            if isinstance(one, InRegisters):
+                fragments.append(one.seen)
+                continue
+            assert to is not None
+            ops.append(make_op("shared_load", [one.seen], Tile(scalar(operand.type), to.shape, to),
+                               span=op.span, table=ALL_OPS))
+            ops[-1].result.name = operand.name
+            fragments.append(ops[-1].result)
+        ops.append(make_op("mma_dot", [*fragments, total], span=op.span, table=ALL_OPS,
+                           instruction=row.name))
+        total = ops[-1].result
+    return ops
+
+
+def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
+                   buffers: list[Op], exact: bool) -> list[Op]:
+    a, b, total = op.operands
+    wanted, _ = matrix.operand_layouts(row, shape(op.result.type), shape(a.type)[-1], warps)
+    slices = slices_of(a, -1, bits)
+    left: InMemory | InRegisters = InRegisters(a, wanted, slices, op.span)
+    if _needs_memory(a, wanted):
+        left = InMemory(a, _panel(a, slices, None if row.transposes else 1), slices, buffers)
+    slices = slices_of(b, -2, bits)
+    right = InMemory(b, _panel(b, slices, None if row.transposes else 0), slices, buffers)
+    ops: list[Op] = []
+    for index in range(1 << bits):
+        stores = [*left.ready(index), *right.ready(index)]
+        for store in stores:
+            if store.name == "shared_store" and row.operand == TF32:
+                store.attributes["round"] = True  # wgmma would cut the numbers that it reads
+        ops += [*stores, make_op("proxy_fence", [], span=op.span, table=ALL_OPS)]
+        if exact and row.operand in (F8E4M3, F8E5M2):
+            ops += promoted(op, row, left.seen, right.seen, total)
+        else:
+            ops += started(op, row, left.seen, right.seen, total)
+        total = ops[-1].result
+    return ops
+
+
+def _needs_memory(operand: Value, layout: Layout) -> bool:
+    """Whether the operand reaches a fragment layout only through shared memory."""
+    plan = plan_conversion(layout_of(operand), layout, scalar(operand.type).bits)
+    return isinstance(plan, Shared) or _loaded(operand)
+
+
+def _loaded(value: Value) -> bool:
+    """Whether the value comes from memory by elementwise operations only."""
+    while value.op is not None and value.op.operands and (
+            ALL_OPS[value.op.name].elementwise
+            or (value.op.name == "reshape" and len(shape(value.type)) > 2)):
+        value = value.op.operands[-1]
+    return value.op is not None and value.op.name in ("load", "trans")
+
+
+def _seen_panel(operand: Value, slices: tuple[int, ...]) -> SharedLayout:
+    """The panels of an operand; of one with a batch those of the matrix that it is a view of."""
+    made = operand.op
+    if len(shape(operand.type)) == 2 or slices or made is None or made.name not in _MOVES:
+        return _panel(operand, slices)
+    before = _seen_panel(made.operands[0], slices)
+    if made.name == "trans":
+        return transpose(before, made.attributes["permutation"])
+    return SharedLayout(shape(operand.type), before.offset, before.alignment)
+
+
+def _panel(operand: Value, slices: tuple[int, ...], inner: int | None = None) -> SharedLayout:
+    part = part_layout(layout_of(operand), slices)
+    return panel_layout(part, scalar(operand.type).bytes, inner)

@@ -1,0 +1,63 @@
+"""turn_dots: products of few rows and many columns are computed the other way round.
+
+Before:                                    After:
+  header: %c = phi [%start], [%d]            header: %t = phi [%turned], [%e] : f32<64, 32>
+  body:   %d = dot %a, %b, %c : f32<32, 64>  body:   %e = dot (trans %b), (trans %a), %t
+  exit:   uses of %c                         exit:   %r = trans %t; uses of %r
+
+An instruction of wgmma multiplies 64 rows by 8 columns or more.  A product of fewer rows may have
+64 columns, which are rows of the product turned.  Operands stay as they are: views of shared memory
+are turned, and the sum is turned back behind the loop, which is another name for the same
+registers.  With 32 rows and 64 columns more multiprocessors have a tile than with 64, and they
+bring whole lines of memory, which 32 columns of 16 bits are not.
+
+Done for loops that only add products to a tile, where wgmma can read both operands so.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis import axis_info
+from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
+from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import Builder
+from tritonc.ir.core import Kernel, Value
+from tritonc.ir.types import element, shape
+
+TURN = (1, 0)
+
+
+def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
+    """Turn the products of a kernel whose only products are sums of one size, if wgmma gains."""
+    found = summed_dots(kernel)
+    if not all(_fits(one, target, infos) for one in found):
+        return False
+    for one in found:
+        _turn(kernel, one)
+    return bool(found)
+
+
+def _fits(one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
+    """Whether wgmma takes the product turned, and not as it is."""
+    (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
+
+    def takes(row: MatrixInstruction) -> bool:
+        return (row.kind == WGMMA and row.feature in target.features
+                and row.operand == element(one.dot.operands[0].type)
+                and row.accumulator == element(one.dot.result.type)
+                and rows < row.rows <= columns and rows >= row.columns and depth >= row.depth
+                and (row.transposes or all(inner_first(one.dot, infos))))
+
+    return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, INSTRUCTIONS))
+
+
+def _turn(kernel: Kernel, one: SummedDot) -> None:
+    def product(b: Builder, sums: Value) -> Value:
+        left, right = (b.value("trans", v, permutation=TURN) for v in one.dot.operands[1::-1])
+        left.name, right.name = (v.name for v in one.dot.operands[1::-1])
+        return b.value("dot", left, right, sums, **one.dot.attributes)
+
+    start = one.before().value("trans", one.start, permutation=TURN)
+    one.replace(kernel, start, product,
+                lambda b, sums: b.value("trans", sums, permutation=TURN))

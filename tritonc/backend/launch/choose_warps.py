@@ -1,0 +1,83 @@
+"""choose_warps: how many warps run an instance of the kernel.
+
+A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows the work: wgmma
+wants a warpgroup for each 64 rows, mma.sync 32 to 128 registers of accumulators in a thread, a dot
+on CUDA cores wants 64 accumulators in a thread, streaming code two accesses of 16 bytes of its
+largest tile in flight in each thread, or four where that tile is reduced: what is in registers
+takes no exchange between warps.
+Few threads per instance leave the number of instances on a processor to the hardware.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tritonc.backend.target import matrix
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Tile, scalar, shape
+
+ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
+FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
+FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
+BYTES = 32  # of memory per thread, of the largest tile otherwise,
+ROW_BYTES = 64  # or if it is reduced,
+MOST_ELEMENTS = 32  # of which each takes a register
+LEGAL = (1, 2, 4, 8, 16)
+
+
+def choose_warps(kernel: Kernel, context: Context) -> bool:
+    """Set `num_warps`, unless it is set."""
+    if "num_warps" in context.meta:
+        kernel.attributes["num_warps"] = context.meta["num_warps"]
+    if "num_warps" in kernel.attributes:
+        return False
+    dots = [threads for block in kernel.blocks if (threads := _block_threads(block))]
+    if dots:
+        threads = max(dots)
+    else:
+        threads = _streaming_threads(kernel)
+    warps = max(1, min(LEGAL[-1], threads // 32))
+    kernel.attributes["num_warps"] = 1 << (warps.bit_length() - 1)
+    return True
+
+
+def _streaming_threads(kernel: Kernel) -> int:
+    """The threads among which the largest tile is to be spread.  Its elements count with the bytes
+    that they have in memory, where tiles of that size are loaded or stored."""
+    largest = max((r.type.size for op in kernel.ops() for r in op.results
+                   if isinstance(r.type, Tile)), default=1)
+    moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
+             and 2 * prod(shape(op.operands[0].type)) > largest]
+    size = max((scalar(t).bytes for t in moved), default=4)
+    reduced = any(op.name in ("reduce", "argreduce") and 2 * prod(
+        shape(op.operands[0].type)) > largest for op in kernel.ops())
+    return largest // min(MOST_ELEMENTS, (ROW_BYTES if reduced else BYTES) // size)
+
+
+def _block_threads(block: Block) -> int:
+    """The threads that the dots of a block want: what they hold, they hold together.
+
+    wgmma alone has a say of its own, as many warpgroups as it has rows for.
+    """
+    dots = [op for op in block.ops if op.name == "dot"]
+    rows = [matrix.BY_NAME.get(op.attributes.get("instruction", "")) for op in dots]
+    wanted = [dot_threads(op) for op in dots]
+    if any(row is not None and row.kind == matrix.WGMMA for row in rows):
+        return max(wanted)
+    return sum(wanted)
+
+
+def dot_threads(op: Op) -> int:
+    """The threads that a dot wants."""
+    extents = shape(op.result.type)
+    name = op.attributes.get("instruction")
+    if name is None:
+        return prod(extents) // ACCUMULATORS
+    row = matrix.BY_NAME[name]
+    if row.kind == matrix.WGMMA:  # a warpgroup for 64 rows, unless it has too much to hold
+        groups = max(extents[0] // row.rows, prod(extents) // (128 * matrix.ACCUMULATORS))
+        return 128 * min(4, groups)
+    words = prod(extents) * max(1, row.accumulator.bits // 32)
+    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT))

@@ -1,0 +1,147 @@
+"""group_instances: instances that run at the same time share rows and columns of their operands.
+
+Before:  %m = get_program_id {axis = 0}      After:  the same two numbers, of another instance:
+         %n = get_program_id {axis = 1}              i = n * rows + m, counted in bands of 8 rows:
+                                                     band = i / (8 * columns), first = 8 * band,
+                                                     high = min(rows - first, 8),
+                                                     j = i % (8 * columns),
+                                                     m' = first + j % high, n' = j / high
+
+The hardware starts blocks in the order of i.  As the source numbers them, those that run together
+fill whole columns of the result, so each reads its own rows of the left operand; in bands of 8 rows
+they form a rectangle, and the L2 cache serves each operand to several.  The map is one to one
+whatever the launch's size, and instances have no order that a program could see.
+
+Where all operands depend on the second number, as those of a batch do, instances share nothing
+across it: they keep the order of i, in which those of one column run together.  Where the work
+grows with the first number, as under a causal mask, or falls, those with most of it come first, of
+a few columns, as many as the L2 cache serves at once: what ends last is short.  A persistent block
+takes every other column backwards instead: each gets as much work as the others.
+
+Products on wgmma are computed by persistent blocks (`persist`), in the same order.
+
+Done for kernels with a matrix product that number their instances along two axes.  `group` is a
+meta-parameter; 1 leaves the order alone.  Must come after specialize, which reads program ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.launch import persist
+from tritonc.backend.launch.longest_first import trend
+from tritonc.ir.build import Builder
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Value
+from tritonc.ir.types import I32, shape
+
+GROUP = 8  # rows of a band
+COLUMNS = 8  # whose longest instances come first
+
+
+def group_instances(kernel: Kernel, context: Context) -> bool:
+    """Renumber the instances of matrix products in bands."""
+    group = context.meta.get("group", GROUP)
+    ids = [op for op in kernel.ops() if op.name == "get_program_id"]
+    axes = {op.attributes["axis"] for op in ids}
+    if not {0, 1} <= axes or not any(op.name == "dot" for op in kernel.ops()):
+        return False
+    if "group" not in context.meta and not _shared(kernel):
+        group = 0
+    persistent = persist.wanted(kernel, context)
+    grows = trend(kernel) if group == 0 else 0
+    if group < 2 and not persistent and not grows:
+        return False
+    if not persistent:
+        _renumber(kernel, kernel.blocks, kernel.entry,
+                  lambda b: _longest_first(b, grows) if grows else _banded(b, group, None))
+        return True
+    looping = persist.body(kernel)
+    context.remark("group_instances", "blocks stay, and go from instance to instance (persistent)",
+                   kernel.span)
+    plain = [block for block in kernel.blocks[1:] if block not in looping]
+    home, number = persist.add_loop(kernel, looping)
+    _renumber(kernel, looping, home, lambda b: _banded(b, group, number))
+    if plain and group > 1:
+        _renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
+    return True
+
+
+def _shared(kernel: Kernel) -> bool:
+    """Whether instances of different numbers along axis 1 load a matrix in common."""
+    own = {op.result for op in kernel.ops()
+           if op.name == "get_program_id" and op.attributes["axis"] == 1}
+    grown = True
+    while grown:  # loops carry pointers
+        before = len(own)
+        for op in kernel.ops():
+            if any(v in own for v in op.inputs()):
+                own.update(op.results)
+        grown = len(own) > before
+    return any(op.name == "load" and len(shape(op.result.type)) > 1 and op.operands[0] not in own
+               for op in kernel.ops())
+
+
+def _renumber(kernel: Kernel, blocks: list[Block], home: Block,
+              order: Callable[[Builder], tuple[Value, Value]]) -> None:
+    """Other program ids for `blocks`, which come after `home`."""
+    before = Block("")
+    numbers = order(Builder(before))
+    replaced: dict[Value, Value] = {}
+    for block in blocks:
+        kept = []
+        for op in block.ops:
+            if op.name == "get_program_id" and op.attributes["axis"] in (0, 1):
+                replaced[op.result] = numbers[op.attributes["axis"]]
+            else:
+                kept.append(op)
+        block.ops = kept
+    kernel.replace(replaced)
+    home.ops[:0] = before.ops
+
+
+def _banded(b: Builder, group: int, number: Value | None) -> tuple[Value, Value]:
+    """The numbers along axes 0 and 1 of an instance; `number` is None for this block's own.
+
+    `group`: 0 for the order of the numbers.
+    """
+    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    if not group and number is not None:
+        m, n = b.value("urem", number, rows), b.value("udiv", number, rows)
+        one = b.constant(1, I32)
+        odd = b.value("icmp", b.value("and", n, one), one, predicate="eq")
+        back = b.value("sub", b.value("sub", rows, one), m)
+        # The remainder changes nothing, but says that the number is not negative.
+        return b.value("urem", b.value("select", odd, back, m), rows), n
+    new_m, new_n = _bands(b, number or _own(b), rows, columns, group)
+    new_m.name, new_n.name = "row", "column"
+    return new_m, new_n
+
+
+def _longest_first(b: Builder, grows: int) -> tuple[Value, Value]:
+    """The numbers where the work grows with the first one (1), or falls (-1)."""
+    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    n, m = _bands(b, _own(b), columns, rows, COLUMNS)
+    # The minima change nothing, but make the numbers one value each, known not to be negative.
+    n = b.value("umin", n, columns)
+    if grows > 0:
+        m = b.value("umin", b.value("sub", b.value("sub", rows, b.constant(1, I32)), m), rows)
+    m.name, n.name = "row", "column"
+    return m, n
+
+
+def _own(b: Builder) -> Value:
+    """The number of this block's instance."""
+    m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
+    return b.value("add", b.value("mul", n, b.value("get_num_programs", axis=0)), m)
+
+
+def _bands(b: Builder, number: Value, rows: Value, columns: Value, group: int
+           ) -> tuple[Value, Value]:
+    """Row and column of an instance, if they are counted in bands of `group` rows."""
+    band_rows = b.constant(group, I32)
+    size = b.value("mul", columns, band_rows)
+    first = b.value("mul", b.value("udiv", number, size), band_rows)
+    high = b.value("umin", b.value("sub", rows, first), band_rows)
+    j = b.value("urem", number, size)
+    return b.value("add", first, b.value("urem", j, high)), b.value("udiv", j, high)

@@ -1,0 +1,133 @@
+"""persist: as many blocks as run at once compute all instances of a product, one after another.
+
+Before:  entry: ...             After:  launch: cond_br %own < blocks, begin, over
+         ...                            begin:  br head
+         ret                            head:   %i = phi [%own, begin], [%i + blocks, next]
+                                                cond_br %i < instances, entry, done
+                                        entry:  ... instance %i
+                                                br next
+                                        next:   br head
+                                        done:   ret
+                                        over:   ret
+
+Making tensor maps, barriers and the first copies takes a block some microseconds, a tenth of the
+time of a middling tile.  The launch still has a block for each instance: those beyond what the
+multiprocessors hold end before they make anything.  Instances keep their numbers, so that one
+that asks for its number gets it; a kernel with atomics, whose instances may wait for each other, is
+left alone.
+
+Where the kernel begins with a choice of a body that does not depend on the instance (`specialize`),
+only the body that is taken first gets the loop: what is made once per block is made once there.
+
+Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma and is so
+large that the copy engine brings its operands: then there are tensor maps to make, and a block
+fills a multiprocessor.  Not if several dots are of one iteration: their loop is slower in another
+loop, where the assembler keeps stages and addresses in registers of threads.
+Meta-parameter `persistent`: 0 leaves one block for each instance.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.matrix import BY_NAME, LARGE, WGMMA
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.types import I32, shape
+
+_NUMBERS = ("get_program_id", "get_num_programs")
+
+
+def wanted(kernel: Kernel, context: Context) -> bool:
+    """Whether the kernel gains from it and allows it."""
+    chained = any(sum(op.name == "dot" for op in block.ops) > 1 for block in kernel.blocks)
+    large = context.meta.get("tensor_copy", any(
+        op.name == "dot" and prod(shape(op.result.type)) > LARGE for op in kernel.ops()))
+    if not context.meta.get("persistent", large and not chained):
+        return False
+    found = False
+    for op in kernel.ops():
+        if op.name == "get_program_id" and op.attributes["axis"] > 1:
+            return False
+        if ALL_OPS[op.name].effects >= {READ, WRITE}:
+            return False
+        name = op.attributes.get("instruction") if op.name == "dot" else None
+        found |= name is not None and BY_NAME[name].kind == WGMMA
+    return found
+
+
+def body(kernel: Kernel) -> list[Block]:
+    """The blocks that compute an instance: those behind the first choice of the kernel's entry, if
+    that is the same for all instances and the bodies stay apart; otherwise all."""
+    entry = kernel.entry
+    end = entry.terminator
+    if end.name != "cond_br" or any(not ALL_OPS[op.name].pure or op.name in _NUMBERS
+                                    for op in entry.ops[:-1]):
+        return kernel.blocks
+    cfg = Cfg(kernel)
+    first, second = end.blocks
+    found = [block for block in kernel.blocks if cfg.dominates(first, block)]
+    others = [block for block in kernel.blocks if cfg.dominates(second, block)]
+    if first is second or len(found) + len(others) + 1 != len(kernel.blocks):
+        return kernel.blocks
+    return found
+
+
+def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
+    """Put blocks of the kernel into a loop over instances.  The first of them begins an instance.
+
+    Returns the block that begins one now, and the instance's number.
+    """
+    launch, begin, head = Block("launch"), Block("begin"), Block("head")
+    start, following, done, over = (Block(name) for name in ("instance", "next", "done", "over"))
+    b = Builder(launch)
+    for op in [op for op in part[0].ops if op.name == "assume_multiple" and not op.operands[0].op]:
+        part[0].ops.remove(op)
+        b.insert(op)
+    m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
+    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    total = b.value("mul", rows, columns)
+    own = b.value("add", b.value("mul", n, rows), m)
+    blocks = b.emit("get_num_multiprocessors", type=I32, table=ALL_OPS).result
+    b.emit("cond_br", b.value("icmp", own, blocks, predicate="slt"), blocks=[begin, over])
+    Builder(begin).emit("br", blocks=[head])
+    number = Op("phi", [own], {}, (I32,), blocks=[begin])
+    number.result.name = "instance"
+    head.ops.append(number)
+    b = Builder(head)
+    b.emit("cond_br", b.value("icmp", number.result, total, predicate="slt"),
+           blocks=[start, done])
+    b = Builder(following)
+    after = b.value("add", number.result, blocks)
+    b.emit("br", blocks=[head])
+    number.operands.append(after)
+    number.blocks.append(following)
+    for block in part:
+        if block.terminator.name == "ret":
+            block.ops[-1] = Op("br", [], blocks=[following], span=block.terminator.span)
+    for block in (done, over):
+        Builder(block).emit("ret")
+    Builder(start).emit("br", blocks=[part[0]])
+    entry = kernel.entry.terminator
+    if entry.name == "cond_br" and part[0] is not kernel.entry:
+        entry.blocks = [launch if block is part[0] else block for block in entry.blocks]
+    at = kernel.blocks.index(part[0])
+    rest = [block for block in kernel.blocks if block not in part]
+    kernel.blocks = [*rest[:at], launch, begin, head, start, *part, following, done, over,
+                     *rest[at:]]
+    return start, number.result
+
+
+def counts_instances(loop: Loop) -> bool:
+    """Whether the loop is the one that `add_loop` makes: its turns have no order."""
+    def steps(value: Value) -> bool:
+        op = value.op
+        return op is not None and op.name == "add" and any(
+            v.op is not None and v.op.name == "get_num_multiprocessors" for v in op.operands)
+
+    return loop.latch is not None and any(
+        steps(incoming(phi, loop.latch)) for phi in loop.header.phis())

@@ -1,0 +1,150 @@
+"""lower_conversions: elements that must leave their warp go through shared memory.
+
+Before:  %y = convert_layout %x : f32<64, 64; #b>
+After:   %s = alloc_shared : buffer<1 x f32<64, 64>>
+         shared_store %s, %x
+         %y = shared_load %s : f32<64, 64; #b>
+
+         where the tile is too large for that, part by part: shared_store, shared_load for each,
+         and %y = join_parts of what was loaded
+
+         %y = gather %x, %i : f32<64>          likewise, and at last shared_gather %s, %i
+
+Conversions that only rename registers or shuffle inside a warp stay as they are; which of the three
+it is, and the swizzle of the buffer, is `plan_conversion`'s choice.  Pointers travel as integers,
+since buffers hold numbers.  Needs layouts; leaves the place of the buffer to allocate_shared and
+the barriers to insert_barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion, plan_shared
+from tritonc.backend.shared.allocate_shared import fits
+from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.layout import SharedLayout, log2
+from tritonc.ir.shared_layout import row_major
+from tritonc.ir.types import I64, Buffer, Tile, Type, is_pointer, scalar, with_element
+
+
+def lower_conversions(kernel: Kernel, context: Context) -> bool:
+    """Replace conversions across warps, and gathers, by a store to and a load from a buffer."""
+    target: Target = context.target
+    before = [block.ops for block in kernel.blocks]
+    most = target.shared_per_block // 2
+    while True:
+        replaced: dict[Value, Value] = {}
+        for block, ops in zip(kernel.blocks, before, strict=True):
+            block.ops = [new for op in ops for new in _lowered(op, most, replaced)]
+        if fits(kernel, target.shared_per_block) or most <= LEFT:
+            break
+        most //= 2
+    kernel.replace(replaced)
+    return bool(replaced)
+
+
+def _lowered(op: Op, most: int, replaced: dict[Value, Value]) -> list[Op]:
+    """What stands for the operation; its buffer has at most `most` bytes, as far as parts can be
+    made that small."""
+    if op.name == "gather":
+        exchange = _Exchange(op)
+        exchange.gather(most)
+    elif op.name == "convert_layout":
+        source, result = op.operands[0].type, op.result.type
+        assert isinstance(source, Tile) and isinstance(result, Tile)
+        assert source.layout is not None and result.layout is not None
+        plan = plan_conversion(source.layout, result.layout, source.element.bits)
+        if not isinstance(plan, Shared):
+            return [op]
+        plan = plan_shared(source.layout, result.layout, plan.element_bits, most)
+        exchange = _Exchange(op)
+        exchange.convert(plan.layout, plan.bits)
+    else:
+        return [op]
+    replaced[op.result] = exchange.ops[-1].result
+    return exchange.ops
+
+
+class _Exchange:
+    """Operations that go through a buffer, one after the other for the parts that `bits` number."""
+
+    def __init__(self, op: Op) -> None:
+        self.op, self.ops = op, list[Op]()
+        self.value = op.operands[0]
+        if is_pointer(self.value.type):
+            self.value = self.make("ptrtoint", [self.value], with_element(self.value.type, I64))
+        self.element = scalar(self.value.type)
+        self.result = with_element(op.result.type, self.element)
+
+    def make(self, name: str, operands: list[Value], result: Type | None = None, **more: Any
+             ) -> Value:
+        """Add an operation; its result if it has one."""
+        self.ops.append(make_op(name, operands, result, span=self.op.span, table=ALL_OPS, **more))
+        return self.ops[-1].result if self.ops[-1].results else self.value
+
+    def convert(self, layout: SharedLayout, bits: tuple[int, ...]) -> None:
+        """The value in the layout of the result."""
+        buffer = self.buffer(layout)
+        if bits:
+            loaded = []
+            for index in range(1 << len(bits)):
+                self.make("shared_store", [buffer, self.value], bits=bits, index=index)
+                loaded.append(self.make("shared_load", [buffer], part_type(self.result, bits)))
+            self.finish(self.make("join_parts", loaded, self.result, bits=bits))
+        else:
+            self.make("shared_store", [buffer, self.value])
+            self.finish(self.make("shared_load", [buffer], self.result))
+
+    def gather(self, most: int) -> None:
+        """The elements that the second operand names: from each part those that it has."""
+        source, index = self.value.type, self.op.operands[1]
+        assert isinstance(source, Tile)
+        parts = source.size
+        while parts > 1 and source.size // parts * 2 * self.element.bytes <= most:
+            parts //= 2
+        size = source.size // parts
+        bits = tuple(size << i for i in range(log2(parts)))
+        buffer = self.buffer(row_major(part_type(source, bits).shape))
+        if parts == 1:
+            self.make("shared_store", [buffer, self.value])
+            self.finish(self.make("shared_gather", [buffer, index], self.result))
+            return
+        t = index.type
+        inside = self.make("and", [index, self.make("constant", [], t, value=size - 1)])
+        which = self.make("lshr", [index, self.make("constant", [], t, value=log2(size))])
+        found: Value | None = None
+        for number in range(parts):
+            self.make("shared_store", [buffer, self.value], bits=bits, index=number)
+            here = self.make("shared_gather", [buffer, inside], self.result)
+            if found is not None:
+                own = self.make("constant", [], t, value=number)
+                own = self.make("icmp", [which, own], predicate="eq")
+                here = self.make("select", [own, here, found])
+            found = here
+        assert found is not None
+        self.finish(found)
+
+    def buffer(self, layout: SharedLayout) -> Value:
+        buffer = self.make("alloc_shared", [], Buffer(self.element, layout.shape, 1, layout))
+        buffer.name = "exchange"
+        return buffer
+
+    def finish(self, value: Value) -> None:
+        """The last operation: the result, of the type that is wanted."""
+        if is_pointer(self.op.result.type):
+            value = self.make("inttoptr", [value], self.op.result.type)
+        value.name = self.op.result.name
+
+
+def part_type(t: Type, bits: Sequence[int]) -> Tile:
+    """The type of each part of a tile that `bits` of the row-major index, in registers, number."""
+    assert isinstance(t, Tile) and t.layout is not None
+    layout = part_layout(t.layout, bits)
+    return Tile(t.element, layout.shape, layout)

@@ -1,0 +1,113 @@
+"""split_reductions: a reduction across warps becomes two inside a warp.
+
+Before:  %s = reduce %x {kind = fadd, axes = [1]}        : f32<64>   64 x 256, two warps on axis 1
+After:   %y = reshape %x                                 : f32<64, 2, 128>
+         %p = reduce %y {kind = fadd, axes = [2]}        : f32<64, 2>    one partial result per warp
+         %q = convert_layout %p                          : f32<64, 2>    all of them in a thread
+         %s = reduce %q {kind = fadd, axes = [1]}        : f32<64>
+
+The index bits that lie in warps are split off as axes of their own; the order in which the elements
+combine is fixed by the layout, so a result is reproducible for one compilation.  Reductions inside
+a warp stay: registers fold, lanes shuffle.  Needs layouts; leaves the conversion to
+lower_conversions.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir import layout_ops
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.layout import Layout, axis_bases
+from tritonc.ir.types import Tile, element, make
+
+
+def split_reductions(kernel: Kernel, context: Context) -> bool:
+    """Split every reduction whose axes reach across warps."""
+    replaced: dict[Value, Value] = {}
+    for block in kernel.blocks:
+        ops: list[Op] = []
+        for op in block.ops:
+            new = _split(op) if op.name == "reduce" else [op]
+            ops += new
+            if new[-1] is not op:
+                replaced[op.result] = new[-1].result
+        block.ops = ops
+    kernel.replace(replaced)
+    return bool(replaced)
+
+
+def _split(op: Op) -> list[Op]:
+    source = op.operands[0]
+    t, axes = source.type, op.attributes["axes"]
+    assert isinstance(t, Tile) and t.layout is not None
+    if not layout_ops.reduction(t.layout, axes).warp:
+        return [op]
+    shape, inside, across = split_axes(t.layout, axes, t.layout.warp)
+    kind, e = op.attributes["kind"], element(t)
+    split = layout_ops.reshape(t.layout, shape)
+    reshaped = make_op("reshape", [source], Tile(e, shape, split), span=op.span)
+    ops, value, partial = [reshaped], reshaped.result, split
+    if inside:
+        partial = layout_ops.slice_axes(split, inside)
+        step = make_op("reduce", [value], make(e, partial.shape, partial), span=op.span,
+                       kind=kind, axes=inside)
+        ops.append(step)
+        value = step.result
+    left = [d for d in range(len(shape)) if d not in inside]
+    moved = [left.index(d) for d in across]
+    gathered = _into_registers(partial, moved)
+    convert = make_op("convert_layout", [value], make(e, partial.shape, gathered), span=op.span,
+                      table=ALL_OPS)
+    ops.append(convert)
+    final = layout_ops.slice_axes(gathered, moved)
+    last = make_op("reduce", [convert.result],
+                   make(e, final.shape, final) if final.shape else None, span=op.span,
+                   kind=kind, axes=tuple(moved))
+    ops.append(last)
+    result = op.result.type
+    if isinstance(result, Tile) and last.result.type != result:
+        ops.append(make_op("reshape", [last.result], make(e, result.shape, layout_ops.reshape(
+            final, result.shape)), span=op.span))
+        if ops[-1].result.type != result:
+            ops.append(make_op("convert_layout", [ops[-1].result], result, span=op.span,
+                               table=ALL_OPS))
+    ops[-1].result.name = op.result.name
+    return ops
+
+
+def split_axes(layout: Layout, axes: tuple[int, ...], distant: tuple[int, ...]) -> tuple[
+        tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Split each reduced axis into runs of bits that are `distant`, as those of warps, and others.
+
+    Returns the new shape, its reduced axes that are not distant, and those that are.
+    """
+    shape: list[int] = []
+    inside: list[int] = []
+    across: list[int] = []
+    for axis, extent in enumerate(layout.shape):
+        if axis not in axes:
+            shape.append(extent)
+            continue
+        runs: list[tuple[bool, int]] = []  # from the highest bit: distant?, extent
+        for basis in reversed(axis_bases(layout.shape, axis)):
+            far = basis in distant
+            if runs and runs[-1][0] == far:
+                runs[-1] = (far, runs[-1][1] * 2)
+            else:
+                runs.append((far, 2))
+        for far, size in runs or [(False, 1)]:
+            (across if far else inside).append(len(shape))
+            shape.append(size)
+    assert prod(shape) == layout.size
+    return tuple(shape), tuple(inside), tuple(across)
+
+
+def _into_registers(layout: Layout, axes: list[int]) -> Layout:
+    """The layout with the bits of `axes` in registers; the warps that held them hold copies."""
+    moved = [basis for axis in axes for basis in axis_bases(layout.shape, axis)]
+    warp = tuple(0 if basis in moved else basis for basis in layout.warp)
+    return Layout(layout.shape, (*layout.register, *moved), layout.lane, warp)

@@ -1,0 +1,39 @@
+"""cache_loads: loads of what nobody writes go through the non-coherent cache.
+
+Before:  @%p %v = load %x                     After:  @%p %v = load %x {cache = nc}
+
+A parameter that is declared read_only, or points to const, promises that the program does not write
+through it; that nothing writes there through another one is proved here: every store of the kernel
+goes elsewhere, because one of the two parameters is declared restrict.  LLVM finds the like for
+loads without a guard and restrict parameters only, and the assembler may not move others across
+stores.  What is not hinted at stays coherent: another kernel may write it meanwhile.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel
+
+
+def cache_loads(kernel: Kernel, context: Context) -> bool:
+    """Set `cache` on loads through read-only parameters that no store may reach."""
+    hinted = {value for value, info in zip(kernel.parameters, kernel.info, strict=True)
+              if info.read_only}
+    if not hinted:
+        return False
+    roots = pointer_roots(kernel)
+    safe: dict[object, bool] = {}
+    changed = False
+    for op in kernel.ops():
+        if op.name != "load" or op.attributes.get("volatile") or op.attributes.get("cache"):
+            continue
+        root = roots.get(op.operands[0])
+        if root not in hinted:
+            continue
+        if root not in safe:
+            safe[root] = not stores_may_reach(kernel, kernel.blocks, [op], roots)
+        if safe[root]:
+            op.attributes["cache"] = "nc"
+            changed = True
+    return changed

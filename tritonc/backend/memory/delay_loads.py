@@ -1,0 +1,163 @@
+"""delay_loads: large tiles pass through few registers on their way to where they are read.
+
+Before:  %v = load %p                           After:  ...
+         ...                                            %v = load %p {late = true}
+         shared_store %s, %v                            shared_store %s, %v
+
+A thread holds a register for each element that an unaligned operand loads on its own; beside the
+accumulators of the product there may be no room for all.  Such a load is made piece by piece, where
+each piece is stored.  Pieces wait for each other, so a load is left alone where it fits.  Nor is
+there room for the indices of all rows that the masks of a product on wgmma compare with a limit, or
+those of copies of single elements beside a product on CUDA cores: a thread compares the distance of
+its first one with constants (`based`).  Where the body for unaligned addresses needs all registers,
+the assembler gives up choosing banks for those of the other body too.
+
+Before:  %w = load %p                           After:  ...
+         ...                                            %w = load %p {piecewise = true}
+         %x = fmul %y, %w                               %x = fmul %y, %w
+
+So it is with operands that a product takes in slices: each is loaded where it is stored.  And with
+weights that a row is multiplied by, where a thread would hold too much: those are the same for all
+rows, so that they come from a cache.
+
+Must come after the passes that move loads and stores; insert_barriers treats a late load and its
+store as one.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.pressure import MOST_HELD, made_alone, most_held
+from tritonc.analysis.signs import non_negative
+from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
+from tritonc.ir.types import I32, Tile, element, scalar
+
+ENOUGH = 16  # registers of a tile that are worth it
+MANY = 8  # elements that a thread copies one by one: each has its place in a mask
+
+
+def delay_loads(kernel: Kernel, context: Context) -> bool:
+    """Mark the loads that are to be made where they are read, and move them there."""
+    readers = uses(kernel)
+    names = {op.name for op in kernel.ops()}
+    changed = False
+    if "reduce" in names and not names & set(DOTS) and most_held(kernel) > MOST_HELD:
+        for block in kernel.blocks:
+            for op in [op for op in block.ops if op.name == "load"]:
+                changed |= _spread(block, op, readers)
+    for block in kernel.blocks:
+        held = sum(_registers(op.result) * scalar(op.result.type).bytes / 4
+                   for op in block.ops if op.name in DOTS and not _goes_on(op, block))
+        for op in block.ops:
+            if op.name == "async_copy" and "fma_dot" in names and op.attributes.get(
+                    "vector", 1) == 1 and _registers(op.operands[1]) >= MANY:
+                changed |= _compare_distances(op.guard)
+        for op in [op for op in block.ops if op.name == "load"]:
+            # the elements, and addresses for some of them
+            if held and held + 1.2 * _registers(op.result) > MOST_REGISTERS and \
+                    not op.attributes.get("volatile"):
+                changed |= _delay(block, op, readers) or _slice(block, op, readers)
+    return changed
+
+
+def _goes_on(dot: Op, block: Block) -> bool:
+    """Whether it adds to the result of the slice before, in the same registers."""
+    before = dot.operands[2].op
+    return before is not None and before.name in DOTS and before in block.ops
+
+
+def _registers(value: Value) -> int:
+    t = value.type
+    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0
+
+
+def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
+    """Move the load to its one reader, if that stores it in this block with nothing between."""
+    if len(readers.get(load.result, ())) != 1:
+        return False
+    (store,) = readers[load.result]
+    first = block.ops.index(load)
+    if store.name != "shared_store" or store not in block.ops[first:]:
+        return False
+    last = block.ops.index(store)
+    if any(not ALL_OPS[op.name].pure for op in block.ops[first + 1 : last]):
+        return False
+    del block.ops[first]
+    block.ops.insert(last - 1, load)
+    load.attributes["late"] = True
+    if any(op.name == "wgmma" for op in block.ops):
+        _compare_distances(load.guard)
+    return True
+
+
+def _slice(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
+    """Let the stores of slices load what they store, if there is nothing but shared memory in use
+    from the first to the product that reads the last: then all threads have loaded."""
+    stores = readers.get(load.result, [])
+    if not stores or any("bits" not in op.attributes or op not in block.ops for op in stores):
+        return False
+    first = block.ops.index(load)
+    last = max(block.ops.index(op) for op in stores)
+    ends = [i for i, op in enumerate(block.ops) if i > last and op.name in DOTS]
+    if not ends or any(ALL_OPS[op.name].effects - {READ, SHARED_READ, SHARED_WRITE}
+                       for op in block.ops[first + 1 : ends[0]]):
+        return False
+    load.attributes["piecewise"] = True
+    return True
+
+
+def _compare_distances(mask: Value | None) -> bool:
+    """Mark the comparisons that make a mask, where no index is negative; whether there are new."""
+    changed, stack = False, [mask]
+    while stack:
+        value = stack.pop()
+        op = value.op if value is not None else None
+        if op is None:
+            continue
+        if op.name == "icmp":
+            if op.attributes["predicate"] == "slt" and element(op.operands[0].type) == I32 \
+                    and non_negative(op.operands[0]):
+                changed |= not op.attributes.get("based", False)
+                op.attributes["based"] = True
+        elif op.name in ("and", "cmpp", "broadcast", "reshape", "convert_layout"):
+            stack += op.operands
+    return changed
+
+
+def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
+    """Move a load of what all instances read alike, with what is made of it alone, to its reader,
+    if that is in this block, computes element by element, and only loads stand between."""
+    if _registers(load.result) < ENOUGH or load.attributes.get("volatile") or _is_own(load):
+        return False
+    chain = [load]
+    while len(found := readers.get(chain[-1].result, [])) == 1 and made_alone(found[0]):
+        chain += found
+    if len(found) != 1 or found[0] not in block.ops or not ALL_OPS[found[0].name].elementwise or \
+            len(found[0].results) != 1:
+        return False
+    first, last = block.ops.index(load), block.ops.index(found[0])
+    if any(ALL_OPS[op.name].effects - {READ} for op in block.ops[first + 1 : last]):
+        return False
+    block.ops[:] = [op for op in block.ops if op not in chain]
+    at = block.ops.index(found[0])
+    block.ops[at:at] = chain
+    load.attributes["piecewise"] = True
+    return True
+
+
+def _is_own(load: Op) -> bool:
+    """Whether where the load reads depends on which instance it is, or on data."""
+    seen: set[Op] = set()
+    stack = [v.op for v in load.operands]
+    while stack:
+        op = stack.pop()
+        if op is None or op in seen:
+            continue
+        if op.name == "get_program_id" or not ALL_OPS[op.name].pure:
+            return True
+        seen.add(op)
+        stack += [v.op for v in op.inputs()]
+    return False

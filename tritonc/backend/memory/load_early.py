@@ -1,0 +1,67 @@
+"""load_early: numbers that a row needs at its end are on their way while it is reduced.
+
+Before:  %x = load %p : f32<1024>                   After:  %x = load %p : f32<1024>
+         %s = reduce %x                                     %i = load %q : i32
+         %i = load %q : i32                                 %n = load (addptr %r, %i) : f32
+         %n = load (addptr %r, %i) : f32                    %s = reduce %x
+         ... %s, %n                                         ... %s, %n
+
+A reduction ends in a barrier or in shuffles, which neither LLVM nor the assembler moves a load
+over, so that the block would wait for memory once more.  Loads of single elements, with what their
+addresses need, move before the first reduction that they do not depend on, over operations without
+effects and other loads.  Whatever else might be moved takes registers that a row needs itself.
+
+Needs nothing; before layouts, so that exchanges are not yet in the way.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import READ
+from tritonc.ir.types import Tile
+
+
+def load_early(kernel: Kernel, context: Context) -> bool:
+    """Move the loads of each block."""
+    changed = False
+    for block in kernel.blocks:
+        for load in [op for op in block.ops if op.name == "load" and _single(op.result)]:
+            changed |= _move(block, load)
+    return changed
+
+
+def _single(value: Value) -> bool:
+    return not isinstance(value.type, Tile) or value.type.size == 1
+
+
+def _passes(op: Op) -> bool:
+    """Whether a load may move over the operation, if it does not need it."""
+    return not ALL_OPS[op.name].effects - {READ} and op.name != "phi" and (
+        not op.attributes.get("volatile"))
+
+
+def _move(block: Block, load: Op) -> bool:
+    """Move the load and what it needs before the first reduction after the last effect."""
+    last = first = block.ops.index(load)
+    while first and _passes(block.ops[first - 1]):
+        first -= 1
+    span = block.ops[first : last + 1]
+    reduced = next((i for i, op in enumerate(span) if op.name in ("reduce", "scan")), None)
+    if reduced is None or not _passes(load):
+        return False
+    made = {result: op for op in span[reduced:] for result in op.results}
+    needed: dict[Op, None] = {}
+    stack = [load]
+    while stack:
+        op = stack.pop()
+        if op.name in ("reduce", "scan") or not all(map(_single, op.results)):
+            return False
+        if op not in needed:
+            needed[op] = None
+            stack += [made[v] for v in op.inputs() if v in made]
+    moved = [op for op in span if op in needed]
+    block.ops[first : last + 1] = [*span[:reduced], *moved,
+                                   *(op for op in span[reduced:] if op not in needed)]
+    return True

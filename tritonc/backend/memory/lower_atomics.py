@@ -1,0 +1,86 @@
+"""lower_atomics: the old value of an atomic that one thread performs reaches all that need it.
+
+Before:  %old = atomic_cas %lock, %zero, %one : i32
+After:   %mine = atomic_cas %lock, %zero, %one : i32         in one thread of the block
+         %t = splat %mine : i32<1; #all>
+         %s = alloc_shared : buffer<1 x i32<1>>
+         shared_store %s, %t
+         %u = shared_load %s : i32<1; #all>
+         %old = reshape %u : i32
+
+An atomic happens once for each element, so where a layout holds copies of an element only one of
+them has the result; a scalar is held by all threads.  Results that nobody reads stay.  A volatile
+load of a scalar may give each thread another number, so that the first thread's goes the same way.
+In a kernel with such operations a scalar store may release a lock: it is marked `release`, so that
+what other threads of the instance wrote before is visible to the device first.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.layout import LANE_BITS, Layout, log2
+from tritonc.ir.shared_layout import row_major
+from tritonc.ir.types import Buffer, Tile, scalar
+
+ATOMICS = ("atomic_rmw", "atomic_cas")
+
+
+def lower_atomics(kernel: Kernel, context: Context) -> bool:
+    """Pass results that threads could disagree on, or that one has, through shared memory."""
+    if not any(_differs(op) for op in kernel.ops()):
+        return False
+    readers = uses(kernel)
+    copies = Layout((1,), (), (0,) * LANE_BITS, (0,) * log2(kernel.attributes["num_warps"]))
+    replaced: dict[Value, Value] = {}
+    added: set[Op] = set()
+    for block in kernel.blocks:
+        ops: list[Op] = []
+        for op in block.ops:
+            ops.append(op)
+            if op.name == "store" and not isinstance(op.operands[0].type, Tile):
+                op.attributes["release"] = True
+            if not _differs(op) or op.result not in readers:
+                continue
+            t = op.result.type
+            if isinstance(t, Tile) and t.layout is not None and all(t.layout.thread):
+                continue
+            new = _share(op, copies)
+            added.update(new)
+            ops += new
+            replaced[op.result] = new[-1].result
+        block.ops = ops
+    for op in kernel.ops():
+        if op not in added:
+            op.replace_inputs(replaced)
+    return bool(replaced)
+
+
+def _differs(op: Op) -> bool:
+    """Threads that hold the same element of the result may get different values of it."""
+    return op.name in ATOMICS or (op.name == "load" and bool(op.attributes.get("volatile"))
+                                  and not isinstance(op.result.type, Tile))
+
+
+def _share(op: Op, copies: Layout) -> list[Op]:
+    """Operations that bring the one valid copy of each element to all threads."""
+    ops: list[Op] = []
+    value, t = op.result, op.result.type
+    whole = t if isinstance(t, Tile) else Tile(scalar(t), (1,), copies)
+    source = value
+    if whole is not t:
+        ops.append(make_op("splat", [value], whole))
+        source = ops[-1].result
+    assert whole.layout is not None
+    buffer = make_op("alloc_shared", [], Buffer(scalar(whole), whole.shape, 1,
+                                                row_major(whole.shape)),
+                     span=op.span, table=ALL_OPS)
+    store = make_op("shared_store", [buffer.result, source], span=op.span, table=ALL_OPS)
+    load = make_op("shared_load", [buffer.result], whole, span=op.span, table=ALL_OPS)
+    ops += [buffer, store, load]
+    if whole is not t:
+        ops.append(make_op("reshape", [load.result], scalar(t)))
+    ops[-1].result.name = value.name
+    return ops

@@ -1,0 +1,112 @@
+"""merge_stores: what both branches of a tile's `if` write is written once.
+
+Before:  %p, %q = cmpp %c                     After:  %v = select %p, %a, %b
+         @%p store %y, %a                             store %y, %v
+         @%q store %y, %b
+
+The predicates depend on data, so that each of the two stores would move single elements; together
+they write every element, or all that a common mask allows, in words.
+
+The stores must follow each other with no access of memory between, to the same tile of pointers, of
+which no two are equal: then no element of one store may overwrite another element's of the other.
+Guards are taken as conjunctions of predicates that must differ in one, which is opposite.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis import axis_info
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import Tile, shape
+
+Literal = tuple[Value, bool]  # a condition, and whether it holds or not
+
+
+def merge_stores(kernel: Kernel, context: Context) -> bool:
+    """Merge pairs of neighbouring stores under opposite predicates."""
+    infos: axis_info.Infos | None = None
+    changed = False
+    for block in kernel.blocks:
+        ops: list[Op] = []
+        last: Op | None = None  # the last access of memory, if it is a store that may be merged
+        for op in block.ops:
+            if op.name == "store" and last is not None and _same_place(last, op):
+                parts = _opposite(last, op)
+                if parts is not None:
+                    if infos is None:
+                        infos = axis_info.analyze(kernel)
+                    if not _distinct(op.operands[0], infos):
+                        context.remark("merge_stores", "two stores under opposite conditions stay "
+                                       "two: elements of the tile may have one address", op.span,
+                                       missed=True)
+                    else:
+                        ops.remove(last)
+                        ops += _merged(last, op, *parts)
+                        context.remark("merge_stores", "two stores under opposite conditions are "
+                                       "one", op.span)
+                        last, changed = ops[-1], True
+                        continue
+            ops.append(op)
+            if op.name == "store":
+                last = op
+            elif not ALL_OPS[op.name].pure:
+                last = None
+        block.ops = ops
+    return changed
+
+
+def _same_place(a: Op, b: Op) -> bool:
+    return (a.operands[0] is b.operands[0] and isinstance(a.operands[0].type, Tile)
+            and a.attributes == b.attributes and not a.attributes.get("release"))
+
+
+def _distinct(pointer: Value, infos: axis_info.Infos) -> bool:
+    """Whether no two elements of the tile point to the same place."""
+    info, extents = infos.get(pointer), shape(pointer.type)
+    axes = [axis for axis, extent in enumerate(extents) if extent > 1]
+    return info is not None and (
+        not axes or (len(axes) == 1 and info.contiguity[axes[0]] == extents[axes[0]]))
+
+
+def _literals(guard: Value | None) -> dict[Literal, Value]:
+    """The guard as a conjunction: each condition with its sign, and the predicate that says so."""
+    found: dict[Literal, Value] = {}
+    stack = [guard] if guard is not None else []
+    while stack:
+        predicate = value = stack.pop()
+        holds = True
+        while value.op is not None and value.op.name == "cmpp":
+            holds ^= value is value.op.results[1]
+            value = value.op.operands[0]
+        if holds and value.op is not None and value.op.name == "and":
+            stack += value.op.operands
+        else:
+            found.setdefault((value, holds), predicate)
+    return found
+
+
+def _opposite(a: Op, b: Op) -> tuple[Value, list[Value]] | None:
+    """The predicate of `a` that is opposite in `b`, and those that both have."""
+    first, second = _literals(a.guard), _literals(b.guard)
+    only = [literal for literal in first if literal not in second]
+    if len(only) != 1 or len(first) != len(second):
+        return None
+    condition, holds = only[0]
+    if (condition, not holds) not in second:
+        return None
+    return first[only[0]], [value for literal, value in first.items() if literal in second]
+
+
+def _merged(a: Op, b: Op, predicate: Value, common: list[Value]) -> list[Op]:
+    ops = [make_op("select", [predicate, a.operands[1], b.operands[1]], span=b.span)]
+    value, guard = ops[0].result, None
+    for other in common:
+        if guard is None:
+            guard = other
+        else:
+            ops.append(make_op("and", [guard, other], span=b.span))
+            guard = ops[-1].result
+    return [*ops, make_op("store", [a.operands[0], value], guard=guard, span=b.span,
+                          **b.attributes)]

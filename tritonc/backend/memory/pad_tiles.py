@@ -1,0 +1,365 @@
+"""pad_tiles: tiles of any extents become tiles whose extents are powers of two.
+
+Before:  %r = range {start = 0, stop = 48} : i32<48>       After:  %r = range {0, 64} : i32<64>
+         %v = load %p : f32<48>                                    %in = icmp slt %r', 48 : i1<64>
+         %s = reduce %v {kind = fadd} : f32                        @%in %v = load %p : f32<64>
+                                                                   %z = select %in, %v, -0.0
+                                                                   %s = reduce %z {kind = fadd}
+
+Layouts are bits, so that everything from here on needs extents that are powers of two.  The
+elements that are added, the *padding*, stand behind the others along each axis.  They are computed
+with like the others, and no program can tell:
+
+- what has an effect or may trap is guarded by `inside`, besides its own guard;
+- a reduction reads its neutral element in the padding of the reduced axes, and a dot reads zero
+  along k: for addition -0.0, since -0.0 + 0.0 would be 0.0; for fmin and fmax a NaN, which loses
+  to every number, and is the result if there are only NaNs;
+- a scan runs from the front, where the padding is not;
+- a promise (`assume_multiple`) about padded tiles is dropped: it was made of the others only.
+
+A reshape keeps the row-major number of each element.  Where all axes but the first of each side are
+powers of two, numbers stay what they are; axes that both sides begin or end with stay too:
+
+    (6, 8) -> (3, 16)        padded (8, 8) -> (4, 16)         element 47 is the last on both sides
+    (48,)  -> (16, 3)        padded (64,)  -> (16, 4)         element 3 is (1, 0), number 4
+
+The second kind becomes a `gather`.  Needs lower_argreduce; loads that fold_masked_loads gave a
+value need no `select`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan, prod
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import OUTPUT, READ, WRITE
+from tritonc.ir.types import (
+    I1,
+    I32,
+    Scalar,
+    Tile,
+    element,
+    make,
+    scalar,
+    shape,
+)
+from tritonc.source import fail
+
+Shape = tuple[int, ...]
+MOST_ELEMENTS = 1 << 22  # of a padded tile; no GPU's registers hold so many
+
+
+def pad_tiles(kernel: Kernel, context: Context) -> bool:
+    """Pad every tile of the kernel.  Raises CompileError where a tile gets too large."""
+    if all(legal(kernel, op) is None for op in kernel.ops()):
+        return False
+    _Padding(kernel).run()
+    return True
+
+
+def legal(kernel: Kernel, op: Op) -> str | None:
+    """What holds afterwards, for the verifier: extents are powers of two."""
+    wrong = next((r.type for r in op.results if padded(shape(r.type)) != shape(r.type)), None)
+    return f"an extent of {wrong} is no power of two" if wrong is not None else None
+
+
+def padded(extents: Shape) -> Shape:
+    """The next powers of two.
+
+    >>> padded((48, 1, 3, 64))
+    (64, 1, 4, 64)
+    """
+    return tuple(1 << (n - 1).bit_length() for n in extents)
+
+
+def neutral(kind: str, e: Scalar) -> int | float:
+    """What changes no result of a reduction of that kind."""
+    if kind in ("fmin", "fmax"):
+        return nan
+    least, greatest = -(1 << (e.bits - 1)), (1 << (e.bits - 1)) - 1
+    return {"fadd": -0.0, "fmul": 1.0, "mul": 1, "and": -1, "umin": -1, "smin": greatest,
+            "smax": least}.get(kind, 0)
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """The padding along `axes` is known to hold `number`."""
+
+    number: int | float
+    axes: frozenset[int]
+
+
+class _Padding:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.before = {r: shape(r.type) for op in kernel.ops() for r in op.results}
+        self.first = Builder(Block("masks"))  # masks, for the start of the kernel
+        self.masks: dict[tuple[Shape, Shape], Value] = {}
+        self.filled: dict[Value, _Filled] = {}
+        self.replaced: dict[Value, Value] = {}
+
+    def run(self) -> None:
+        for block in self.kernel.blocks:
+            old, block.ops = block.ops, []
+            build = Builder(block)
+            for op in old:
+                build.span = op.span
+                self.pad(op, build)
+        self.kernel.entry.ops[:0] = self.first.block.ops
+        self.kernel.replace(self.replaced)
+
+    def pad(self, op: Op, build: Builder) -> None:
+        """The operation on padded tiles; it and what it needs go to the end of the block."""
+        for result in op.results:
+            self.enlarge(op, result)
+        if op.name == "reshape":
+            self.reshape(op, build)
+            return
+        if op.name == "get_global_range" and self.is_padded(op.result):
+            self.global_range(op, build)
+            return
+        if op.name == "assume_multiple" and self.is_padded(op.result):
+            self.replaced[op.result] = op.operands[0]
+            return
+        if op.name == "range":
+            (extent,) = shape(op.result.type)
+            op.attributes["stop"] = op.attributes["start"] + extent
+        elif op.name == "reduce":
+            number = neutral(op.attributes["kind"], scalar(op.operands[0].type))
+            op.operands[0] = self.fill(op.operands[0], op.attributes["axes"], number, build)
+        elif op.name == "dot":
+            rank = len(shape(op.result.type))
+            op.operands[0] = self.fill(op.operands[0], (rank - 1,), 0, build, any_zero=True)
+            op.operands[1] = self.fill(op.operands[1], (rank - 2,), 0, build, any_zero=True)
+        elif self.needs_guard(op):
+            self.guard(op, build)
+        build.insert(op)
+        self.propagate(op)
+
+    def enlarge(self, op: Op, result: Value) -> None:
+        t = result.type
+        if not isinstance(t, Tile):
+            return
+        extents = padded(t.shape)
+        if prod(extents) > MOST_ELEMENTS:
+            raise fail("tile-too-large", op.span, f"a tile of {t} is padded to {extents}, which is "
+                       f"more than {MOST_ELEMENTS} elements")
+        result.type = Tile(t.element, extents, t.layout)
+
+    def is_padded(self, value: Value) -> bool:
+        return self.before.get(value, ()) != shape(value.type)
+
+    # ---- masks
+
+    def inside(self, extents: Shape, axes: Sequence[int] | None = None) -> Value:
+        """The elements of a padded tile that are not padding along `axes` (None: all)."""
+        whole = padded(extents)
+        chosen = range(len(extents)) if axes is None else sorted(axes)
+        wanted = tuple(axis for axis in chosen if whole[axis] != extents[axis])
+        if (extents, wanted) not in self.masks:
+            found: Value | None = None
+            for axis in wanted:
+                test = self.inside_axis(extents[axis], axis, whole)
+                found = test if found is None else self.first.value("and", found, test)
+            assert found is not None
+            self.masks[extents, wanted] = found
+        return self.masks[extents, wanted]
+
+    def inside_axis(self, extent: int, axis: int, whole: Shape) -> Value:
+        b, n = self.first, whole[axis]
+        test = b.value("icmp", b.value("range", start=0, stop=n),
+                       b.constant(extent, make(I32, (n,))), predicate="slt")
+        return _spread(b, test, axis, whole)
+
+    def fill(self, value: Value, axes: Sequence[int], number: int | float, build: Builder,
+             any_zero: bool = False) -> Value:
+        """The value with `number` in the padding of `axes`; -0.0 may stand for 0 if `any_zero`."""
+        extents = self.before.get(value, ())
+        here = [axis for axis in axes if padded(extents)[axis] != extents[axis]]
+        known = self.filled.get(value)
+        if not here:
+            return value
+        if known is not None and known.axes.issuperset(here) and (
+                repr(known.number) == repr(number) or (any_zero and known.number == 0)):
+            return value
+        rest = build.constant(number, value.type)
+        return build.value("select", self.inside(extents, here), value, rest)
+
+    def needs_guard(self, op: Op) -> bool:
+        """It has an effect, or may trap; and it has padding."""
+        info = ALL_OPS[op.name]
+        if not info.guardable or not any(self.is_padded(v) for v in op.operands):
+            return False
+        if info.may_trap:  # a guard of its own may have no value in the padding
+            return op.guard is not None or not _uniform(op.operands[-1])
+        return bool(info.effects & {READ, WRITE, OUTPUT})
+
+    def guard(self, op: Op, build: Builder) -> None:
+        """Let the operation take effect inside only."""
+        largest = max(op.operands, key=lambda v: prod(shape(v.type)))
+        inside = self.inside(self.before[largest])
+        if op.guard is not None:
+            own = _everywhere(build, op.guard, shape(largest.type))
+            inside = build.value("and", own, inside)
+        op.guard = inside
+
+    # ---- what the padding is known to hold
+
+    def propagate(self, op: Op) -> None:
+        """Note it for the results of an operation."""
+        source = self.filled.get(op.operands[0]) if op.operands else None
+        if op.name == "load" and "other" in op.attributes and self.is_padded(op.result):
+            axes = frozenset(range(len(shape(op.result.type))))
+            self.filled[op.result] = _Filled(op.attributes["other"], axes)
+        elif source is None:
+            return
+        elif op.name == "trans":
+            order = op.attributes["permutation"]
+            self.filled[op.result] = _Filled(source.number, frozenset(
+                d for d, axis in enumerate(order) if axis in source.axes))
+        elif op.name == "broadcast":
+            same = frozenset(d for d, (a, b) in enumerate(zip(
+                shape(op.operands[0].type), shape(op.result.type), strict=True)) if a == b)
+            self.filled[op.result] = _Filled(source.number, source.axes & same)
+        elif op.name == "fpcast" and source.number == 0:
+            self.filled[op.result] = source
+
+    # ---- operations that change
+
+    def global_range(self, op: Op, build: Builder) -> None:
+        """The instance's first index and more numbers behind it than belong to the instance."""
+        t, extent = op.result.type, op.attributes["extent"]
+        program = build.value("get_program_id", axis=op.attributes["axis"])
+        start = build.value("mul", program, build.constant(extent, I32))
+        numbers = build.value("range", start=0, stop=shape(t)[0])
+        found = build.value("add", numbers, build.value("splat", start, type=t))
+        found.name = op.result.name
+        self.before[found] = self.before[op.result]
+        self.replaced[op.result] = found
+
+    def reshape(self, op: Op, build: Builder) -> None:
+        source, result = op.operands[0], op.result
+        before, after = self.before.get(source, ()), self.before[result]
+        if keeps_numbers(before, after):
+            build.insert(op)
+            known = self.filled.get(source)
+            axes = _same_axes(before, after)
+            if known is not None and axes is not None:
+                self.filled[result] = _Filled(known.number, frozenset(
+                    d for d, axis in enumerate(axes) if axis is None or axis in known.axes))
+            return
+        index = _padded_numbers(build, before, after)
+        found = build.emit("gather", source, index, table=ALL_OPS).result
+        found.name = result.name
+        self.before[found] = after
+        self.replaced[result] = found
+
+
+def _spread(build: Builder, value: Value, axis: int, whole: Shape) -> Value:
+    """A tile of one axis along `axis` of a tile of shape `whole`."""
+    if len(whole) == 1:
+        return value
+    e, flat = element(value.type), [1] * len(whole)
+    flat[axis] = whole[axis]
+    value = build.value("reshape", value, type=make(e, tuple(flat)))
+    return build.value("broadcast", value, type=make(e, whole))
+
+
+def _everywhere(build: Builder, guard: Value, whole: Shape) -> Value:
+    """A guard in the shape of the operation's largest operand."""
+    if shape(guard.type) == whole:
+        return guard
+    if not shape(guard.type):
+        return build.value("splat", guard, type=make(I1, whole))
+    aligned = (1,) * (len(whole) - len(shape(guard.type))) + shape(guard.type)
+    guard = build.value("reshape", guard, type=make(I1, aligned))
+    return build.value("broadcast", guard, type=make(I1, whole))
+
+
+def _uniform(value: Value) -> bool:
+    """One number in all elements, the padding's too."""
+    op = value.op
+    while op is not None and op.name in ("broadcast", "reshape") and prod(
+            shape(op.operands[0].type)) == 1:
+        op = op.operands[0].op
+    return op is not None and op.name in ("constant", "splat")
+
+
+# ---- reshapes
+
+
+def keeps_numbers(before: Shape, after: Shape) -> bool:
+    """Whether elements keep their row-major numbers, as far as axes are not the same, if padded.
+
+    >>> keeps_numbers((6, 8), (3, 16)), keeps_numbers((48,), (16, 3)), keeps_numbers((48,), (1, 48))
+    (True, False, True)
+    >>> keeps_numbers((3, 5, 8), (3, 5, 2, 4)), keeps_numbers((3, 5), (15,))
+    (True, False)
+    """
+    return all((_plain(a) and _plain(b)) or a == b for a, b in _groups(before, after))
+
+
+def _plain(extents: Shape) -> bool:
+    """All but the first are powers of two."""
+    return all(n & (n - 1) == 0 for n in extents[1:])
+
+
+def _groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
+    """The shortest runs of axes of both shapes that have equal sizes; extents of 1 left out.
+
+    >>> _groups((4, 6, 1, 5), (8, 3, 5))
+    [((4, 6), (8, 3)), ((5,), (5,))]
+    """
+    found = []
+    a, b = [n for n in before if n > 1], [n for n in after if n > 1]
+    while a or b:
+        left, right = [a.pop(0)], [b.pop(0)]
+        while prod(left) != prod(right):
+            if prod(left) < prod(right):
+                left.append(a.pop(0))
+            else:
+                right.append(b.pop(0))
+        found.append((tuple(left), tuple(right)))
+    return found
+
+
+def _same_axes(before: Shape, after: Shape) -> list[int | None] | None:
+    """For each axis of `after` the equal one of `before`, None for an extent of 1."""
+    if [n for n in before if n > 1] != [n for n in after if n > 1]:
+        return None
+    kept = iter([d for d, n in enumerate(before) if n > 1])
+    return [next(kept) if n > 1 else None for n in after]
+
+
+def _padded_numbers(build: Builder, before: Shape, after: Shape) -> Value:
+    """For each element of the padded `after`: the row-major number, in the padded `before`, of the
+    element of that number.  Padding takes any number that exists."""
+    whole = padded(after)
+    t = make(I32, whole)
+
+    def times(value: Value, factor: int) -> Value:
+        return build.value("mul", value, build.constant(factor, t)) if factor != 1 else value
+
+    number: Value | None = None
+    for axis, n in enumerate(whole):
+        if n > 1:
+            along = _spread(build, build.value("range", start=0, stop=n), axis, whole)
+            part = times(along, prod(after[axis + 1 :]))
+            number = part if number is None else build.value("add", number, part)
+    assert number is not None
+    number = build.value("umin", number, build.constant(prod(after) - 1, t))
+    found: Value | None = None
+    for axis, n in enumerate(before):
+        if n > 1:
+            place = build.value("udiv", number, build.constant(prod(before[axis + 1 :]), t))
+            if axis:
+                place = build.value("urem", place, build.constant(n, t))
+            part = times(place, prod(padded(before[axis + 1 :])))
+            found = part if found is None else build.value("add", found, part)
+    assert found is not None
+    return found

@@ -1,0 +1,163 @@
+"""skip_masks: in loops, a mask that holds for all elements of most tiles is tested as a whole.
+
+Before:  body: ...                               After:  body: %full = icmp n + 127 < %S
+               %m = icmp %n + range, %S                        cond_br %full, rest, masked
+               %t = select %m, %s, -inf              masked: %m = icmp %n + range, %S
+               ...                                             %t1 = select %m, %s, -inf
+                                                               br rest
+                                                       rest: %t = phi [%s, body], [%t1, masked]
+
+The keys past a sequence's end, or those after a row in a causal mask, are in the last tiles of a
+loop only.  There is one loop still, and the branch is the same for all threads.
+
+A comparison of integers holds for the whole tile if it holds between the greatest element of one
+side and the least of the other, which affine forms name.  They count in unbounded integers: the
+test is made in 64 bits, and where an element could have wrapped the mask is computed.
+
+Needs layouts, and that no pass that wants loops of one block comes later.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.affine import Affine, Affinity
+from tritonc.analysis.linear import Linear, emit, number
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.types import I1, I32, I64, Tile, scalar, shape
+
+ENOUGH = 16  # registers of the tile: fewer selects cost no more than the branch
+SMALL = 1 << 20  # coefficients of the sums, so that they stay within 64 bits
+LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
+
+
+def skip_masks(kernel: Kernel, context: Context) -> bool:
+    """Branch around the selections of which a scalar test says that they change nothing."""
+    inside = {block for loop in Cfg(kernel).loops for block in loop.blocks}
+    affinity = Affinity()
+    changed = False
+    for block in list(kernel.blocks):
+        if block not in inside:
+            continue
+        for op in list(block.ops):
+            tests = _whole(op, affinity)
+            if tests:
+                block = _branch(kernel, block, op, tests)
+                changed = True
+    return changed
+
+
+def _whole(op: Op, affinity: Affinity) -> list[Linear] | None:
+    """Sums that are all negative only if the selection gives its second operand everywhere."""
+    t = op.results[0].type if op.results else None
+    if op.name != "select" or not isinstance(t, Tile) or t.layout is None \
+            or t.layout.registers < ENOUGH or not shape(op.operands[0].type):
+        return None
+    found: list[Linear] = []
+    stack = [op.operands[0]]
+    while stack:
+        mask = stack.pop().op
+        if mask is None:
+            return None
+        if mask.name in ("and", "broadcast", "reshape", "convert_layout"):
+            stack += mask.operands
+        elif mask.name == "icmp":
+            sums = _comparison(mask, affinity)
+            if sums is None:
+                return None
+            found += sums
+        else:
+            return None
+    return found
+
+
+def _comparison(op: Op, affinity: Affinity) -> list[Linear] | None:
+    """Sums that are negative only if `a < b` holds for all elements, and none of them wraps."""
+    a, b = (affinity.of(v) for v in op.operands)
+    predicate, t = op.attributes["predicate"], op.operands[0].type
+    if a is None or b is None or a.base or b.base or scalar(t) != I32:
+        return None
+    if predicate in ("sgt", "sge"):
+        a, b = b, a
+    elif predicate not in ("slt", "sle"):
+        return None
+    low_a, high_a = _extremes(a, shape(t))
+    low_b, high_b = _extremes(b, shape(t))
+    difference = Affine(a.offset - b.offset,
+                        tuple(s - u for s, u in zip(a.strides, b.strides, strict=True)))
+    _, most = _extremes(difference, shape(t))
+    if low_a is None or high_a is None or low_b is None or high_b is None or most is None:
+        return None
+    sums = [most - number(1) if predicate in ("sle", "sge") else most]
+    for side, low, high in ((a, low_a, high_a), (b, low_b, high_b)):
+        if len(side.offset.terms) == 1 and not any(s.terms for s in side.strides) \
+                and side.offset.terms[0][1] == 1 and len(side.offset.terms[0][0]) == 1:
+            continue  # one value, which is what it is
+        sums += [number(LEAST - 1) - low, high - number(GREATEST + 1)]
+    return sums if all(map(_small, sums)) else None
+
+
+def _extremes(side: Affine, extents: tuple[int, ...]) -> tuple[Linear | None, Linear | None]:
+    """The least and the greatest element; None if a stride is not a number."""
+    low = high = 0
+    for stride, extent in zip(side.strides, extents, strict=True):
+        step = stride.constant
+        if step is None:
+            return None, None
+        low += min(0, step * (extent - 1))
+        high += max(0, step * (extent - 1))
+    return side.offset + number(low), side.offset + number(high)
+
+
+def _small(total: Linear) -> bool:
+    """Whether the sum of 32-bit values stays within 64 bits."""
+    return all(len(monomial) <= 1 and (not monomial or abs(n) < SMALL)
+               and all(scalar(v.type).bits <= 32 for v in monomial)
+               for monomial, n in total.terms)
+
+
+def _branch(kernel: Kernel, block: Block, select: Op, tests: list[Linear]) -> Block:
+    """Split the block at the selection.  Returns its second half."""
+    masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
+    at = block.ops.index(select)
+    before, rest.ops = block.ops[:at], block.ops[at + 1 :]
+    tested = {v for total in tests for monomial, _ in total.terms for v in monomial}
+    sunk = _only_for(select, before, kernel, tested)
+    block.ops = [op for op in before if op not in sunk]
+    masked.ops = [*(op for op in before if op in sunk), select]
+    Builder(masked).emit("br", blocks=[rest])
+    b = Builder(block, span=select.span)
+    full: Value | None = None
+    zero = b.constant(0, I64)
+    for total in dict.fromkeys(tests):
+        if total.constant is not None and total.constant < 0:
+            continue
+        holds = b.value("icmp", emit(b, total, I64), zero, predicate="slt")
+        full = holds if full is None else b.value("and", full, holds)
+    b.emit("cond_br", full if full is not None else b.constant(True, I1), blocks=[rest, masked])
+    joined = Op("phi", [select.operands[1], select.result], {}, (select.result.type,),
+                blocks=[block, masked])
+    joined.result.name = select.result.name
+    place = kernel.blocks.index(block) + 1
+    kernel.blocks[place:place] = [masked, rest]
+    kernel.replace({select.result: joined.result})
+    joined.operands[1] = select.result
+    rest.ops.insert(0, joined)
+    for successor in rest.successors:
+        for phi in successor.phis():
+            phi.blocks = [rest if source is block else source for source in phi.blocks]
+    return rest
+
+
+def _only_for(select: Op, before: list[Op], kernel: Kernel, tested: set[Value]) -> set[Op]:
+    """The pure operations before the selection that only its mask and its last operand need, and
+    not the test, which reads the values `tested`."""
+    readers, found, kept = uses(kernel), {select}, {select.operands[1], *tested}
+    for op in reversed(before):
+        if op.name != "phi" and ALL_OPS[op.name].pure and op.results and all(
+                reader in found for r in op.results for reader in readers.get(r, [])
+                ) and kept.isdisjoint(op.results):
+            found.add(op)
+    return found - {select}

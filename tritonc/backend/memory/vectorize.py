@@ -1,0 +1,85 @@
+"""vectorize: how many elements each access of global memory moves at once.
+
+Before:  %v = load %p : f32<1024; #l>
+After:   %v = load %p {vector = 4, vector_axis = 0} : f32<1024; #l>
+
+The width is what addresses, guard and layout all allow: the addresses of the run are contiguous and
+aligned, the guard is the same over it, and one thread holds it.  Needs layouts; no attribute means
+one element at a time.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis import axis_info
+from tritonc.backend.layout import layout_choice
+from tritonc.backend.pipeline.async_access import copy_width
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layout_ops import vector_width
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Tile, scalar
+from tritonc.source import Span
+
+
+def vectorize(kernel: Kernel, context: Context) -> bool:
+    """Set `vector` and `vector_axis` on accesses of tiles, and on comparisons: those of masks give
+    one result for each access."""
+    accesses = [op for op in kernel.ops() if op.name in ("load", "store")
+                and isinstance(op.operands[0].type, Tile)]
+    copies = [op for op in kernel.ops() if op.name == "async_copy"]
+    comparisons = [op for op in kernel.ops() if op.name == "icmp"]
+    if not (accesses or copies or comparisons):
+        return False
+    infos = axis_info.analyze(kernel)
+    narrow: dict[Span, list[str]] = {}
+    for op in copies:
+        buffer, pointer = op.operands
+        width = copy_width(pointer, op.guard, buffer, infos)
+        assert width >= 4, "cp.async moves 4 bytes at the least"
+        op.attributes["vector"] = width // scalar(buffer.type).bytes
+        if op.span is not None and width == layout_choice.ACCESS_BYTES:
+            narrow.setdefault(op.span, []).append("")
+    for op in accesses:
+        pointer = op.operands[0]
+        assert isinstance(pointer.type, Tile) and pointer.type.layout is not None
+        info = infos.get(pointer)
+        if info is None:
+            continue
+        size = scalar(pointee(pointer.type)).bytes
+        guard = infos.get(op.guard) if op.guard is not None else None
+        axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
+        reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
+        width = vector_width(pointer.type.layout, size * 8, reach, axis)
+        if width > 1:
+            op.attributes.update(vector=width, vector_axis=axis)
+        widest = min(layout_choice.ACCESS_BYTES // size, pointer.type.shape[axis])
+        if op.span is not None and pointer.type.size > WARP_SIZE:
+            why = _reason(op, info, guard, axis, width, reach, widest) if width < widest else ""
+            narrow.setdefault(op.span, []).append(why)
+    for op in comparisons:
+        runs, t = infos.get(op.result), op.result.type
+        if runs is not None and isinstance(t, Tile):
+            axis = max(range(len(t.shape)), key=lambda d: runs.constancy[d])
+            if runs.constancy[axis] > 1:
+                op.attributes.update(vector=min(runs.constancy[axis], t.shape[axis]),
+                                     vector_axis=axis)
+    for span, reasons in narrow.items():
+        if "" not in reasons:  # one body may have what another lacks
+            context.remark("vectorize", reasons[-1], span, missed=True)
+    return True
+
+
+def _reason(op: Op, info: axis_info.AxisInfo, guard: axis_info.AxisInfo | None, axis: int,
+            width: int, reach: int, widest: int) -> str:
+    """Why the access moves less than it might."""
+    text = f"{op.name} moves {width} of {widest} elements at a time: "
+    if width < reach:
+        return text + "a thread holds no more neighbours in the layout of this tile"
+    if info.contiguity[axis] == 1:
+        return text + "neighbours in the tile are not known to be neighbours in memory"
+    if info.contiguity[axis] < widest:
+        return text + f"{info.contiguity[axis]} neighbours at most are known to be contiguous"
+    if guard is not None and guard.constancy[axis] < widest:
+        return text + f"its mask is known to be one for {guard.constancy[axis]} neighbours only"
+    return text + "the address of the first is not known to be a multiple of what it moves"

@@ -1,0 +1,50 @@
+"""Which products of a staged loop read which of its operands."""
+
+from __future__ import annotations
+
+from tritonc.backend.pipeline.staged_loop import StagedLoop
+from tritonc.backend.shared.shared_memory import accesses, allocation
+from tritonc.ir.core import Kernel, Op, uses
+from tritonc.ir.types import Buffer
+
+
+def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
+    """The numbers of the stores that feed each product of the loop; all in one list unless each
+    product, with the wait for its result, stands in the one block of the loop's body."""
+    together = [list(range(len(staged.stores)))]
+    readers = uses(kernel)
+    if staged.body is not staged.latch or len(staged.loop.blocks) != 2:
+        return together
+    found: dict[Op, list[int]] = {op: [] for op in staged.body.ops if op.name == "wgmma"}
+    for product in found:
+        ends = readers.get(product.result, [])
+        if len(ends) != 1 or ends[0].name != "wgmma_wait" or ends[0] not in staged.body.ops:
+            return together
+    for i, store in enumerate(staged.stores):
+        root = allocation(store.operands[0])[0]
+        products = [op for op in found if any(
+            isinstance(v.type, Buffer) and allocation(v)[0] is root for v in op.operands)]
+        if len(products) != 1:
+            return together
+        found[products[0]].append(i)
+    groups = [group for group in found.values() if group]
+    return groups if len(groups) > 1 else together
+
+
+def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:
+    """Whether products in the one block of the body alone read the operands, and are waited for
+    there."""
+    readers, body = uses(kernel), staged.body
+    roots = [allocation(store.operands[0])[0] for store in staged.stores]
+    if body is not staged.latch or len(staged.loop.blocks) != 2:
+        return False
+    for block in staged.loop.blocks:
+        for op in block.ops:
+            if op in staged.stores or not any(access.allocation in roots
+                                              for access in accesses(op)):
+                continue
+            if op.name != "wgmma" or block is not body or not any(
+                    end.name == "wgmma_wait" and end in body.ops
+                    for end in readers.get(op.result, ())):
+                return False
+    return True

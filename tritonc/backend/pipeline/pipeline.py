@@ -1,0 +1,145 @@
+"""pipeline: dot operands are copied to shared memory several iterations before they are used.
+
+Before:                                  After, with S stages, copies D iterations ahead:
+  header: %p = phi [%p0], [%p1]            preheader: async_copy %s[0], %p0      if it will be used
+          cond_br %c, body, exit                      async_commit                     ... D times
+  body:   %a = load %p                     header: %p = phi ..., %q = phi: %p, D iterations ahead
+          shared_store %s, %a              body:   async_wait {pending = D - 1}
+          %d = fma_dot %s, ...                     async_copy %s[(i + D) % S], %q
+          %p1 = addptr %p, %step                   async_commit
+                                                   %d = fma_dot %s[i % S], ...
+
+The copies (cp.async) need no registers and no thread waits for them until their data is due.  What
+the addresses and the loop's condition depend on runs ahead in phis of its own.  With D = S - 1 the
+stage that a copy overwrites was read in the iteration before, and the one barrier after the wait,
+which makes the data visible to all threads, says too that all have read it.  With wgmma, D = S - 2:
+the product stays in flight across the back edge (`wgmma_wait` leaves one pending), so the stage was
+read two iterations ago, by products that have ended.
+
+After the loop nothing may be in flight, since the stages' bytes may serve another buffer.
+
+Needs what prefetch needs, and copies that the hardware can do: operands stored as loaded, in pieces
+of 4, 8 or 16 bytes that are contiguous in both memories, zeros where a mask does not hold.  Where
+an operand is turned on its way, pieces would be single elements while loads are wide.  One
+iteration ahead, such an operand is copied as it is to a buffer where each thread finds its own
+elements, and turns them from there when the iteration ends: no register waits for memory.
+Otherwise it goes through registers, in the same pipeline, if another one is copied.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.layout.access import VECTOR_BITS
+from tritonc.backend.pipeline.async_access import TURNED, copied_load, copy_width
+from tritonc.backend.pipeline.loop_slice import find_slice
+from tritonc.backend.pipeline.ring import Rewrite, copied_stages
+from tritonc.backend.pipeline.staged_loop import (
+    MOST_REGISTERS,
+    StagedLoop,
+    registers,
+    source_load,
+    staged_loops,
+    stages_that_fit,
+)
+from tritonc.backend.pipeline.tensor_pipeline import tensor_pipeline
+from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.layout import SharedLayout, log2
+from tritonc.ir.types import Buffer, Tile, scalar
+from tritonc.source import Span
+
+
+def pipeline(kernel: Kernel, context: Context) -> bool:
+    """Pipeline the loops whose operands can be copied asynchronously."""
+    target: Target = context.target
+    if "async_copy" not in target.features:
+        return False
+    infos = axis_info.analyze(kernel)
+    changed = False
+    hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
+    served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
+    for staged in staged_loops(kernel):
+        spans = {load.span for load in map(source_load, staged.stores) if load is not None}
+        why = tensor_pipeline(kernel, staged, infos, context)
+        if why is None:
+            served |= spans
+        else:
+            hindered.update((load.span, reason) for load, reason in why)
+        changed |= why is None or _pipeline(kernel, staged, infos, context)
+    for span, reason in hindered.items():
+        if span not in served:
+            context.remark("pipeline", f"operand not brought by the copy engine: {reason}", span,
+                           missed=True)
+    return changed
+
+
+def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
+              context: Context) -> bool:
+    stages = context.meta.get("num_stages") or copied_stages(staged, context.target)
+    distance = stages - 2 if staged.asynchronous else stages - 1
+    if distance < 1:
+        return False
+    found = [copied_load(store, staged, infos) for store in staged.stores]
+    raw = _raw_buffers(staged, found, infos) if distance == 1 else {}
+    room = context.target.shared_per_block - LEFT
+    if stages_that_fit(staged, room - sum(_bytes(buffer) for buffer in raw.values())) < stages:
+        raw = {}
+    found = [source_load(store) or TURNED if store in raw else what
+             for store, what in zip(staged.stores, found, strict=True)]
+    for store, load in zip(staged.stores, found, strict=True):
+        if isinstance(load, str):
+            span = store.operands[1].op.span if store.operands[1].op is not None else store.span
+            context.remark("pipeline", f"operand not copied asynchronously: {load}", span,
+                           missed=True)
+    loads = [None if isinstance(load, str) else load for load in found]
+    copied = [load for load in loads if load is not None]
+    held = [store.operands[1] for load, store in zip(loads, staged.stores, strict=True)
+            if load is None]
+    inputs = [v for load in copied for v in load.inputs()]
+    part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
+    if part is None or not copied:
+        return False
+    if registers(staged, held) > MOST_REGISTERS:
+        return False
+    if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads],
+                        pointer_roots(kernel)):
+        return False
+    kernel.entry.ops[:0] = raw.values()
+    Rewrite(kernel, staged, part, loads, stages, distance, raw).run()
+    context.remark("pipeline", f"loop pipelined: operands copied {distance} iterations ahead",
+                   copied[0].span)
+    return True
+
+
+def _raw_buffers(staged: StagedLoop, found: list[Op | str],
+                 infos: axis_info.Infos) -> dict[Op, Op]:
+    """For stores of what is turned, a buffer for it as it is loaded: the elements of a thread side
+    by side, so that it can copy what it will turn itself, 16 bytes at once."""
+    raw = {}
+    for store, what in zip(staged.stores, found, strict=True):
+        value, load = store.operands[1], store.operands[1].op
+        t = value.type
+        if what != TURNED or load is None or load.name != "load" or not isinstance(t, Tile) \
+                or t.layout is None or not all(t.layout.thread) or not all(t.layout.register):
+            continue  # another thread would hold the same elements
+        e, layout = scalar(t), t.layout
+        held = log2(min(layout.registers, VECTOR_BITS // e.bits))
+        offset = (*layout.register[:held], *layout.thread, *layout.register[held:])
+        shared = SharedLayout(t.shape, offset, VECTOR_BITS // 8)
+        buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, shared), span=store.span,
+                         table=ALL_OPS, private=True)
+        buffer.result.name = f"{value.name}_raw" if value.name else "raw"
+        if copy_width(load.operands[0], load.guard, buffer.result, infos) == VECTOR_BITS // 8:
+            raw[store] = buffer
+    return raw
+
+
+def _bytes(buffer: Op) -> int:
+    t = buffer.result.type
+    assert isinstance(t, Buffer)
+    return t.bytes

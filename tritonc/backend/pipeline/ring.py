@@ -1,0 +1,311 @@
+"""The rewriting of a staged loop into a software pipeline over a ring of stages in shared memory.
+
+`Rewrite` is the form with cp.async, for some or all operands; the others are loaded to registers
+where the copies start, and stored to their stage when the iteration ends.  What differs with other
+means of copying is in methods that `tensor_pipeline` overrides: `copies`, `wait`, `end`, and more
+values that turn with the ring.
+
+What runs ahead may reach iterations that never come.  An iteration comes if the one before it came
+and the loop's condition holds in it; the condition alone says it only where it stays false once it
+is false, as that of a counter that goes on counting does, but not `k != 0` or `*p`.  So `runs`, the
+conjunction, turns with the loop where it must, and guards the copies and every load of the slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, initial_values, stays_false
+from tritonc.backend.pipeline.staged_loop import (
+    Guards,
+    StagedLoop,
+    guard_loads,
+    stages_that_fit,
+    widen,
+)
+from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, incoming
+from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.types import I1, I32, Tile
+
+CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
+MOST_STAGES = 4  # with threads that wait for cp.async
+MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
+IN_FLIGHT = 1 << 16  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
+
+
+def copied_stages(staged: StagedLoop, target: Target) -> int:
+    """Of a ring that threads fill.  With wgmma, which has one stage more in flight, as many as keep
+    memory busy: further copies only wait for their turn, and threads for them."""
+    most = most_stages(staged, target)
+    if not staged.asynchronous:
+        return most
+    return min(most, 2 - -IN_FLIGHT // staged.stage_bytes)
+
+
+def most_stages(staged: StagedLoop, target: Target) -> int:
+    """As many stages as fit; with mma.sync, two blocks to a multiprocessor if three fit each."""
+    whole = stages_that_fit(staged, target.shared_per_block - LEFT)
+    if staged.asynchronous:
+        return min(MOST_ASYNCHRONOUS, whole)
+    if any(op.name == "fma_dot" for block in staged.loop.blocks for op in block.ops):
+        return min(CORE_STAGES, whole)
+    half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
+    return min(MOST_STAGES, half if half >= 3 else whole)
+
+
+class Rewrite:
+    """The transformation, with cp.async; `tensor_pipeline` has the one with tensor copies.
+
+    `loads`: for each store of the loop the load to copy, None where the value goes through
+    registers.  `part`: what runs ahead, with the values of the latter.  `raw`: buffers to which a
+    store's load is copied as it is, one iteration ahead; each thread turns its own elements.
+    """
+
+    def __init__(self, kernel: Kernel, staged: StagedLoop, part: Slice, loads: Sequence[Op | None],
+                 stages: int, distance: int, raw: Mapping[Op, Op] | None = None) -> None:
+        self.kernel = kernel
+        self.staged = staged
+        self.part = part
+        self.loads = loads
+        self.raw = raw or {}
+        self.span = next((load.span for load in loads if load is not None), None)
+        self.stages = stages
+        self.distance = distance
+        self.numbers: dict[int, Value] = {}
+        self.leading: list[Op] = []  # the phis that run ahead
+        self.ring: list[Op] = []  # the phis of the stages to read and to write
+        self.lasting = stays_false(staged.condition, part)
+        self.runs: Value | None = None  # whether the last iteration that was copied comes
+        self.late: list[Op] = []  # of that iteration: between loads to registers and their stores
+
+    def run(self) -> None:
+        """Rewrite the loop."""
+        ahead = self.prologue()
+        lead = self.phis(ahead)
+        self.body(lead)
+        self.use_stage()
+        self.end()
+        if self.staged.asynchronous:
+            self.keep_in_flight()
+
+    def end(self) -> None:
+        """Nothing is in flight after the loop."""
+        leave = self.staged.exit
+        leave.ops.insert(len(leave.phis()), make_op("async_wait", [], table=ALL_OPS, pending=0))
+
+    def number(self, value: int) -> Value:
+        """An i32 constant, at the entry."""
+        if value not in self.numbers:
+            op = make_op("constant", [], I32, value=value)
+            self.kernel.entry.ops.insert(0, op)
+            self.numbers[value] = op.result
+        return self.numbers[value]
+
+    def prologue(self) -> dict[Value, Value]:
+        """The first copies, before the loop.  Returns each phi's value `distance` turns on."""
+        state = initial_values(self.part)
+        ops: list[Op] = []
+        for turn in range(self.distance):
+            ops += self.copies(state, self.number(turn), turn)
+            ops += self.stores(state, self.number(turn), turn)
+            state = self.next_values(state)
+        self.staged.preheader.ops[-1:-1] = ops
+        return state
+
+    def iteration(self, mapping: dict[Value, Value]) -> tuple[list[Op], Value]:
+        """The slice for the phis' values in `mapping`, and whether this iteration comes."""
+        ops = copy_slice(self.part, mapping)
+        test = mapping.get(self.staged.condition, self.staged.condition)
+        conjunction: list[Op] = []
+        runs = test
+        if not self.lasting and self.runs is not None:
+            conjunction = [make_op("and", [self.runs, test])]
+            runs = conjunction[0].result
+        # The header runs once more than the iterations: what the condition needs may be loaded
+        # if the iteration before this one comes.
+        ops = guard_loads(ops, test, self.runs, conjunction, runs)
+        self.runs = runs
+        return ops, runs
+
+    def next_values(self, mapping: dict[Value, Value]) -> dict[Value, Value]:
+        """The phis' values one iteration after that in `mapping`, which has the slice's copies."""
+        after = [incoming(phi, self.staged.latch) for phi in self.part.phis]
+        return {phi.result: mapping.get(value, value)
+                for phi, value in zip(self.part.phis, after, strict=True)}
+
+    def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
+        """One iteration's copies, from the phis' values in `mapping`, to a stage."""
+        ops, runs = self.iteration(mapping)
+        ops, self.late = self.split(ops, mapping)
+        guards = Guards(runs)
+        for load, store in zip(self.loads, self.staged.stores, strict=True):
+            if load is None:
+                continue
+            pointer = mapping.get(load.operands[0], load.operands[0])
+            guard = load.guard and mapping.get(load.guard, load.guard)
+            new, under = guards.under(guard, pointer.type)
+            ops += new
+            buffer = self.raw.get(store)
+            if buffer is None:
+                buffer = widen(store.operands[0], self.stages, stage, ahead)
+                ops.append(buffer)
+            ops.append(make_op("async_copy", [buffer.result, pointer], guard=under,
+                               span=load.span, table=ALL_OPS))
+        return [*ops, make_op("async_commit", [], table=ALL_OPS)]
+
+    def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
+        """The operations of an iteration up to its loads to registers, and what follows from these
+        for the values to store alone."""
+        members = set(ops)
+        needed = {op for op in ops if op.name == "load"}
+        stack = [v for op in needed for v in op.inputs()]
+        stack += [mapping.get(v, v) for load in self.loads if load is not None
+                  for v in load.inputs()]
+        stack += [*self.next_values(mapping).values(), *([self.runs] if self.runs else [])]
+        while stack:
+            op = stack.pop().op
+            if op in members and op is not None and op not in needed:
+                needed.add(op)
+                stack += op.inputs()
+        return [op for op in ops if op in needed], [op for op in ops if op not in needed]
+
+    def stores(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
+        """The stores of what the iteration's copies loaded to registers or to buffers to turn."""
+        ops = list(self.late)
+        if self.raw:
+            ops.append(make_op("async_wait", [], table=ALL_OPS, pending=0))
+        for load, store in zip(self.loads, self.staged.stores, strict=True):
+            if load is not None and store not in self.raw:
+                continue
+            buffer, value = store.operands
+            found = mapping.get(value, value)
+            if store in self.raw:
+                ops.append(make_op("shared_load", [self.raw[store].result], value.type,
+                                   span=store.span, table=ALL_OPS))
+                found = ops[-1].result
+            view = widen(buffer, self.stages, stage, ahead)
+            ops += [view, make_op("shared_store", [view.result, found], span=store.span,
+                                  table=ALL_OPS, **store.attributes)]
+        return ops
+
+    def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
+        """Phis that lead by `distance`, and those of the stages to read and to write."""
+        header = self.staged.loop.header
+        lead: dict[Value, Value] = {}
+        new: list[Op] = []
+        for phi in self.part.phis:
+            op = Op("phi", [ahead[phi.result]], {}, (phi.result.type,),
+                    blocks=[self.staged.preheader])
+            op.result.name = f"{phi.result.name}_ahead" if phi.result.name else "ahead"
+            lead[phi.result] = op.result
+            new.append(op)
+        read = Op("phi", [self.number(0)], {}, (I32,), blocks=[self.staged.preheader])
+        write = Op("phi", [self.number(self.distance % self.stages)], {}, (I32,),
+                   blocks=[self.staged.preheader])
+        read.result.name, write.result.name = "stage", "next_stage"
+        header.ops[:0] = [*new, read, write]
+        self.leading, self.ring = new, [read, write]
+        if not self.lasting:
+            assert self.runs is not None
+            self.comes = Op("phi", [self.runs], {}, (I1,), blocks=[self.staged.preheader])
+            self.comes.result.name = "comes"
+            header.ops.insert(0, self.comes)
+            self.runs = self.comes.result
+        return lead
+
+    def wait(self) -> list[Op]:
+        """What makes this iteration's operands be there."""
+        ops = [make_op("async_wait", [], table=ALL_OPS, pending=self.distance - 1)]
+        if self.staged.asynchronous:
+            ops.append(make_op("proxy_fence", [], table=ALL_OPS))
+        return ops
+
+    def body(self, lead: dict[Value, Value]) -> None:
+        """Wait for this iteration's operands, start the copies of a later one."""
+        staged = self.staged
+        _, write = self.ring
+        copies = self.copies(lead, write.result, self.distance)
+        after = self.next_values(lead)
+        at, first = self.copies_place(), len(staged.body.phis())
+        staged.body.ops[at:at] = copies
+        staged.body.ops[first:first] = self.wait()
+        staged.latch.ops[-1:-1] = self.stores(lead, write.result, self.distance)
+        if not self.lasting:
+            assert self.runs is not None
+            self.comes.operands.append(self.runs)
+            self.comes.blocks.append(staged.latch)
+        for phi, op in zip(self.part.phis, self.leading, strict=True):
+            op.operands.append(after[phi.result])
+            op.blocks.append(staged.latch)
+        for phi in self.ring:
+            turned = self.turn(phi.result)
+            staged.latch.ops[-1:-1] = turned
+            phi.operands.append(turned[-1].result)
+            phi.blocks.append(staged.latch)
+
+    def copies_place(self) -> int:
+        """Where in the body later copies start."""
+        return len(self.staged.body.phis())
+
+    def turn(self, stage: Value) -> list[Op]:
+        """The stage after this one, around the ring."""
+        if self.stages == 2:
+            return [make_op("sub", [self.number(1), stage])]
+        step = make_op("add", [stage, self.number(1)])
+        last = make_op("icmp", [step.result, self.number(self.stages)], predicate="eq")
+        wrap = make_op("select", [last.result, self.number(0), step.result])
+        return [step, last, wrap]
+
+    def use_stage(self) -> None:
+        """The loop's readers take this iteration's stage; its loads and stores go."""
+        dropped = self.staged.replaced
+        buffers = {store.operands[0] for store in self.staged.stores}
+        for block in self.staged.loop.blocks:
+            kept: list[Op] = []
+            for op in block.ops:
+                if op in dropped:
+                    continue
+                if op.name != "buffer_stage":
+                    for i, operand in enumerate(op.operands):
+                        if operand in buffers:
+                            view = widen(operand, self.stages, self.ring[0].result, 0)
+                            kept.append(view)
+                            op.operands[i] = view.result
+                kept.append(op)
+            block.ops = kept
+
+    def keep_in_flight(self) -> None:
+        """A product that only accumulates may still run when the next iteration starts."""
+        header, loop = self.staged.loop.header, self.staged.loop
+        readers = uses(self.kernel)
+        waits = [op for block in loop.blocks for op in block.ops if op.name == "wgmma_wait"]
+        if len(waits) != 1:
+            return
+        (wait,) = waits
+        start = wait.operands[0].op
+        if start is None or start.name != "wgmma" or isinstance(start.operands[0].type, Tile):
+            return
+        phi = start.operands[2].op
+        if phi is None or phi.name != "phi" or phi not in header.ops:
+            return
+        if readers.get(wait.result) != [phi] or readers.get(start.result) != [wait]:
+            return
+        inside = {op for block in loop.blocks for op in block.ops}
+        if any(op is not start and (op in inside or op.name == "phi")
+               for op in readers[phi.result]):
+            return
+        if Cfg(self.kernel).predecessors[self.staged.exit] != [header]:
+            return
+        wait.attributes["pending"] = 1
+        end = make_op("wgmma_wait", [phi.result], table=ALL_OPS, pending=0)
+        end.result.name = phi.result.name
+        for op in readers[phi.result]:
+            if op is not start:
+                op.replace_inputs({phi.result: end.result})
+        leave = self.staged.exit
+        first = len(leave.phis())
+        leave.ops.insert(first, end)

@@ -1,0 +1,45 @@
+"""Roles of a block's threads, where a warp of its own makes the tensor copies.
+
+The *readers* hold the tiles and compute; the *copier*, one thread of warps beside theirs, runs what
+brings them operands.  `specialize_warps` proves that the two may part; the emitter writes the
+kernel twice, for each role without what the other one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tritonc.backend.target.target import Target
+from tritonc.ir.core import Block
+from tritonc.ir.layout import LANE_BITS
+
+READERS, COPIER = "readers", "copier"
+COPIES = ("ring_acquire", "ring_expect", "tensor_copy")  # what the copier does
+SETUP = ("ring_init", "claim_slot", "tensor_map", "publish_maps")  # what its warps do before
+START = "start_copier"  # where it begins, and the readers meet them
+COPIER_WARPS = 4  # registers are given to groups of four warps
+COPIER_REGISTERS = 24  # of a thread: the least that setmaxnreg knows
+LEAST = 232  # registers of a reader that computes a large product
+
+
+def registers(warps: int, target: Target) -> tuple[int, int] | None:
+    """Registers of a thread of the copier's warps and of so many readers'; (0, 0) if those that all
+    get at the start do, None if readers would have too few."""
+    total = target.registers_per_multiprocessor >> LANE_BITS
+    first = total // (warps + COPIER_WARPS) // 8 * 8
+    if first >= LEAST:
+        return 0, 0
+    readers = (first * (warps + COPIER_WARPS) - COPIER_REGISTERS * COPIER_WARPS) // warps // 8 * 8
+    return (COPIER_REGISTERS, readers) if readers >= LEAST else None
+
+
+def leading_to_copies(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks from which an operation of the copier can be reached, in the given order."""
+    order = list(blocks)
+    found = {block for block in order if any(op.name in (*COPIES, START) for op in block.ops)}
+    changed = True
+    while changed:
+        more = {block for block in order if found.intersection(block.successors)} - found
+        found |= more
+        changed = bool(more)
+    return [block for block in order if block in found]

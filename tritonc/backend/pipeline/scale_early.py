@@ -1,0 +1,105 @@
+"""Accumulators are scaled where an iteration ends, not where the next one adds a product to them.
+
+Before:  loop: %acc = phi [.., first], [%w, body]    After:  first: %f = %acc0 * %g0
+               %g  = phi [%g0, first], [%g1, body]           loop:  %t = phi [%f, first], [%n, body]
+         body: start %s = product ...                        body:  start %s = product ...
+               %t = %acc * %g                                       start product(%p, %v) + %t
+               start product(%p, %v) + %t                           wait: %w
+               wait: %w                                             %n = %w * %g1
+
+Between the starts of two products the tensor cores, which soon have done the first, would wait for
+the scaling; where an iteration ends, they work for the other warps, and what the threads compute
+there leaves places for it.
+
+A factor exp2(a - max(a, b)) is 1 as long as the maximum does not rise.  With `skip_ones`, warps in
+which it is pass the products by; whether they do is known before the wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import incoming
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.types import F32, element
+
+_SPREADS = ("broadcast", "reshape", "splat")  # in a warp's own registers
+
+
+def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
+                skip_ones: bool = False) -> None:
+    """Let the loop carry what `product` adds to, if only that is computed from accumulators.
+
+    `sources`: the block before the loop's header, then its body, which has `product`; `last`: the
+    same product behind the loop, which finds there what the loop carries.
+    """
+    body, total = sources[1], product.operands[2]
+    inside = set(body.ops)
+    needed: set[Op] = set()
+    stack = [total]
+    while stack:
+        op = stack.pop().op
+        if op in inside and op is not None and op not in needed:
+            needed.add(op)
+            stack += op.inputs()
+    own = {r for op in needed for r in op.results}
+    own |= {v for op in needed for v in op.inputs() if v.type == total.type and v.op is not None
+            and v.op in header.phis()}
+    if not needed or not all(ALL_OPS[op.name].pure for op in needed) or any(
+            op not in needed and op is not product and own & set(op.inputs()) for op in body.ops):
+        return
+    ops = [op for op in body.ops if op in needed]
+    body.ops = [op for op in body.ops if op not in needed]
+    carried = Op("phi", [], {}, (total.type,), blocks=list(sources))
+    carried.result.name = total.name
+    for block in sources:
+        known = {phi.result: incoming(phi, block) for phi in header.phis()}
+        copies = copy_ops(ops, known)
+        result = known[total]
+        if block is body and skip_ones:
+            replaced = _skip_ones(body, copies)
+            result = replaced.get(result, result)
+        block.ops[-1:-1] = copies
+        carried.operands.append(result)
+    header.ops.insert(0, carried)
+    product.operands[2] = last.operands[2] = carried.result
+
+
+def _skip_ones(body: Block, copies: list[Op]) -> dict[Value, Value]:
+    """Let products of `copies`, which will end the body, be passed by where a factor is 1.
+
+    Returns the results that take the place of others.
+    """
+    replaced: dict[Value, Value] = {}
+    for i, op in enumerate(copies):
+        op.replace_inputs(replaced)
+        if op.name != "fmul" or element(op.result.type) != F32:
+            continue
+        for a, factor in (op.operands, op.operands[::-1]):
+            power = _often_one(factor)
+            if power is not None and power in body.ops:
+                some = make_op("any_other", [power.result], table=ALL_OPS, number=1.0)
+                body.ops.insert(body.ops.index(power) + 1, some)
+                copies[i] = make_op("scale", [a, factor, some.result], table=ALL_OPS, span=op.span)
+                replaced[op.result] = copies[i].result
+                break
+    return replaced
+
+
+def _often_one(value: Value) -> Op | None:
+    """What computes the value, spread over a tile, if it is exp2(a - max(a, b)).
+
+    Not through a change of layout: a warp asks for the factors of what it scales itself.
+    """
+    while value.op is not None and value.op.name in _SPREADS:
+        value = value.op.operands[0]
+    power = value.op
+    difference = power.operands[0].op if power is not None and power.name == "exp2" else None
+    if difference is None or difference.name != "fsub":
+        return None
+    less, greater = difference.operands
+    rises = greater.op is not None and greater.op.name == "fmax" and less in greater.op.operands
+    return power if rises else None

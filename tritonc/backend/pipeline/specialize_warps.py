@@ -1,0 +1,142 @@
+"""specialize_warps: a warp of its own makes the tensor copies, beside the warps that compute.
+
+Before:  each thread: ...                 After:  warps that compute     the copier
+           ring_wait; wgmma                         ring_wait; wgmma       ring_acquire
+           first thread: ring_acquire,              ring_release           ring_expect
+             ring_expect, tensor_copy                                      tensor_copy
+           ring_release
+
+Where the rings say both that operands are there (ring_wait) and that they have been read
+(ring_release, ring_acquire), the copies are a program of their own: control flow, starts of boxes,
+and waits.  A thread that runs nothing else is ahead of the others by as many stages as there are,
+also while they store a result, and none of them waits for another in the loop.
+
+The kernel's text stays one: it says in which order things happen if one thread of the block makes
+the copies, and is run so by the interpreter.  The emitter writes it twice, once for each role,
+without what the other one does.  Both come to the same result because roles meet at rings alone,
+where each waits for the other, whoever is first (Kahn 1974): so the pass marks the kernel only if
+
+  - the copies, and the branches on the way to them, depend on parameters and program numbers alone;
+  - each copy is behind a ring_acquire of what it writes, and a start_copier is before all of them;
+  - as long as copies can follow, nothing but products and rings uses the bytes that they write.
+
+The copier's warps also make the rings, claim the slot and make the maps, while the others load what
+they need.  Unless that meets with what copies write, the copier begins before the others are ready:
+a warm start's stage, too, is written again only when the readers have released it.
+
+Needs allocate_shared.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.pipeline.roles import (
+    COPIER_WARPS,
+    COPIES,
+    SETUP,
+    START,
+    leading_to_copies,
+    registers,
+)
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.ops import WRITE
+from tritonc.ir.types import Buffer, Tile
+
+
+def specialize_warps(kernel: Kernel, context: Context) -> bool:
+    """Mark the kernel, if its copies can be made by a warp of its own."""
+    starts = [op for op in kernel.ops() if op.name == START]
+    if len(starts) != 1 or not _apart(kernel, starts[0]):
+        return False
+    starts[0].attributes["waits"] = _waits(kernel, starts[0])
+    found = registers(kernel.attributes["num_warps"], context.target)
+    if found is None:
+        return False
+    kernel.attributes.update(copier_warps=COPIER_WARPS, registers=found)
+    if any(found):  # setmaxnreg wants the number at the start to be known
+        kernel.attributes["min_blocks"] = 1
+    return True
+
+
+def _apart(kernel: Kernel, start: Op) -> bool:
+    cfg = Cfg(kernel)
+    home = cfg.block_of[start]
+    ready = home.ops[: home.ops.index(start)]
+    setup = [op for op in kernel.ops() if op.name in SETUP]
+    if home in cfg.innermost or any(op not in ready for op in setup):
+        return False
+    for op in kernel.ops():  # the slot is known to readers once they have met the copier's warps
+        if start.operands[0] in op.operands and op is not start and op not in setup and (
+                op in ready or not cfg.dominates(home, cfg.block_of[op])):
+            return False
+    copies = [op for op in kernel.ops() if op.name in COPIES]
+    leading = leading_to_copies(cfg.order)
+    written: set[Op] = set()
+    for op in copies:
+        block = cfg.block_of[op]
+        before = block.ops[: block.ops.index(op)]
+        if (block is home and start not in before) or not cfg.dominates(home, block):
+            return False
+        if op.name == "tensor_copy":
+            written.add(allocation(op.operands[0])[0])
+            if not any(other.name == "ring_acquire" and op.operands[0] in other.operands
+                       and other.guard is op.guard for other in before):
+                return False
+    needed = [v for op in copies for v in op.inputs()]
+    needed += [v for op in setup for v in op.inputs() if v is not start.operands[0]]
+    needed += [block.terminator.operands[0] for block in leading
+               if block.terminator.name == "cond_br"]
+    return _scalar(needed, start) and not any(
+        _disturbs(op, written) for block in leading if cfg.dominates(home, block)
+        for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
+
+
+def _waits(kernel: Kernel, start: Op) -> bool:
+    """Whether something before `start` may meet with the copies behind it."""
+    cfg = Cfg(kernel)
+    home = cfg.block_of[start]
+    at = home.ops.index(start)
+    before = [home]
+    for block in before:
+        before += [b for b in cfg.predecessors[block] if b not in before]
+    written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tensor_copy"}
+    warm = any(op.name == "ring_fill" for op in home.ops[at:])
+    return any(WRITE in ALL_OPS[op.name].effects or _disturbs(op, written)
+               for block in before for op in (home.ops[:at] if block is home else block.ops)
+               if op.name not in SETUP and not (warm and op.name == "async_copy"))
+
+
+def _scalar(values: list[Value], start: Op) -> bool:
+    """Whether one thread can compute the values from parameters, and the slot."""
+    seen: set[Value] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value in seen or value.op is None or value.op is start:
+            continue
+        seen.add(value)
+        if value.op.name == "alloc_shared":
+            continue
+        if isinstance(value.type, Tile) or not ALL_OPS[value.op.name].pure:
+            return False
+        stack += value.op.inputs()
+    return True
+
+
+def _disturbs(op: Op, written: set[Op]) -> bool:
+    """Whether an operation other than products and rings uses bytes that copies write."""
+    if op.name in (*COPIES, "wgmma") or op.name in HANDS_OVER:
+        return False
+    return any(_overlap(access.allocation, other) for access in accesses(op) for other in written)
+
+
+def _overlap(a: Op, b: Op) -> bool:
+    starts = [op.attributes["offset"] for op in (a, b)]
+    ends = []
+    for op, first in zip((a, b), starts, strict=True):
+        assert isinstance(op.result.type, Buffer)
+        ends.append(first + op.result.type.bytes)
+    return bool(starts[0] < ends[1] and starts[1] < ends[0])

@@ -1,0 +1,231 @@
+"""Loops that stage operands of dots through shared memory: what prefetch and pipeline look for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.backend.layout.conversion import Shared, plan_conversion
+from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layout_ops import reduction
+from tritonc.ir.types import F32, I1, TF32, Buffer, Tile, Type, scalar, with_element
+
+DOTS = ("fma_dot", "mma_dot", "wgmma")
+EXCHANGES = ("convert_layout", "reduce", "gather", "atomic_rmw", "atomic_cas")
+MOST_REGISTERS = 200  # of the 255 that a thread can have
+
+
+@dataclass
+class StagedLoop:
+    """An innermost loop with one exit, at its header, whose stores feed its own dots.
+
+    `always`: the blocks that every complete iteration runs; `stores` are in them; `fences`: the
+    proxy_fences that serve these stores and no other; `pinned`: buffers of the whole run;
+    `exchange`: bytes of shared memory without which other operations of the loop cannot do.
+    """
+
+    loop: Loop
+    preheader: Block
+    latch: Block
+    body: Block  # where the header goes while the loop runs
+    exit: Block
+    condition: Value
+    always: set[Block]
+    stores: list[Op]
+    fences: list[Op]
+    pinned: list[Op]
+    exchange: int
+
+    @property
+    def replaced(self) -> set[Op]:
+        """What a pipeline has no use for."""
+        return {*self.stores, *self.fences}
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether the operands are read by the tensor cores' own path to memory."""
+        return any(op.name == "wgmma" for block in self.loop.blocks for op in block.ops)
+
+
+    @property
+    def stage_bytes(self) -> int:
+        """Of all operands of an iteration."""
+        buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
+        return sum(_buffer(op.result).stage_bytes for op in buffers)
+
+
+def staged_loops(kernel: Kernel) -> list[StagedLoop]:
+    """All such loops of the kernel."""
+    cfg = Cfg(kernel)
+    outer = {loop.parent for loop in cfg.loops}
+    users = _buffer_users(kernel)
+    readers = uses(kernel)
+    pinned = [op for op in kernel.ops() if op.attributes.get("pinned")]
+    found = []
+    for loop in cfg.loops:
+        latch, preheader, test = loop.latch, loop.preheader, loop.header.terminator
+        if (loop in outer or latch is None or preheader is None or test.name != "cond_br"
+                or latch is loop.header or len(loop.exits) != 1
+                or loop.exits[0][0] is not loop.header):
+            continue
+        always = {block for block in loop.blocks if cfg.dominates(block, latch)}
+        inside = {op for block in loop.blocks for op in block.ops}
+        stores = [op for block in loop.blocks if block in always for op in block.ops
+                  if op.name == "shared_store" and _feeds_dots(op, users, inside)]
+        stay, leave = test.blocks
+        if stay not in loop:
+            continue  # runs while its condition fails: not made by any loop statement
+        if stores:
+            fences = [op for block in loop.blocks if block in always for op in block.ops
+                      if op.name == "proxy_fence" and all(
+                          other in stores for other in block.ops if other.name == "shared_store")]
+            exchange = max(_least_exchange(op) for op in inside
+                           if any(result in readers for result in op.results))
+            found.append(StagedLoop(loop, preheader, latch, stay, leave, test.operands[0], always,
+                                    stores, fences, pinned, exchange))
+    return found
+
+
+def _least_exchange(op: Op) -> int:
+    """The bytes of shared memory that the operation needs at least: an element for each thread."""
+    t = op.operands[0].type if op.operands else None
+    if op.name not in EXCHANGES or not isinstance(t, Tile) or t.layout is None:
+        return 0
+    if op.name == "convert_layout":
+        result = op.result.type
+        assert isinstance(result, Tile) and result.layout is not None
+        if not isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared):
+            return 0
+    elif op.name == "reduce" and not reduction(t.layout, op.attributes["axes"]).warp:
+        return 0
+    return min(t.size, t.layout.num_warps * WARP_SIZE) * t.element.bytes
+
+
+def registers(staged: StagedLoop, held: list[Value]) -> int:
+    """An estimate of what a thread needs: the accumulators of the loop's products, and for each of
+    the values `held`, on their way to shared memory, themselves and their addresses."""
+    total = 0.0
+    for block in staged.loop.blocks:
+        for op in block.ops:
+            t = op.results[0].type if op.name in DOTS else None
+            if isinstance(t, Tile) and t.layout is not None:
+                total += t.layout.registers * scalar(t).bytes / 4
+    for value in held:
+        t = value.type
+        if isinstance(t, Tile) and t.layout is not None:
+            total += t.layout.registers * (scalar(t).bytes / 4 + 1)
+    return round(total)
+
+
+def stages_that_fit(staged: StagedLoop, limit: int) -> int:
+    """How many stages of the loop's operands fit into `limit` bytes, beside the other buffers that
+    are in use while the loop runs."""
+    own = {allocation(store.operands[0])[0] for store in staged.stores}
+    others = {op: _buffer(op.result).bytes for op in staged.pinned}
+    for block in staged.loop.blocks:
+        for op in block.ops:
+            for access in accesses(op):
+                if access.allocation not in own:
+                    others[access.allocation] = _buffer(access.allocation.result).bytes
+    return (limit - staged.exchange - sum(others.values())) // staged.stage_bytes
+
+
+def _buffer(value: Value) -> Buffer:
+    assert isinstance(value.type, Buffer)
+    return value.type
+
+
+def source_load(store: Op) -> Op | None:
+    """The load whose bits the store stores: a tf32 is in memory as the f32 that it is made from."""
+    value = store.operands[1]
+    cast = value.op
+    if cast is not None and cast.name == "fpcast" and scalar(value.type) == TF32 \
+            and scalar(cast.operands[0].type) == F32:
+        value = cast.operands[0]
+    return value.op if value.op is not None and value.op.name == "load" else None
+
+
+def _buffer_users(kernel: Kernel) -> dict[Op, list[Op]]:
+    """The operations that use each alloc_shared, views looked through."""
+    users: dict[Op, list[Op]] = {}
+    for op in kernel.ops():
+        for value in op.operands:
+            if isinstance(value.type, Buffer) and op.name not in VIEWS:
+                users.setdefault(allocation(value)[0], []).append(op)
+    return users
+
+
+def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
+    """The buffer is one stage, stored once, and read in this loop only, by dots or their loads."""
+    root, _ = allocation(store.operands[0])
+    assert isinstance(root.result.type, Buffer)
+    return root.result.type.stages == 1 and store.operands[0] is root.result and all(
+        op is store or (op.name in (*DOTS, "shared_load") and op in inside)
+        for op in users[root])
+
+
+def widen(buffer: Value, stages: int, stage: Value, ahead: int) -> Op:
+    """A view of one stage of the buffer, which gets `stages` of them."""
+    t = buffer.type
+    assert isinstance(t, Buffer)
+    buffer.type = Buffer(t.element, t.shape, stages, t.layout)
+    return make_op("buffer_stage", [buffer, stage], table=ALL_OPS, ahead=ahead)
+
+
+class Guards:
+    """Conjunctions of a scalar condition with masks, each made once."""
+
+    def __init__(self, condition: Value) -> None:
+        self.condition = condition
+        self.splats: dict[Type, Value] = {}
+
+    def under(self, guard: Value | None, pointer: Type) -> tuple[list[Op], Value]:
+        """Operations that compute `condition and guard` for an access through `pointer`."""
+        ops: list[Op] = []
+        t = with_element(pointer, I1)
+        if t not in self.splats:
+            self.splats[t] = self.condition
+            if isinstance(t, Tile):
+                ops.append(make_op("splat", [self.condition], t))
+                self.splats[t] = ops[-1].result
+        if guard is None:
+            return ops, self.splats[t]
+        ops.append(make_op("and", [guard, self.splats[t]]))
+        return ops, ops[-1].result
+
+
+def _condition_first(ops: list[Op], condition: Value) -> tuple[list[Op], list[Op]]:
+    """The operations that `condition` needs, and all others."""
+    members = set(ops)
+    needed: set[Op] = set()
+    stack = [condition.op]
+    while stack:
+        op = stack.pop()
+        if op is not None and op in members and op not in needed:
+            needed.add(op)
+            stack.extend(v.op for v in op.inputs())
+    return [op for op in ops if op in needed], [op for op in ops if op not in needed]
+
+
+def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjunction: list[Op],
+                runs: Value) -> list[Op]:
+    """An iteration's operations, in an order in which every load comes after its new guard.
+
+    The loop's header computes `condition` once more than there are iterations: loads that it needs
+    are guarded by `before` (whether the iteration before comes) if that is not None.  The others
+    are guarded by `runs`, which `conjunction` computes from the condition.
+    """
+    first, rest = _condition_first(ops, condition)
+    found: list[Op] = []
+    for part, guard in ((first, before), (conjunction, None), (rest, runs)):
+        guards = Guards(guard) if guard is not None else None
+        for op in part:
+            if op.name == "load" and guards is not None:
+                new, op.guard = guards.under(op.guard, op.operands[0].type)
+                found += new
+            found.append(op)
+    return found

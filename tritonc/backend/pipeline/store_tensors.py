@@ -1,0 +1,275 @@
+"""store_tensors: the copy engine stores a product's result, in boxes, while the threads go on.
+
+Before:  %x = convert_layout %y             After:  for each part of the tile, in turn two buffers:
+         @%m store %p, %x                              store_wait {pending = 1}
+                                                       %z = tile_part %y
+                                                       shared_store %s, %z
+                                                       proxy_fence
+                                                       tensor_store %s, %slot, %column, %row
+
+A result lies in the threads as the matrix instruction left it, in pairs of elements, so it goes
+through shared memory anyway.  From there the engine brings it to global memory on its own, with
+whole rows and the mask at no cost: the next instance's products need not wait for it.  The parts
+are small, so that their buffers fit beside the ring of operands.
+
+Done for large products, where the store is an access of a tensor (`tensor_access`) that begins
+inside of it, and the mask is exactly its box.  The engine's writes have an order only where threads
+wait for them: so nothing else that an instance does may touch the same memory before or after, but
+for loads that have ended because the stored value, or shared memory, depends on them; and the
+kernel has no atomics, which other instances could take for a sign that the result is there.
+
+Needs layouts; must come before pipeline, which gives the rest of shared memory to its ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.affine import Affinity
+from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
+from tritonc.analysis.linear import emit
+from tritonc.analysis.signs import known_parameters
+from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.layout.conversion import Shared, plan_conversion
+from tritonc.backend.layout.lower_conversions import part_type
+from tritonc.backend.pipeline.tensor_access import (
+    MOST_BOX,
+    available,
+    claim,
+    claim_place,
+    forward,
+    make_map,
+    recognize,
+)
+from tritonc.backend.shared.allocate_shared import fits
+from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.matrix import LARGE
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.layout import Layout, axis_bases, log2
+from tritonc.ir.ops import READ, SYNC, WRITE
+from tritonc.ir.shared_layout import tensor_core
+from tritonc.ir.types import I32, Buffer, Tile, scalar
+from tritonc.source import Span
+
+PART = 16 * 1024  # bytes of a part, where the layout allows
+BUFFERS = 2
+
+
+def store_tensors(kernel: Kernel, context: Context) -> bool:
+    """Let the copy engine make the stores of kernels whose products run on wgmma."""
+    target: Target = context.target
+    if not ({"tensor_map", "tensor_copy"} <= target.features
+            and any(op.name == "wgmma" for op in kernel.ops())):
+        return False
+    infos = axis_info.analyze(kernel)
+    hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
+    served: set[Span | None] = set()  # places where the engine stores in one of the bodies
+    for block in kernel.blocks:
+        for op in list(block.ops):
+            if op.name == "store":
+                why = _store(kernel, block, op, infos, context)
+                if why is None:
+                    served.add(op.span)
+                elif why:
+                    hindered[op.span] = why
+    for span, reason in hindered.items():
+        if span not in served:
+            context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
+                           missed=True)
+    return bool(served)
+
+
+def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context
+           ) -> str | None:
+    """Let the engine make one store; if it cannot, why, "" where it is of no use."""
+    value = _source(kernel, op)
+    t = value.type if value is not None else None
+    if value is None or not isinstance(t, Tile) or t.layout is None \
+            or not context.meta.get("tensor_store", t.size > LARGE):
+        return ""
+    e = scalar(t)
+    strip = recognize(op, e.bytes, Affinity(), None, infos)
+    cfg = Cfg(kernel)
+    before = cfg.immediate_dominator.get(block)
+    place = claim_place(kernel, before) if before is not None else None
+    if isinstance(strip, str):
+        return strip
+    if not forward(strip, known_parameters(kernel, cfg, block)):
+        return "its stride, or where it begins, is not known not to be negative"
+    if place is None or not all(available(v, place, cfg) for v in strip.map_values()):
+        return "whether or where it stores depends on what is computed"
+    inner, outer = strip.axes
+    bits, extents = _parts(t.layout, inner, e.bytes)
+    swizzle = next((s for s in (128, 64, 32) if extents[inner] * e.bytes >= s), None)
+    size = e.bytes * extents[0] * extents[1]
+    if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
+        return "the engine does not store parts of a tile of these extents"
+    if not _alone(kernel, cfg, block, op):
+        return "other accesses of the instance may meet with it"
+    count = min(BUFFERS, 1 << len(bits))
+    if not fits(kernel, context.target.shared_per_block - LEFT, count * size):
+        return "its buffers do not fit into shared memory"
+    claimed = claim(kernel, place)
+    columns = swizzle // e.bytes
+    box = (columns, extents[outer])
+    index, outside = make_map(claimed, None, strip, e, box, swizzle)
+    layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
+    allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), table=ALL_OPS,
+                           span=op.span, pinned=True)
+                   for _ in range(count)]
+    kernel.entry.ops[:0] = allocations
+    buffers = [allocation.result for allocation in allocations]
+    for buffer in buffers:
+        buffer.name = "leaving"
+    made = Block("")
+    b = Builder(made, span=op.span)
+    starts = [emit(b, start, I32) for start in strip.starts]
+    starts = [b.value("add", v, outside[i]) if i in outside else v for i, v in enumerate(starts)]
+    for number in range(1 << len(bits)):
+        buffer = buffers[number % len(buffers)]
+        b.insert(make_op("store_wait", [], table=ALL_OPS, pending=len(buffers) - 1))
+        part = value
+        if bits:
+            b.insert(make_op("tile_part", [value], part_type(t, bits), table=ALL_OPS, bits=bits,
+                             index=number))
+            part = made.ops[-1].result
+        b.insert(make_op("shared_store", [buffer, part], table=ALL_OPS, span=op.span))
+        b.insert(make_op("proxy_fence", [], table=ALL_OPS))
+        first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)
+        corner = divmod(first, t.shape[1])
+        here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
+                for v, axis in zip(starts, strip.axes, strict=True)]
+        if strip.depth is not None:
+            here.append(emit(b, strip.depth[0], I32))
+        b.insert(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
+                         span=op.span, index=index, panels=extents[inner] // columns, box=box))
+    at = block.ops.index(op)
+    block.ops[at : at + 1] = made.ops
+    _wait_at_end(kernel, claimed.slot.result)
+    context.remark("store_tensors", "stored by the copy engine, beside what comes next", op.span)
+    return None
+
+
+def _source(kernel: Kernel, op: Op) -> Value | None:
+    """What a store stores, if it lies as a product left it or came through shared memory; as it
+    was before that."""
+    value, t = op.operands[1], op.operands[1].type
+    if op.attributes.get("cache") or not isinstance(t, Tile) or len(t.shape) != 2 \
+            or t.layout is None or scalar(t).bits < 8:
+        return None
+    made = value.op
+    if made is not None and made.name == "convert_layout":
+        source = made.operands[0].type
+        assert isinstance(source, Tile) and source.layout is not None
+        plan = plan_conversion(source.layout, t.layout, scalar(t).bits)
+        return made.operands[0] if isinstance(plan, Shared) else None
+    products = [r.type for other in kernel.ops() if other.name == "wgmma" for r in other.results]
+    return value if any(isinstance(p, Tile) and p.layout == t.layout for p in products) else None
+
+
+def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The bits of the index that number the parts, and the extents of a part.
+
+    Rows of 128 bytes are enough; then fewer rows.  A part is what threads hold of each other's
+    neighbours: its number must be in the registers.
+
+    >>> from tritonc.ir.fragment import wgmma_accumulator
+    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2)
+    ((64, 128), (128, 64))
+    """
+    extents = list(layout.shape)
+    bits: list[int] = []
+    for axis in (inner, 1 - inner):
+        bases = axis_bases(layout.shape, axis)
+        while size * extents[0] * extents[1] > PART and extents[axis] > 1:
+            top = bases[log2(extents[axis]) - 1]
+            if top not in layout.register or (axis == inner and extents[axis] * size <= 128):
+                break
+            bits.insert(0, top)
+            extents[axis] //= 2
+    return tuple(bits), tuple(extents)
+
+
+def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
+    """Whether nothing else of an instance can meet with what the engine writes."""
+    roots, target = pointer_roots(kernel), store.operands[0]
+    start = next((loop.header for loop in cfg.loops if block in loop and counts_instances(loop)),
+                 None)
+    at = block.ops.index(store)
+    after = _reached(block.successors, lambda b: b.successors, start)
+    before = _reached(cfg.predecessors[block] if block is not start else [],
+                      lambda b: cfg.predecessors[b] if b is not start else [], None)
+    ended = _ended(kernel, store)
+    later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops)]
+    earlier = [*block.ops[:at], *(op for b in before for op in b.ops if op not in ended)]
+    return (block not in after and not any(map(_signals, kernel.ops()))
+            and not _meets(kernel, later, target, roots, frozenset((READ, WRITE)))
+            and not _meets(kernel, [op for op in earlier if op not in ended], target, roots,
+                           frozenset((READ, WRITE))))
+
+
+def _reached(first: Iterable[Block], following: Callable[[Block], Iterable[Block]],
+             stop: Block | None) -> list[Block]:
+    """The blocks on all paths from `first`, as far as `stop`."""
+    found: list[Block] = []
+    stack = list(first)
+    while stack:
+        block = stack.pop()
+        if block not in found and block is not stop:
+            found.append(block)
+            stack += following(block)
+    return found
+
+
+def _signals(op: Op) -> bool:
+    """Whether other instances may learn from it how far this one is."""
+    effects = ALL_OPS[op.name].effects
+    return effects >= {READ, WRITE} or op.name == "memory_barrier" or bool(
+        op.attributes.get("release") or op.attributes.get("volatile"))
+
+
+def _meets(kernel: Kernel, ops: Iterable[Op], pointer: Value, roots: Roots,
+           effects: frozenset[str]) -> bool:
+    return any(op.operands and ALL_OPS[op.name].effects & effects
+               and SYNC not in ALL_OPS[op.name].effects
+               and may_alias(kernel, op.operands[0], pointer, roots) for op in ops)
+
+
+def _ended(kernel: Kernel, store: Op) -> set[Op]:
+    """Loads that have ended when the value is stored to shared memory: it depends on them, or
+    shared memory does that was written before."""
+    found: set[Op] = set()
+    stack = [store.operands[1].op]
+    while stack:
+        op = stack.pop()
+        if op is None or op in found:
+            continue
+        found.add(op)
+        stack += [v.op for v in op.inputs()]
+    readers = uses(kernel)
+    seen: set[Value] = set()
+
+    def staged(value: Value) -> bool:
+        if value in seen:
+            return True
+        seen.add(value)
+        return all(op.name == "shared_store" or (ALL_OPS[op.name].pure and all(
+            map(staged, op.results))) for op in readers.get(value, ()))
+
+    return found | {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
+
+
+def _wait_at_end(kernel: Kernel, slot: Value) -> None:
+    """Shared memory and maps stay until all has been read."""
+    for block in kernel.blocks:
+        for at, op in enumerate(block.ops):
+            if op.name == "release_slot" and op.operands[0] is slot and (
+                    at == 0 or block.ops[at - 1].name != "store_wait"):
+                block.ops.insert(at, make_op("store_wait", [], table=ALL_OPS, pending=0))
+                break

@@ -1,0 +1,287 @@
+"""Tensor accesses: loads and stores as boxes of tensors, and the maps that describe those.
+
+A tensor map gives base, extents and the stride of a two-dimensional tensor, with the box and the
+swizzle.  A kernel has plain pointers, so the maps are made by the kernel itself, in a slot of
+global memory that the block claims and releases (`claim`).  The base is the parameter, and the
+offset of the first tile is split into columns and rows, so that one map serves all the instances
+that a persistent block computes; iterations move the start of the box.  A mask `index + i < limit`
+gives the extent; an axis without one extends as far as coordinates can.
+
+Affine analysis proves what is legal: the pointer tile is base + i * 1 + j * stride, moves by a
+multiple of either per iteration, its mask is a box of the same axes; every row begins at a multiple
+of 16 bytes (axis information), and neither where boxes begin nor a stride is negative (`forward`);
+specialize makes a body in which that is known.  A tile that begins past its mask must touch nothing
+although an extent of 0 is no tensor: its boxes start outside an extent of 1.
+
+A batch of tensors, `base + number * rows * stride + ...` with the number from the program's ids, is
+one tensor with a third axis, of boxes of extent 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, Mask
+from tritonc.analysis.linear import Linear, emit, equal, number, symbol
+from tritonc.analysis.signs import non_negative, positive
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.shared_layout import row_major
+from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile
+
+ALIGNMENT = 16  # bytes, of bases, strides and box starts
+MOST_BOX = 256  # elements along one axis of a box
+ENDLESS = (1 << 31) - 1  # the extent of an axis without a mask
+MAP = 128  # bytes of a tensor map
+OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all elements
+
+
+@dataclass
+class Strip:
+    """A load or a store as a strip of a tensor.  Axis 0 of the tensor is the contiguous one.
+
+    `axes[i]`: the tile's axis that is the tensor's axis i; `starts`: of the tile, in the first
+    iteration; `extents`: from the tensor's own start, None where unmasked; `steps`: how far the
+    tile moves in each iteration.
+    """
+
+    op: Op
+    form: Affine
+    axes: tuple[int, int]
+    starts: tuple[Linear, Linear]
+    stride: Linear  # of axis 1, in elements
+    extents: tuple[Linear | None, Linear | None]
+    steps: tuple[int, int]
+    depth: tuple[Linear, Linear] | None = None  # start on a third axis, and its stride
+
+    def values(self) -> list[Value]:
+        """What the map and the starts are computed from."""
+        starts = [*self.starts, *(self.depth[:1] if self.depth else ())]
+        return [*self.map_values(), *(v for start in starts for v in start.values())]
+
+    def map_values(self) -> list[Value]:
+        """What the tensor's map is computed from."""
+        polynomials = [self.stride, *(e for e in self.extents if e is not None),
+                       *(self.depth[1:] if self.depth else ())]
+        return [v for p in polynomials for v in p.values()]
+
+
+def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
+              infos: axis_info.Infos) -> Strip | str:
+    """The access of `size`-byte elements as a strip of a tensor; if it is not such, why.
+
+    `iteration`: of the loop around it that moves it, as in `affinity`.
+    """
+    pointer = op.operands[0]
+    t, info, form = pointer.type, infos.get(pointer), affinity.of(pointer)
+    if not isinstance(t, Tile) or len(t.shape) != 2:
+        return "its tile does not have two axes"
+    if info is None or form is None or form.base is None or (
+            iteration is not None and iteration.counter.op is not None):
+        return "its addresses are not known to be base + row * stride + column"
+    inner = next((d for d in (1, 0) if form.strides[d].constant == 1), None)
+    if inner is None or info.contiguity[inner] < t.shape[inner]:
+        return "neighbours in the tile are not known to be neighbours in memory"
+    if info.divisibility[inner] % ALIGNMENT:
+        return f"its rows are not known to begin at multiples of {ALIGNMENT} bytes"
+    mask = affinity.mask(op.guard, 2)
+    if mask is None or mask.conditions:
+        return "its mask is no conjunction of bounds of the axes"
+    stride = form.strides[1 - inner]
+    split = form.offset.split(iteration.counter) if iteration else (form.offset, Linear())
+    if split is None:
+        return "it does not move equally far in each iteration"
+    first, step = split
+    starts = _split_start(first, stride)
+    for steps in _steps(step, stride):
+        extents = _extents(mask, inner, starts, steps, iteration)
+        if extents is not None and steps[0] * size % ALIGNMENT == 0:
+            return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
+                             size)
+    return "it does not move along its mask, by whole rows or by multiples of 16 bytes"
+
+
+def forward(strip: Strip, known: Set[Value]) -> bool:
+    """Whether strides and all that boxes begin with are not negative, as those of `known` are not:
+    before the base of a tensor there is nothing, and it has no negative strides.
+
+    A value that is an extent is as good as known: where it is negative, nothing is accessed.
+    """
+    depth = strip.depth or (Linear(), Linear())
+    extents = {monomial[0] for start, extent in zip(strip.starts, strip.extents, strict=True)
+               if extent is not None and len(extent.terms) == 1 and positive(start, known)
+               for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
+    return min(strip.steps) >= 0 and all(positive(polynomial, known | extents) for polynomial in (
+        *strip.starts, strip.stride, *depth))
+
+
+def _deepened(strip: Strip, size: int) -> Strip:
+    """The strip of one of many tensors, if it is that: rows that are a number of the instance times
+    parameters count along a third axis, so that the extent of the rows is the same for all."""
+    rows, limit = strip.starts[1], strip.extents[1]
+    if limit is None:
+        return strip
+    for monomial, n in rows.terms:
+        numbers = [v for v in monomial if v.op is not None]
+        others = tuple(v for v in monomial if v.op is None)
+        if len(numbers) != 1 or not others or n < 0 or not non_negative(numbers[0]):
+            continue
+        stride = Linear(((others, n),)) * strip.stride
+        if any(factor * size % ALIGNMENT for _, factor in stride.terms):
+            continue
+        term = Linear(((monomial, n),))
+        return replace(strip, starts=(strip.starts[0], rows - term),
+                       extents=(strip.extents[0], limit - term),
+                       depth=(symbol(numbers[0]), stride))
+    return strip
+
+
+def _steps(step: Linear, stride: Linear) -> list[tuple[int, int]]:
+    """How far the box may be said to move on both axes; two ways where the stride is a number."""
+    rows = step.divided(stride)
+    found = [] if rows is None or rows.constant is None else [(0, rows.constant)]
+    if step.constant is not None:
+        found.append((step.constant, 0))
+    return found
+
+
+def _extents(mask: Mask, inner: int, starts: tuple[Linear, Linear], steps: tuple[int, int],
+             iteration: Iteration | None) -> tuple[Linear | None, Linear | None] | None:
+    """The extents that the mask's bounds give both axes; None if they do not move with the box."""
+    extents: list[Linear | None] = [None, None]
+    for bound in mask.bounds:
+        axis = 0 if bound.axis == inner else 1
+        extent = _extent(bound, steps[axis], iteration)
+        if extent is None or extents[axis] is not None:
+            return None
+        extents[axis] = extent + starts[axis]
+    return extents[0], extents[1]
+
+
+def _split_start(first: Linear, stride: Linear) -> tuple[Linear, Linear]:
+    """The offset as columns and rows: terms with the stride in them count rows."""
+    columns, rows = Linear(), Linear()
+    for term in first.terms:
+        part = Linear((term,))
+        row = part.divided(stride)
+        if row is None:
+            columns = columns + part
+        else:
+            rows = rows + row
+    return columns, rows
+
+
+def _extent(bound: Bound, step: int, iteration: Iteration | None) -> Linear | None:
+    """How many elements from the first tile's start are inside the bound."""
+    inside = bound.limit - bound.start
+    if iteration is None:
+        return inside
+    left = inside.split(iteration.counter)
+    if left is None or not equal(left[1], number(-step)):
+        return None
+    return left[0]
+
+
+def available(value: Value, place: Block, cfg: Cfg) -> bool:
+    """Whether the value can be read at the end of a block."""
+    if value.op is None:
+        return True
+    home = cfg.block_of.get(value.op)
+    return home is not None and cfg.dominates(home, place)
+
+
+def claim_place(kernel: Kernel, user: Block) -> Block | None:
+    """A block outside all loops that runs before `user`, on every path to each return behind it.
+
+    None if a return could be reached both with and without it.
+    """
+    cfg = Cfg(kernel)
+    place: Block | None = user
+    while place is not None and place in cfg.innermost:
+        place = cfg.immediate_dominator[place]
+    if place is None:
+        return None
+    after = {place}
+    stack = [place]
+    while stack:
+        for successor in stack.pop().successors:
+            if successor not in after:
+                after.add(successor)
+                stack.append(successor)
+    for block in after:
+        if block.terminator.name == "ret" and not cfg.dominates(place, block):
+            return None
+    return place
+
+
+@dataclass
+class Claim:
+    """A slot for maps, and what publishes those that are made where it is claimed."""
+
+    place: Block
+    slot: Op
+    publish: Op
+    scratch: Value
+
+
+def claim(kernel: Kernel, place: Block) -> Claim:
+    """The claim of a slot at the end of `place`, made if there is none."""
+    for op in place.ops:
+        if op.name == "publish_maps":
+            slot = op.operands[0].op
+            assert slot is not None
+            return Claim(place, slot, op, op.operands[1])
+    buffers = [make_op("alloc_shared", [], Buffer(e, (extent,), 1, row_major((extent,))),
+                       table=ALL_OPS, pinned=True) for e, extent in ((I8, MAP), (I64, 1))]
+    kernel.entry.ops[:0] = buffers
+    scratch, cell = (buffer.result for buffer in buffers)
+    scratch.name, cell.name = "scratch", "cell"
+    slot = make_op("claim_slot", [cell], Pointer(I8), table=ALL_OPS, maps=0)
+    slot.result.name = "slot"
+    publish = make_op("publish_maps", [slot.result, scratch, cell], table=ALL_OPS, indices=())
+    place.ops[-1:-1] = [slot, publish]
+    cfg = Cfg(kernel)
+    for block in cfg.order:
+        if block.terminator.name == "ret" and cfg.dominates(place, block):
+            block.ops.insert(-1, make_op("release_slot", [slot.result], table=ALL_OPS))
+    return Claim(place, slot, publish, scratch)
+
+
+def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Scalar,
+             box: tuple[int, int], swizzle: int) -> tuple[int, dict[int, Value]]:
+    """The tensor map of an access, and where its axes have a mask what to add to their starts.
+
+    `builder`: where it is made, if that is not where the slot is claimed.
+    """
+    form, index = strip.form, claimed.slot.attributes["maps"]
+    assert form.base is not None
+    claimed.slot.attributes["maps"] += 1
+    claimed.scratch.type = Buffer(I8, (MAP,), index + 1, row_major((MAP,)))
+    b = builder or Builder(claimed.place, claimed.place.ops.index(claimed.slot))
+    extents, outside = [], {}
+    for axis, extent in enumerate(strip.extents):
+        if extent is None:
+            extents.append(b.constant(ENDLESS, I32))
+            continue
+        found = emit(b, extent, I32)
+        one = b.constant(1, I32)
+        inside = b.value("icmp", found, one, predicate="sge")
+        extents.append(b.value("smax", found, one))
+        outside[axis] = b.value("select", inside, b.constant(0, I32), b.constant(OUTSIDE, I32))
+    stride = emit(b, strip.stride.scaled(element.bytes), I64)
+    strides = [stride]
+    if strip.depth is not None:
+        strides.append(emit(b, strip.depth[1].scaled(element.bytes), I64))
+    b.insert(make_op("tensor_map", [claimed.scratch, form.base, *extents, *strides],
+                     span=strip.op.span, table=ALL_OPS, index=index, element=str(element), box=box,
+                     swizzle=swizzle))
+    if builder is None:
+        claimed.publish.attributes["indices"] += (index,)
+    else:
+        b.insert(make_op("publish_maps", claimed.publish.operands, table=ALL_OPS,
+                         indices=(index,)))
+    return index, outside

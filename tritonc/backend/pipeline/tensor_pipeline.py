@@ -1,0 +1,184 @@
+"""Pipelines whose operands the tensor copy engine (TMA) brings to shared memory.
+
+One thread asks for a whole box of a tensor; the engine computes the addresses, applies the swizzle,
+fills with zeros what lies outside, and counts the bytes at a barrier in shared memory that the
+readers wait for.  No registers, no address arithmetic, no masks: this is what feeds wgmma at full
+speed.
+
+Used where the operands are accesses of tensors (`tensor_access`), masked elements are zero, and the
+buffer's layout is one that the engine writes.
+
+Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ..., ring_init
+                                                            tensor_copy ... for the first D
+                                                            iterations
+                                                 body:      ring_wait %ring[i % S], %phase
+                                                            tensor_copy %s[(i + D) % S], ...
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.affine import Affinity, Iteration
+from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
+from tritonc.analysis.signs import known_parameters
+from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, outer_loop
+from tritonc.backend.pipeline.loop_products import handed_over, products
+from tritonc.backend.pipeline.loop_slice import find_slice
+from tritonc.backend.pipeline.ring import most_stages
+from tritonc.backend.pipeline.roles import registers
+from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load, stages_that_fit
+from tritonc.backend.pipeline.tensor_access import (
+    MOST_BOX,
+    available,
+    claim_place,
+    forward,
+    recognize,
+)
+from tritonc.backend.pipeline.tensor_ring import Operand, TensorRewrite
+from tritonc.backend.pipeline.warm_start import copyable
+from tritonc.backend.pipeline.warpgroup_stores import spread
+from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.matrix import LARGE
+from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.ops import WRITE
+from tritonc.ir.shared_layout import tensor_core
+from tritonc.ir.types import Buffer, Tile, is_pointer
+
+Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
+STORE = 1  # by default, results leave through buffers of their own
+WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
+COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
+RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
+
+
+def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
+                    context: Context) -> Hindered | None:
+    """Pipeline one loop with tensor copies, if all its operands allow it; if not, what hinders."""
+    target: Target = context.target
+    if not {"tensor_map", "tensor_copy"} <= target.features or not staged.asynchronous:
+        return []
+    if not context.meta.get("tensor_copy", _pays(staged)):
+        return [] if "tensor_copy" in context.meta else _all(
+            staged, "this product is so small that the threads' own copies are faster")
+    iteration = Iteration(staged.loop)
+    affinity = Affinity(iteration)
+    accesses, hindered = [], []
+    for store in staged.stores:
+        access = _recognize(store, affinity, iteration, infos)
+        if isinstance(access, str):
+            hindered.append((source_load(store) or store, access))
+        else:
+            accesses.append(access)
+    if hindered:
+        return hindered
+    loads = [a.load for a in accesses]
+    part = find_slice(staged.loop, [staged.condition], ALL_OPS, staged.always)
+    place = claim_place(kernel, staged.preheader)
+    if part is None or place is None:
+        return _all(staged, "the way to the loop depends on what it computes")
+    if stores_may_reach(
+            kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
+        return _all(staged, "a store in the loop may change what it loads")
+    cfg = Cfg(kernel)
+    if _stored_before(kernel, cfg, staged, loads):
+        return _all(staged, "what it loads may have been stored before, by another way than that "
+                    "of the engine")
+    if not all(available(v, staged.preheader, cfg) for a in accesses for v in a.strip.values()):
+        return _all(staged, "what it loads depends on what the loop computes")
+    known = known_parameters(kernel, cfg, staged.preheader)
+    if not all(forward(a.strip, known) for a in accesses):
+        return _all(staged, "its strides and where it begins are not known not to be negative")
+    groups = products(kernel, staged)
+    separate = (not part.loads and handed_over(kernel, staged)
+                and (len(groups) == 1 or kernel.attributes["num_warps"] > WARPGROUP)
+                and registers(kernel.attributes["num_warps"], target) is not None
+                and context.meta.get("tensor_store", STORE) != 2
+                and bool(context.meta.get("copier", _pays(staged))))
+    outer = None
+    if len(groups) == 1 and context.meta.get("continued", 1) and all(
+            available(v, place, cfg) for a in accesses for v in a.strip.map_values()):
+        outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
+    home = staged.preheader if outer is None else outer.preheader
+    separate &= home not in cfg.innermost  # a copier starts once, and so does its ring
+    if separate and len(groups) == 1:
+        staged.pinned += spread(kernel, lambda more: stages_that_fit(
+            staged, target.shared_per_block - LEFT - more) >= context.meta.get(
+                "num_stages", COPIER_STAGES))
+    stages = context.meta.get("num_stages") or most_stages(staged, target)
+    if len(groups) > 1 and "num_stages" not in context.meta:
+        stages = min(stages, RELEASED_STAGES)
+    least = 3 if len(groups) == 1 else 2
+    if stages < least:
+        return _all(staged, f"{least} stages of the operands do not fit into shared memory, or "
+                    "are not asked for")
+    distance = max(1, stages - 2)
+    rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
+        kernel, staged, part, loads, stages, distance)
+    rewrite.accesses, rewrite.place = accesses, place
+    rewrite.products = groups
+    rewrite.separate = separate
+    rewrite.warm = separate and (outer is None or counts_instances(outer)) and copyable(
+        staged, [staged.stores[i] for i in groups[0]], infos)
+    if isinstance(rewrite, ContinuedRewrite) and outer is not None:
+        rewrite.outer = outer
+        rewrite.borrows = context.meta.get("tensor_store", STORE) == 2
+    rewrite.run()
+    context.remark("pipeline", f"loop pipelined: tensor copies {distance} iterations ahead",
+                   loads[0].span)
+    return None
+
+
+def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
+    """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
+    turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
+    starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
+    blocks, roots = [staged.preheader], pointer_roots(kernel)
+    for block in blocks:
+        if block not in starts:
+            blocks += [b for b in cfg.predecessors[block] if b not in blocks]
+    return any(WRITE in ALL_OPS[op.name].effects and op.operands
+               and is_pointer(op.operands[0].type)
+               and any(may_alias(kernel, op.operands[0], load.operands[0], roots)
+                       for load in loads)
+               for block in blocks for op in block.ops)
+
+
+def _all(staged: StagedLoop, why: str) -> Hindered:
+    """One reason for all operands of the loop, at the first."""
+    return [(source_load(store) or store, why) for store in staged.stores[:1]]
+
+
+def _pays(staged: StagedLoop) -> bool:
+    """A small product alone does not: making maps takes longer than the threads' own copies."""
+    products = [op.result.type for block in staged.loop.blocks for op in block.ops
+                if op.name == "wgmma"]
+    return len(products) != 1 or (isinstance(products[0], Tile) and products[0].size > LARGE)
+
+
+def _recognize(store: Op, affinity: Affinity, iteration: Iteration,
+               infos: axis_info.Infos) -> Operand | str:
+    """The load that the store stores, as boxes of a tensor; if it is not such, why."""
+    load, buffer = source_load(store), store.operands[0].type
+    if load is None:
+        return "something is computed of what is loaded"
+    if load.attributes.get("other", 0) != 0:
+        return "what is masked is not zero"
+    assert isinstance(buffer, Buffer)
+    size, t = buffer.element.bytes, load.operands[0].type
+    strip = recognize(load, size, affinity, iteration, infos)
+    if isinstance(strip, str):
+        return strip
+    assert isinstance(t, Tile)
+    inner, outer = strip.axes
+    swizzle = next((s for s in (128, 64, 32) if t.shape[inner] * size >= s), None)
+    if swizzle is None or t.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
+            t.shape, (inner, outer), size, swizzle):
+        return "the engine does not bring a tile of these extents as the product reads it"
+    columns = swizzle // size
+    return Operand(load, buffer.element, strip, swizzle, (columns, t.shape[outer]),
+                   t.shape[inner] // columns)

@@ -1,0 +1,336 @@
+"""The rewriting of a staged loop into a pipeline with tensor copies (see `tensor_pipeline`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.analysis.linear import emit
+from tritonc.backend.pipeline.ring import Rewrite
+from tritonc.backend.pipeline.staged_loop import widen
+from tritonc.backend.pipeline.tensor_access import Strip, available, claim, make_map
+from tritonc.backend.pipeline.warm_start import WarmStart, warm_start
+from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
+from tritonc.backend.shared.shared_memory import allocation
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.shared_layout import row_major
+from tritonc.ir.types import I32, I64, Buffer, Scalar, Tile
+
+
+@dataclass
+class Operand:
+    """An operand that boxes bring: `panels` of them side by side along axis 0 of the tensor."""
+
+    load: Op
+    element: Scalar  # of the buffer
+    strip: Strip
+    swizzle: int
+    box: tuple[int, int]
+    panels: int
+
+
+class TensorRewrite(Rewrite):
+    """The pipeline with tensor copies and a ring of barriers that count bytes.
+
+    With several products in an iteration, each has a ring of its own, and a second one on which
+    the warps say that they have read a stage: what feeds a product is waited for just before it,
+    and no warp waits for the others but the one that makes the copies.  So has a single product
+    where a warp of its own shall make the copies (`separate`); then the threads may bring the first
+    product's first operands themselves (`warm`).
+    """
+
+    accesses: list[Operand]
+    place: Block
+    products: list[list[int]]
+    separate = False
+    warm = False
+    outer: Loop | None = None  # before which it begins
+    here = 0  # products whose operands of the first iteration are there
+    opening: Value | None = None  # the phase in which first copies that are being made are read
+
+    def prologue(self) -> dict[Value, Value]:
+        """Maps and barriers, then the first copies."""
+        staged = self.staged
+        stores = self.take_stores()
+        first = self.products[0] if self.warm else []
+        warm = warm_start(self.kernel, staged, [load if i in first else None
+                                                for i, load in enumerate(self.loads)],
+                          self.stages, self.outer) if first else None
+        claimed = claim(self.kernel, self.place)
+        self.slot = claimed.slot.result
+        self.rings = [self.new_ring("ring") for _ in self.products]
+        self.released = [self.new_ring("released") for _ in self.products if self.apart]
+        before = Block("")
+        b = Builder(before, span=self.span)
+        cfg = Cfg(self.kernel)
+        self.maps: list[int] = []
+        self.outside: dict[tuple[int, int], Value] = {}
+        self.starts: dict[tuple[int, int], Value] = {}
+        for i, access in enumerate(self.accesses):
+            once = all(available(v, self.place, cfg) for v in access.strip.map_values())
+            number, outside = make_map(claimed, None if once else b, access.strip,
+                                       access.element, access.box, access.swizzle)
+            self.maps.append(number)
+            self.outside.update(((i, axis), value) for axis, value in outside.items())
+            for axis, start in enumerate(access.strip.starts):
+                if start.terms:
+                    self.starts[i, axis] = emit(b, start, I32)
+            if access.strip.depth is not None:
+                self.starts[i, 2] = emit(b, access.strip.depth[0], I32)
+        at = len(staged.preheader.ops) - 1
+        staged.preheader.ops[-1:-1] = before.ops
+        inits = [*(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
+                 *(make_op("ring_init", [ring], table=ALL_OPS, released=True)
+                   for ring in self.released)]
+        fence = make_op("proxy_fence", [], table=ALL_OPS)
+        if self.separate:  # the rings while another thread claims the slot
+            where = self.place.ops.index(claimed.slot)
+            self.place.ops[where:where] = inits
+            begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
+                            table=ALL_OPS, indices=tuple(self.maps))
+            self.slot = begin.result
+            self.slot.name = "own_slot"
+            by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
+            self.start_ring([fence, begin] if self.stores_before() else [begin])
+            if warm is not None:
+                self.start_warm(warm, begin, stores)
+                stores = []
+                at += len(warm.copies) if self.home is staged.preheader else 0
+        else:
+            self.start_ring([fence, *inits])
+        ahead = self.first_copies()
+        self.hoist(at)
+        if stores:  # products may read it
+            staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [], table=ALL_OPS)]
+        if self.apart and (not self.separate or (self.stores_before() and not self.here)):
+            # the loop has no barrier of its own, nor has a warm start made one
+            staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
+        return ahead
+
+    def take_stores(self) -> list[Op]:
+        """Take the stores to shared memory at the end of the preheader, of what threads load there:
+        while it is on its way, they make maps and barriers, and the first copies start."""
+        block = self.staged.preheader
+        taken: list[Op] = []
+        if self.home is not block or self.place is not block:
+            return taken
+        for op in reversed(block.ops[:-1]):
+            if op.name == "shared_store":
+                taken.insert(0, op)
+            elif op.name == "phi" or not (ALL_OPS[op.name].pure or op.name == "load"):
+                break
+        block.ops = [op for op in block.ops if op not in taken]
+        return taken
+
+    def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
+        """The copies before all loads and stores of the block, or else before the first map; the
+        stage, with `stores` of what products read beside it, when the copier begins."""
+        ops = self.home.ops
+        at = next(i for i, op in enumerate(ops) if op.name == "tensor_map" or op is begin)
+        needed = {v for op in warm.copies for v in op.inputs()}
+        at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
+        ops[:at] = _hoisted(ops[:at], warm.copies)[0]
+        stage = widen(self.rings[0], self.stages, self.number(0), 0)
+        ops[-1:-1] = [
+            *stores, make_op("async_wait", [], table=ALL_OPS, pending=0),
+            *(make_op(name, [], table=ALL_OPS) for name in ("proxy_fence", "barrier")),
+            stage, make_op("ring_fill", [stage.result], guard=warm.runs, table=ALL_OPS)]
+        self.here = 1
+
+    def stores_before(self) -> bool:
+        """Whether threads may have written what the copies overwrite."""
+        cfg = Cfg(self.kernel)
+        found = [self.home]
+        for block in found:
+            found += [b for b in cfg.predecessors[block] if b not in found]
+        return any(op.name == "shared_store" for block in found for op in block.ops)
+
+    @property
+    def home(self) -> Block:
+        """The block at whose end the ring starts."""
+        return self.staged.preheader
+
+    def start_ring(self, ops: list[Op]) -> None:
+        """Place what makes the ring's barriers."""
+        self.home.ops[-1:-1] = ops
+
+    def first_copies(self) -> dict[Value, Value]:
+        """Start those before the loop.  Returns each phi's value `distance` turns on."""
+        return super().prologue()
+
+    def hoist(self, at: int) -> None:
+        """Move what the prologue has put at position `at` of the preheader before the loads and
+        stores there: the first copies are under way while threads load what the loop needs too."""
+        ops = self.staged.preheader.ops
+        ops[:-1], passed = _hoisted(ops[:at], ops[at:-1])
+        if any(op.name == "shared_store" for op in passed):  # products may read it, as before
+            ops.insert(-1, make_op("proxy_fence", [], table=ALL_OPS))
+
+    @property
+    def apart(self) -> bool:
+        """Whether each product has its own ring, and warps release its stages."""
+        return self.separate or len(self.products) > 1
+
+    def new_ring(self, name: str) -> Value:
+        """Barriers for the stages, at the entry."""
+        ring = make_op("alloc_shared", [], Buffer(I64, (1,), self.stages, row_major((1,))),
+                       table=ALL_OPS, pinned=True)
+        ring.result.name = name
+        self.kernel.entry.ops.insert(0, ring)
+        return ring.result
+
+    def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
+        """One iteration's copies: the box of its turn."""
+        ops, self.coming = self.iteration(mapping)
+        if self.apart and self.ring and self.opening is None:
+            return ops  # the copies stand before the products
+        there = self.here if ahead == 0 else 0
+        return [*ops, *(op for i in range(there, len(self.products))
+                        for op in self.fill(i, stage, ahead))]
+
+    def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
+        """The copies of what one product reads, once all warps have read what was there."""
+        members, runs = self.products[product], self.coming
+        stores = [self.staged.stores[i] for i in members]
+        block = Block("")
+        b = Builder(block, span=self.span)
+        turn = self.leading_turn(ahead)
+        barrier = widen(self.rings[product], self.stages, stage, ahead)
+        views = [widen(store.operands[0], self.stages, stage, ahead) for store in stores]
+        for op in (barrier, *views):
+            b.insert(op)
+        if self.separate or (self.apart and self.ring):
+            released = widen(self.released[product], self.stages, stage, ahead)
+            b.insert(released)
+            phase = self.opening or (self.next_phase.result if self.ring else self.number(0))
+            before = b.value("xor", phase, self.number(1))
+            b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
+                             guard=runs, table=ALL_OPS))
+        b.insert(make_op("ring_expect", [barrier.result], guard=runs, table=ALL_OPS,
+                         bytes=sum(map(self.bytes, stores))))
+        for i, view in zip(members, views, strict=True):
+            access = self.accesses[i]
+            starts = []
+            for axis in (0, 1):
+                start = b.value("mul", turn, b.constant(access.strip.steps[axis], I32))
+                if (i, axis) in self.starts:
+                    start = b.value("add", start, self.starts[i, axis])
+                if (i, axis) in self.outside:
+                    start = b.value("add", start, self.outside[i, axis])
+                starts.append(start)
+            if (i, 2) in self.starts:
+                starts.append(self.starts[i, 2])
+            b.insert(make_op("tensor_copy", [view.result, barrier.result, self.slot, *starts],
+                             guard=runs, span=access.load.span, table=ALL_OPS, index=self.maps[i],
+                             panels=access.panels, box=access.box))
+        return block.ops
+
+    @staticmethod
+    def bytes(store: Op) -> int:
+        """The bytes of one operand of one iteration."""
+        t = store.operands[0].type
+        assert isinstance(t, Buffer)
+        return t.stage_bytes
+
+    def leading_turn(self, ahead: int) -> Value:
+        """The number of the iteration whose operands are copied."""
+        return self.turns.result if self.ring else self.number(ahead)
+
+    def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
+        lead = super().phis(ahead)
+        header, preheader = self.staged.loop.header, self.staged.preheader
+        self.phase = Op("phi", [self.number(0)], {}, (I32,), blocks=[preheader])
+        self.turns = Op("phi", [self.number(self.distance)], {}, (I32,), blocks=[preheader])
+        self.phase.result.name, self.turns.result.name = "phase", "turn_ahead"
+        self.next_phase = Op("phi", [self.number(0)], {}, (I32,), blocks=[preheader])
+        self.next_phase.result.name = "next_phase"
+        header.ops[:0] = [self.phase, self.turns, *([self.next_phase] if self.apart else [])]
+        return lead
+
+    def wait(self) -> list[Op]:
+        return [] if self.apart else self.arrival(0)
+
+    def arrival(self, product: int) -> list[Op]:
+        """What makes this iteration's operands of one product be there."""
+        view = widen(self.rings[product], self.stages, self.ring[0].result, 0)
+        return [view, make_op("ring_wait", [view.result, self.phase.result], table=ALL_OPS)]
+
+    def copies_place(self) -> int:
+        """Behind the start of a product: tensor cores need not wait for the first warp."""
+        for at, op in enumerate(self.staged.body.ops):
+            if op.name == "wgmma" and not self.apart and not isinstance(op.operands[0].type, Tile):
+                return at + 1
+        return super().copies_place()
+
+    def hand_over(self) -> None:
+        """Around each product: its operands are there; a later one's are copied; it has read."""
+        body, (read, write) = self.staged.body, self.ring
+        roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
+        for i, members in enumerate(self.products):
+            own = [roots[m] for m in members]
+            starts = [op for op in body.ops if op.name == "wgmma" and any(
+                isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands)]
+            at = body.ops.index(starts[0])
+            body.ops[at : at + 1] = [*self.arrival(i), starts[0],
+                                     *self.fill(i, write.result, self.distance)]
+            end = next(op for op in reversed(body.ops) if op.name == "wgmma_wait"
+                       and starts[-1].result in op.operands)
+            view = widen(self.released[i], self.stages, read.result, 0)
+            at = body.ops.index(end) + 1
+            body.ops[at:at] = [view, make_op("ring_release", [
+                view.result, *(root.result for root in own)], table=ALL_OPS)]
+
+    def body(self, lead: dict[Value, Value]) -> None:
+        super().body(lead)
+        if self.apart:
+            self.hand_over()
+        latch = self.staged.latch
+        step = make_op("add", [self.turns.result, self.number(1)])
+        phase = self.turn_phase(self.ring[0].operands[-1], self.phase.result)
+        latch.ops[-1:-1] = [step, *phase]
+        turned = [(self.turns, step.result), (self.phase, phase[-1].result)]
+        if self.apart:
+            phase = self.turn_phase(self.ring[1].operands[-1], self.next_phase.result)
+            latch.ops[-1:-1] = phase
+            turned.append((self.next_phase, phase[-1].result))
+        for phi, value in turned:
+            phi.operands.append(value)
+            phi.blocks.append(latch)
+
+    def turn_phase(self, stage: Value, phase: Value) -> list[Op]:
+        """The phase of `stage`, which follows one in `phase`: it turns with stage 0."""
+        wraps = make_op("icmp", [stage, self.number(0)], predicate="eq")
+        other = make_op("xor", [phase, self.number(1)])
+        return [wraps, other, make_op("select", [wraps.result, other.result, phase])]
+
+    def end(self) -> None:
+        """Each copy that was started is waited for: its iteration runs."""
+
+    def keep_in_flight(self) -> None:
+        """Not where warps release stages, which they do when a product has ended: other warps'
+        products fill the time until the next one starts."""
+        if not self.separate:
+            super().keep_in_flight()
+
+
+def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
+    """`ops` with `new` in them, before the loads and stores to shared memory that end them, and
+    those that it passes."""
+    at, first = len(ops), list(new)
+    rest: list[Op] = []
+    needed = {v for op in new for v in op.inputs()}
+    while at:
+        op = ops[at - 1]
+        pure = ALL_OPS[op.name].pure and op.name != "phi"
+        if not pure and (op.name not in ("load", "shared_store")
+                         or op.attributes.get("volatile") or needed & set(op.results)):
+            break
+        if needed & set(op.results):
+            first.insert(0, op)
+            needed.update(op.inputs())
+        else:
+            rest.insert(0, op)
+        at -= 1
+    return [*ops[:at], *first, *rest], rest

@@ -1,0 +1,87 @@
+"""A warm start: threads bring the first operands themselves, while maps for the rest are made.
+
+Claiming a slot for tensor maps, making and publishing them takes a block longer than memory takes
+to bring what the first product reads.  Copies that need no map (cp.async) start at once; from the
+next operands on, the engine makes the copies.
+
+Before:  preheader: tensor_map ...                 After:  async_copy %s[0], %p ...; async_commit
+                    start_copier                           tensor_map ...; start_copier
+                    tensor_copy %s[0], %ring[0]            async_wait; proxy_fence; barrier
+                                                           ring_fill %ring[0]
+
+One thread says at the stage's barrier that the operands are there, as the bytes of boxes would
+have done: who reads them sees no difference.  Boxes and these copies bring the same, zeros outside
+of the tensor, because both are of the same load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tritonc.analysis.axis_info import Infos
+from tritonc.backend.pipeline.async_access import copied_load, copy_width
+from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, find_slice, initial_values
+from tritonc.backend.pipeline.ring import Rewrite
+from tritonc.backend.pipeline.staged_loop import StagedLoop
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Kernel, Op, Value
+
+PIECE = 16  # bytes: smaller ones take the threads longer than maps take to be made
+
+
+@dataclass
+class WarmStart:
+    """The copies of the first iteration's operands with all that they need, and whether there is
+    such an iteration."""
+
+    copies: list[Op]
+    runs: Value
+
+
+def copyable(staged: StagedLoop, stores: Iterable[Op], infos: Infos) -> bool:
+    """Whether threads can copy these of the loop's operands as fast as memory brings them."""
+    return all(isinstance(load := copied_load(store, staged, infos), Op) and copy_width(
+        load.operands[0], load.guard, store.operands[0], infos) == PIECE for store in stores)
+
+
+def warm_start(kernel: Kernel, staged: StagedLoop, loads: Sequence[Op | None], stages: int,
+               outer: Loop | None) -> WarmStart | None:
+    """Copies of some operands to the first of `stages` stages, to run before the loop.
+
+    `loads`: for each store of the loop the load to copy, None to leave it out.  `outer`: a loop
+    around it, before which they run, for its first turn, which comes.  Whether there is a first
+    iteration must be the same in all its turns: where there is none, the stage is filled with
+    zeros, at any time.
+    """
+    inputs = [v for load in loads if load is not None for v in load.inputs()]
+    part = find_slice(staged.loop, [staged.condition, *inputs], ALL_OPS, staged.always)
+    if part is None or part.loads:
+        return None
+    rewrite = Rewrite(kernel, staged, part, loads, stages, 1)
+    ops = rewrite.copies(initial_values(part), rewrite.number(0), 0)
+    assert rewrite.runs is not None
+    if outer is None:
+        return WarmStart(ops, rewrite.runs)
+    cfg = Cfg(kernel)
+    always = {block for block in outer.blocks
+              if outer.latch is not None and cfg.dominates(block, outer.latch)}
+    made = {result for op in ops for result in op.results}
+
+    def outside(values: list[Value]) -> Slice | None:
+        """What computes them, and those that copies of the loop's operations make of them."""
+        found = list(dict.fromkeys(values))
+        for value in found:
+            if value in made and value.op is not None:
+                found += [v for v in dict.fromkeys(value.op.inputs()) if v not in found]
+        return find_slice(outer, [v for v in found if v not in made], ALL_OPS, always, comes=True)
+
+    whole, test = outside([v for op in ops for v in op.inputs()]), outside([rewrite.runs])
+    if whole is None or test is None or test.phis:
+        return None
+    values = initial_values(whole)
+    before = copy_slice(whole, values)
+    for op in ops:
+        op.replace_inputs(values)
+    return WarmStart([*before, *ops], values.get(rewrite.runs, rewrite.runs))

@@ -1,0 +1,173 @@
+"""allocate_shared: every buffer gets its place in the block's shared memory.
+
+Before:  %s = alloc_shared : buffer<1 x f32<64, 16>>
+After:   %s = alloc_shared {offset = 4096} : buffer<1 x f32<64, 16>>    and shared_bytes is set
+
+A buffer is live from its first to its last use in block order, and through every loop that this
+touches, unless it is made anew in each iteration.  Buffers that are live at once must not overlap:
+the largest are placed first, each at the lowest offset that is free over its life (the storage
+allocation of the paper, section 5.2).
+
+A buffer in the bytes of the one used just before it costs a barrier: all threads must have read
+that one first.  So it goes beside it where this takes no memory beyond ROOM, or beyond what the
+kernel needs anyway; then the barrier between writing and reading one separates the uses of the
+other, and a chain of exchanges has one barrier each.
+
+Needs lower_conversions and stage_dots; insert_barriers must come later, since buffers that share
+bytes conflict.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tritonc.backend.shared.shared_memory import accesses
+from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op
+from tritonc.ir.types import Buffer
+from tritonc.source import fail
+
+ROOM = 4096  # bytes that a block may use without keeping others from its multiprocessor
+
+
+def allocate_shared(kernel: Kernel, context: Context) -> bool:
+    """Set `offset` on every alloc_shared and `shared_bytes` on the kernel.
+
+    Raises CompileError if the buffers need more than the target has.
+    """
+    target: Target = context.target
+    offsets, total = placement(kernel, target.shared_per_block)
+    for op, offset in offsets.items():
+        op.attributes["offset"] = offset
+    changed = bool(offsets) or kernel.attributes.get("shared_bytes") != total
+    kernel.attributes["shared_bytes"] = total
+    if total > target.shared_per_block:
+        largest = max(offsets, key=lambda op: _buffer(op).bytes)
+        raise fail("shared-memory", largest.span or kernel.span,
+                   f"kernel '{kernel.name}' needs {total} bytes of shared memory; {target.name} "
+                   f"has {target.shared_per_block} for a block: smaller tiles would fit")
+    return changed
+
+
+def placement(kernel: Kernel, limit: int) -> tuple[dict[Op, int], int]:
+    """An offset for each buffer, the largest first, and the bytes that all need together: no more
+    than `limit`, if that can be."""
+    lives = live_ranges(kernel)
+    beside = neighbours(kernel)
+    offsets: dict[Op, int] = {}
+    total = 0
+    for op in sorted(lives, key=lambda op: (-_buffer(op).bytes, lives[op])):
+        buffer = _buffer(op)
+        first, last = lives[op]
+        placed = [(other, start, start + _buffer(other).bytes) for other, start in offsets.items()]
+        rivals = [(start, end) for other, start, end in placed
+                  if lives[other][0] <= last and first <= lives[other][1]]
+        close = [(start, end) for other, start, end in placed if (op, other) in beside]
+        offset = _lowest(buffer, [*rivals, *close])
+        if offset + buffer.bytes > max(total, min(ROOM, limit)):
+            offset = _lowest(buffer, rivals)
+        offsets[op] = offset
+        total = max(total, offset + buffer.bytes)
+    return offsets, total
+
+
+def fits(kernel: Kernel, limit: int, more: int = 0) -> bool:
+    """Whether the kernel's buffers, and `more` bytes beside them all, fit into `limit` bytes."""
+    buffers = [_buffer(op) for op in kernel.ops() if op.name == "alloc_shared"]
+    every = sum(-(-buffer.bytes // _alignment(buffer)) * _alignment(buffer) for buffer in buffers)
+    return every + more <= limit or placement(kernel, limit)[1] + more <= limit
+
+
+def _lowest(buffer: Buffer, taken: list[tuple[int, int]]) -> int:
+    """The lowest offset at which the buffer meets none of the intervals."""
+    alignment = _alignment(buffer)
+    offset = 0
+    for start, end in sorted(taken):
+        if offset + buffer.bytes <= start:
+            break
+        offset = max(offset, -(-end // alignment) * alignment)
+    return offset
+
+
+def _alignment(buffer: Buffer) -> int:
+    return max(16, buffer.layout.alignment if buffer.layout else 16)
+
+
+def neighbours(kernel: Kernel) -> set[tuple[Op, Op]]:
+    """Pairs of buffers, in both orders, one of which is the next to be used after the other."""
+    cfg = Cfg(kernel)
+    used: dict[Block, list[Op]] = {}  # in order, without repetition
+    for block in cfg.order:
+        used[block] = []
+        for op in block.ops:
+            for access in accesses(op):
+                if used[block][-1:] != [access.allocation]:
+                    used[block].append(access.allocation)
+    found: set[tuple[Op, Op]] = set()
+
+    def chain(blocks: list[Block], around: bool) -> None:
+        roots = [root for block in blocks for root in used[block]]
+        pairs = list(pairwise(roots)) + ([(roots[-1], roots[0])] if around and roots else [])
+        for one, two in pairs:
+            if one is not two:
+                found.update(((one, two), (two, one)))
+
+    chain(cfg.order, False)
+    for loop in cfg.loops:
+        chain(loop.blocks, True)
+    return found
+
+
+def _buffer(op: Op) -> Buffer:
+    assert isinstance(op.result.type, Buffer)
+    return op.result.type
+
+
+def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
+    """First and last use of every buffer, as positions in block order."""
+    cfg = Cfg(kernel)
+    position: dict[Op, int] = {}
+    spans: dict[Block, tuple[int, int]] = {}
+    home: dict[Op, Block] = {}
+    for block in cfg.order:
+        start = len(position)
+        for op in block.ops:
+            position[op] = len(position)
+            home[op] = block
+        spans[block] = (start, len(position) - 1)
+    lives: dict[Op, tuple[int, int]] = {}
+    touched: dict[Op, list[tuple[Block, bool]]] = {}  # by a write?
+    for block in cfg.order:
+        for op in block.ops:
+            for access in accesses(op):
+                touched.setdefault(access.allocation, []).append((block, access.write))
+                first, last = lives.get(access.allocation, (position[op], position[op]))
+                lives[access.allocation] = (min(first, position[op]), max(last, position[op]))
+            if op.attributes.get("pinned"):
+                lives[op] = (0, len(position) + 1)
+    extents = {loop: (min(spans[b][0] for b in loop.blocks), max(spans[b][1] for b in loop.blocks))
+               for loop in cfg.loops}
+    for root, (first, last) in lives.items():
+        fresh = _written_first(cfg, touched.get(root, []))
+        if fresh is not None and not root.attributes.get("pinned"):
+            home[root] = fresh
+        for loop in reversed(cfg.loops):  # inner ones first: an outer one may be touched by then
+            start, end = extents[loop]
+            if home[root] not in loop and first <= end and start <= last:
+                first, last = min(first, start), max(last, end)
+        lives[root] = (first, last)
+    return lives
+
+
+def _written_first(cfg: Cfg, touched: list[tuple[Block, bool]]) -> Block | None:
+    """The block that runs before all uses of a buffer and begins them by a write, if there is one.
+
+    What the buffer held when it was reached before is then of no use: the buffer is as good as made
+    there, and a loop around it does not keep it alive.
+    """
+    if not touched or not touched[0][1]:
+        return None
+    first = touched[0][0]
+    return first if all(cfg.dominates(first, block) for block, _ in touched) else None

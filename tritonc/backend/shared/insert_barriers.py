@@ -1,0 +1,335 @@
+"""insert_barriers: threads wait for each other exactly where memory makes one depend on another.
+
+Before:  shared_store %s, %x                  After:  shared_store %s, %x
+         %y = shared_load %s                          barrier
+                                                      %y = shared_load %s
+
+The paper's forward data-flow equations (section 5.3): the state at a point is the set of accesses
+since the last barrier on some path.  An operation that reads what a pending access wrote (RAW), or
+writes what one read or wrote (WAR, WAW), needs a barrier before it, which empties the state.
+States join by union and loops are iterated to a fixed point.
+
+Two accesses of shared memory touch if their bytes overlap.  In a ring of stages, `ahead` says how
+many iterations before its turn a stage is used; crossing the back edge of the ring's loop moves all
+stages one turn nearer, so equal distances, and only these, touch.  Global memory is treated the
+same way, since a tile may be stored by one thread and loaded by another: pointers of different
+parameters touch unless one is declared not to alias; two operations on the same addresses, each
+used by one thread, in one iteration, stay in their threads.
+
+Needs allocate_shared, and must be the last pass that moves memory operations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.aliases import no_alias, pointer_roots
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import READ, SYNC, WRITE
+from tritonc.ir.types import Buffer, Tile, is_pointer
+
+
+@dataclass(frozen=True)
+class Pending:
+    """An access since the last barrier.
+
+    Shared memory: bytes [start, end), in the loop of `ring` at distance `ahead` of `stages`.
+    Global memory: `root` is the parameter or table that the pointer comes from (None if unknown),
+    `pointer` the addresses, if each is one thread's; `release`: tells other instances that all
+    before it is done.
+
+    `proxy`: of a thread's write, how far it is on its way to tensor copies, which write by another
+    way: it must be fenced, and then all threads must meet.  One that a barrier has passed but no
+    fence before it is only in theirs (MET).
+
+    `handed`: how far a read in a ring is known to have ended, to the thread that makes its copies:
+    RELEASED by all warps, then ACQUIRED by that thread.  `copies`: an access of that thread's.
+
+    `piece`: others of the tile are other elements.
+
+    `grouped`: of a buffer in which each warpgroup has a part of its own.
+    """
+
+    write: bool
+    start: int = 0
+    end: int = 0
+    ahead: int | None = None
+    stages: int = 1
+    part: tuple[int, int] | None = None  # of the stage, where not all of it
+    ring: Loop | None = None
+    continues: bool = False  # in the loops around that one
+    flight: str = ""  # "copy", "wgmma" or "store" while it is not known to have ended
+    age: int = 0  # groups of its kind closed since, this one's included
+    alone: bool = False  # by the first thread, in its own order
+    is_global: bool = False
+    root: Value | None = None
+    pointer: Value | None = None
+    release: bool = False
+    proxy: str = ""  # "", FENCED, MET, or both
+    handed: int = 0
+    copies: bool = False
+    private: Op | None = None  # a buffer whose elements are one thread's each
+    grouped: bool = False
+    piece: tuple[Value, int] | None = None  # of a tile that is stored in pieces
+
+    @property
+    def own_write(self) -> bool:
+        """Whether a thread writes shared memory itself."""
+        return self.write and not (self.is_global or self.flight or self.copies)
+
+
+RELEASED, ACQUIRED = 1, 2
+FENCED, MET = "fenced", "met"
+State = frozenset[Pending]
+
+
+def insert_barriers(kernel: Kernel, context: Context) -> bool:
+    """Insert the barriers that the accesses of the kernel need, and no other."""
+    cfg = Cfg(kernel)
+    found = _Uses(kernel, cfg)
+    loops = {loop.header: loop for loop in cfg.loops}
+    incoming: dict[Block, State] = {block: frozenset() for block in cfg.order}
+    needs: dict[Op, str] = {}
+    work = list(cfg.order)
+    while work:
+        block = work.pop(0)
+        state = incoming[block]
+        for op in block.ops:
+            if op.name in ("barrier", "memory_barrier", "start_copier"):
+                state, needs[op] = _flying(state), ""
+                continue
+            state = _progress(op, state)
+            new = found.together(op)
+            needs[op] = _needed([(old, use) for old in state for use in new
+                                 if _conflict(kernel, old, use)])
+            state = _flying(state, needs[op]) if needs[op] else state
+            if op.name != "tensor_copy":  # whoever reads it waits at the ring
+                state = state.union(new)
+        for successor in block.successors:
+            loop = loops.get(successor)
+            passed = _turn(state, loop) if loop is not None and block in loop else state
+            if not passed <= incoming[successor]:
+                incoming[successor] |= passed
+                if successor not in work:
+                    work.append(successor)
+    for block in cfg.order:
+        ops: list[Op] = []
+        for op in block.ops:
+            if needs[op]:
+                ops.append(make_op(needs[op], [], span=op.span, table=ALL_OPS))
+            ops.append(op)
+        block.ops = ops
+    return any(needs.values())
+
+
+def _late(op: Op | None) -> bool:
+    """Whether it is a load that is made where it is stored (`delay_loads`)."""
+    return op is not None and op.name == "load" and bool(op.attributes.get("late"))
+
+
+def _piece(op: Op) -> tuple[Value, int] | None:
+    """Which part of which tile the operation stores at its place in a buffer."""
+    if op.name != "shared_store" or "bits" not in op.attributes:
+        return None
+    return op.operands[1], op.attributes["index"]
+
+
+def _needed(conflicts: list[tuple[Pending, Pending]]) -> str:
+    """The barrier that ends the conflicts; "" if there are none."""
+    if not conflicts:
+        return ""
+    alone = all(old.grouped and new.grouped and (old.start, old.end) == (new.start, new.end)
+                for old, new in conflicts)
+    return "group_barrier" if alone else "barrier"
+
+
+def _flying(state: State, barrier: str = "barrier") -> State:
+    """What a barrier leaves: accesses that no thread has waited for, writes without a fence; and
+    one of warpgroups all that is not theirs."""
+    kept = frozenset(p for p in state if barrier == "group_barrier" and not p.grouped)
+    return kept | frozenset(replace(p, proxy=MET) if p.own_write else p
+                            for p in state - kept
+                            if p.flight or (p.own_write and FENCED not in p.proxy))
+
+
+# Which operation closes a group of each kind of asynchronous access, and which waits for groups.
+CLOSES = {"async_commit": "copy", "wgmma": "wgmma", "tensor_store": "store"}
+WAITS = {"async_wait": "copy", "wgmma_wait": "wgmma", "store_wait": "store"}
+FLIES = {"async_copy": "copy", "wgmma": "wgmma", "tensor_store": "store"}
+ALONE = ("tensor_copy", "tensor_store")  # what the first thread does
+OLDEST = 9  # groups older than this are not told apart
+
+
+def _progress(op: Op, state: State) -> State:
+    """Asynchronous accesses grow older as groups close, and end at waits."""
+    closes, waits = CLOSES.get(op.name), WAITS.get(op.name)
+    if closes is not None:
+        return frozenset(replace(p, age=min(p.age + 1, OLDEST)) if p.flight == closes else p
+                         for p in state)
+    if waits is not None:
+        pending = op.attributes["pending"]
+        return frozenset(replace(p, flight="", age=0) if p.flight == waits and p.age > pending
+                         else p for p in state)
+    if op.name == "proxy_fence":
+        return frozenset(replace(p, proxy=p.proxy + FENCED)
+                         if p.own_write and FENCED not in p.proxy else p for p in state)
+    if op.name in HANDS_OVER:
+        for buffer in op.operands[HANDS_OVER[op.name]:]:
+            state = _hand_over(op.name, buffer, state)
+    return state
+
+
+def _hand_over(name: str, buffer: Value, state: State) -> State:
+    """What a ring's barriers say of the accesses of one stage of a buffer."""
+    root, ahead = allocation(buffer)
+    t, start = root.result.type, root.attributes["offset"]
+    assert isinstance(t, Buffer)
+    found = []
+    for p in state:
+        same = not p.is_global and p.ahead is not None and ahead is not None and (
+            (p.start, p.end) == (start, start + t.bytes) and (p.ahead - ahead) % p.stages == 0)
+        if same and name == "ring_release" and not p.write and not p.flight:
+            p = replace(p, handed=max(p.handed, RELEASED))
+        if same and name == "ring_acquire" and p.handed:
+            p = replace(p, handed=ACQUIRED)
+        found.append(p)
+    return frozenset(found)
+
+
+def _turn(state: State, loop: Loop) -> State:
+    """The state that the next iteration of `loop` sees."""
+    found = []
+    for p in state:
+        if p.is_global:
+            found.append(replace(p, pointer=None))  # the addresses may be others by then
+        elif p.ring is loop and p.ahead is not None:
+            found.append(replace(p, ahead=(p.ahead - 1) % p.stages))
+        elif p.ring is not None and p.ring.header in loop and not p.continues:
+            found.append(replace(p, ahead=None))  # an outer loop: the ring starts again
+        else:
+            found.append(p)
+    return frozenset(found)
+
+
+class _Uses:
+    """The accesses that each operation makes, with rings and roots resolved."""
+
+    def __init__(self, kernel: Kernel, cfg: Cfg) -> None:
+        self.kernel = kernel
+        self.roots = pointer_roots(kernel)
+        used = Counter(op.operands[0] for op in kernel.ops()
+                       if ALL_OPS[op.name].effects & {READ, WRITE} and op.operands)
+        self.repeated = {pointer for pointer, count in used.items() if count > 1}
+        self.stores = uses(kernel)  # of the results of delayed loads
+        self.ring: dict[Op, Loop] = {}  # of a buffer: the innermost loop that uses its stages
+        for block in cfg.order:
+            inside = [loop for loop in cfg.loops if block in loop]
+            if not inside:
+                continue
+            innermost = max(inside, key=lambda loop: loop.depth)
+            for op in block.ops:
+                for access in accesses(op):
+                    old = self.ring.get(access.allocation)
+                    if access.ahead is not None and (old is None or old.depth < innermost.depth):
+                        self.ring[access.allocation] = innermost
+
+    @cached_property
+    def infos(self) -> axis_info.Infos:
+        """Axis information, for the few kernels that ask."""
+        return axis_info.analyze(self.kernel)
+
+    def together(self, op: Op) -> list[Pending]:
+        """The accesses of an operation; those of a delayed load's store come with the load."""
+        if op.name == "shared_store" and _late(op.operands[1].op):
+            return []
+        if not _late(op):
+            return self.of(op)
+        return [*self.of(op), *(access for store in self.stores[op.result]
+                                for access in self.of(store))]
+
+    def of(self, op: Op) -> list[Pending]:
+        """The accesses of one operation."""
+        found = []
+        for access in accesses(op):
+            buffer = access.allocation.result.type
+            assert isinstance(buffer, Buffer)
+            start = access.allocation.attributes["offset"]
+            ring = self.ring.get(access.allocation)
+            flight = FLIES.get(op.name, "")
+            found.append(Pending(access.write, start, start + buffer.bytes,
+                                 access.ahead if ring else None, buffer.stages, access.part, ring,
+                                 bool(access.allocation.attributes.get("continues")), flight,
+                                 age=1 if CLOSES.get(op.name) == flight else 0,
+                                 alone=op.name in ALONE, copies=op.name == "tensor_copy",
+                                 private=access.allocation
+                                 if access.allocation.attributes.get("private") else None,
+                                 grouped="groups" in access.allocation.attributes,
+                                 piece=_piece(op)))
+        effects = ALL_OPS[op.name].effects
+        pointers = [v for v in op.operands if is_pointer(v.type)]
+        if SYNC not in effects and pointers and effects & {READ, WRITE}:
+            pointer = pointers[0]
+            own = pointer if self.one_thread_each(pointer) else None
+            root = self.roots.get(pointer)
+            if effects >= {READ, WRITE} and not isinstance(pointer.type, Tile):
+                root = None  # a lock guards memory that its address does not tell
+            for write in (False, True):
+                if (WRITE if write else READ) in effects:
+                    found.append(Pending(write, is_global=True, root=root, pointer=own,
+                                         release="release" in op.attributes))
+        return found
+
+    def one_thread_each(self, pointer: Value) -> bool:
+        """Whether each address of the tile is known to be used by one thread only.
+
+        Each element must be in one thread, and no two elements may have one address.  Only asked
+        for tiles that several operations use.
+        """
+        t = pointer.type
+        if pointer not in self.repeated or not isinstance(t, Tile) or t.layout is None \
+                or not all(t.layout.thread):
+            return False
+        info = self.infos.get(pointer)
+        if info is None:
+            return False
+        axes = [axis for axis, extent in enumerate(t.shape) if extent > 1]
+        return not axes or (len(axes) == 1 and info.contiguity[axes[0]] == t.shape[axes[0]])
+
+
+def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
+    if not (old.write or new.write) or old.is_global != new.is_global:
+        return False
+    if old.is_global:
+        if new.release:
+            return True
+        if old.pointer is not None and old.pointer is new.pointer:
+            return False
+        if old.root is None or new.root is None or old.root is new.root:
+            return True
+        return not (no_alias(kernel, old.root) or no_alias(kernel, new.root))
+    if old.end <= new.start or new.end <= old.start or (
+            old.alone and new.alone and not old.flight):
+        return False
+    if old.part is not None and new.part is not None and old.ring is new.ring and (
+            old.ahead == new.ahead) and (old.start, old.end) == (new.start, new.end) and (
+            old.part[1] <= new.part[0] or new.part[1] <= old.part[0]):
+        return False
+    if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.copies):
+        return False
+    if old.private is not None and old.private is new.private:
+        return False
+    if old.piece is not None and new.piece is not None and old.piece[0] is new.piece[0] and (
+            old.piece[1] != new.piece[1]):
+        return False
+    if old.ring is new.ring and old.ahead is not None and new.ahead is not None and (
+            (old.start, old.end) == (new.start, new.end)):
+        return old.ahead % old.stages == new.ahead % new.stages
+    return True

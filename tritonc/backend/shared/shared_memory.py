@@ -1,0 +1,69 @@
+"""What operations do to shared memory: which bytes of which buffer each reads or writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.core import Op, Value
+from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
+from tritonc.ir.types import Buffer
+
+VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape", "buffer_part")  # of their operand
+SHARED_ALIGNMENT = 1024  # of where a block's begins: what the widest swizzle asks for
+# Bytes left to barriers, cells and small exchanges by those who take what there is.
+LEFT = 1024
+# Operands that one warp alone uses at this place, in its own order: barriers, maps in making.
+OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 0, "publish_maps": 1}
+# Operations that hand buffers, which stand from this operand on, from one user to the next.
+HANDS_OVER = {"ring_release": 1, "ring_acquire": 2}
+
+
+@dataclass(frozen=True)
+class Access:
+    """One use of a buffer.  `ahead` is the stage's distance in a ring, None for all stages; `part`
+    the bytes of the stage from the first to the end, None for all."""
+
+    allocation: Op
+    write: bool
+    ahead: int | None
+    op: Op
+    part: tuple[int, int] | None = None
+
+
+def allocation(buffer: Value) -> tuple[Op, int | None]:
+    """The alloc_shared behind a view, and the ring distance of the stage if one was taken."""
+    ahead: int | None = None
+    op = buffer.op
+    while op is not None and op.name in VIEWS:
+        if op.name == "buffer_stage":
+            ahead = op.attributes.get("ahead")
+        op = op.operands[0].op
+    assert op is not None and op.name == "alloc_shared"
+    return op, ahead
+
+
+def accesses(op: Op) -> list[Access]:
+    """The uses of buffers that an operation makes; none for views and allocations."""
+    effects = ALL_OPS[op.name].effects
+    if op.name in VIEWS or op.name == "alloc_shared":
+        return []
+    found = []
+    for i, value in enumerate(op.operands):
+        if OWN_WARP.get(op.name) == i or i >= HANDS_OVER.get(op.name, len(op.operands)):
+            continue
+        if isinstance(value.type, Buffer):
+            root, ahead = allocation(value)
+            for write, effect in ((False, SHARED_READ), (True, SHARED_WRITE)):
+                if effect in effects:
+                    found.append(Access(root, write, ahead, op, _part(value)))
+    return found
+
+
+def _part(buffer: Value) -> tuple[int, int] | None:
+    """The bytes of a stage that a buffer_part is."""
+    op, t = buffer.op, buffer.type
+    if op is None or op.name != "buffer_part":
+        return None
+    assert isinstance(t, Buffer)
+    return op.attributes["offset"], op.attributes["offset"] + t.bytes

@@ -1,0 +1,176 @@
+"""`tritonc FILE -o OUT`: which outputs are asked for, compiling, writing them all or none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tritonc import driver, outputs
+from tritonc.cli.console import (
+    SUCCESS,
+    Messages,
+    check_settings,
+    failure,
+    language_of,
+    native,
+    only_file,
+    options_from,
+    read_source,
+)
+from tritonc.cli.decisions import check_patterns, is_shown, plan, tell, time_report, time_trace
+from tritonc.cli.option_table import MESSAGES
+from tritonc.cli.output_plan import (
+    check_suffix,
+    dependency_rule,
+    kinds_of,
+    rule_file,
+    stem_of,
+    targets_of,
+)
+from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
+from tritonc.options import Options
+from tritonc.outputs import STANDARD
+from tritonc.source import CompileError
+from tritonc.spelling import closest
+from tritonc.tune.tuning_file import with_tuning_file
+
+
+def compile_command(files: tuple[str, ...], **given: Any) -> int:
+    """`tritonc FILE -o OUT`: the exit code.  `given` has the parameters by name."""
+    messages = Messages(given)
+    path = only_file(files)
+    kinds = kinds_of(given)
+    arch, *others = (given["arch"] or "").split(",")
+    if others and ({*kinds} - {"fatbin", "header"} or (
+            "header" in kinds and given["embed"] != "fatbin")):
+        raise click.UsageError("several targets go into a fatbin: --emit=fatbin, or --header with "
+                               "--embed=fatbin")
+    given["arch"] = arch or None
+    for name, flag in _NEED_RULE.items():
+        if given[name] and given["depend"] is None:
+            raise click.UsageError(f"{flag} needs -MD or -M")
+    targets = targets_of(path, kinds, given)
+    for target in (*targets.values(), *(given[name] or "" for name, _ in _WRITTEN)):
+        if outputs.same_file(target, path):
+            raise click.UsageError(f"the output '{target}' is the source itself")
+    check_suffix(given)
+    for name, flag in _WRITTEN:
+        if given[name] not in (None, STANDARD) and given[name] in targets.values():
+            raise click.UsageError(f"{flag} '{given[name]}' is an output too")
+    options = with_tuning_file(options_from(given), path)
+    for name in (options.arch, *others):
+        check_settings(replace(options, arch=name))
+    _check_passes(options)
+    if options.start_after and language_of(path, given) != "tir":
+        raise click.UsageError("--start-after goes on with a .tir, not with a source")
+    check_patterns(given)
+    if given["dry_run"]:
+        programs = programs_for([*targets], given["embed"], given["ptxas"])
+        written = [f"{target} ({kind})" for kind, target in targets.items()]
+        more = (rule_file(path, targets, given), given["remarks"], given["time_trace"])
+        written += [name for name in more if name not in (None, MESSAGES)]
+        click.echo("\n".join(plan(path, written, options, others, programs)))
+        return SUCCESS
+    inputs = [options.tuning] if options.tuning else []  # as they are read
+
+    try:
+        return _compile(path, targets, options, others, given, messages, inputs)
+    except CompileError:
+        outputs.remove(targets.values(), inputs)
+        raise
+
+
+_WRITTEN = (("depend_file", "-MF"), ("remarks", "--remarks"), ("time_trace", "-ftime-trace"))
+_NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-MQ",
+              "depend_phony": "-MP"}  # fmt: skip
+
+
+def _check_passes(options: Options) -> None:
+    """Refuse names that no pass has."""
+    single = (options.stop_after, options.start_after)
+    named = [*options.print_after, *options.print_before, *(name or "" for name in single)]
+    if not any(named):
+        return
+    known = driver.pass_names()
+    for name in named:
+        if name and name not in known and (name != "all" or name in single):
+            near = closest(name, known)
+            hint = f"did you mean '{near}'? " if near else ""
+            raise click.UsageError(f"there is no pass '{name}'; {hint}--list-passes lists them")
+
+
+def _compile(path: str, targets: Mapping[str, str], options: Options, others: Sequence[str],
+             given: Mapping[str, Any], messages: Messages, inputs: list[str]) -> int:
+    def read_file(included: str) -> bytes:
+        from tritonc.frontend.preprocess import (
+            read_bytes,  # loaded by then; --help starts without it
+        )
+
+        inputs.append(included)
+        return read_bytes(included)
+
+    diagnostics = driver.new_diagnostics(options)
+    options = native(options)
+    source = read_source(path, diagnostics)
+    wanted = kinds_to_compile([*targets], given["embed"])
+    if given["depend"] in ("M", "MM"):
+        wanted = ["i"]
+    result = driver.compile(source, options, wanted, language=language_of(path, given),
+                            dump=_dump, diagnostics=diagnostics, read_file=read_file)
+    shown = (r.diagnostic for r in result.remarks if is_shown(r, given))
+    messages.show([*result.diagnostics, *shown])
+    settings = Settings(stem_of(path), given["embed"], given["prefix"] or "", given["ptxas"],
+                        options.line_info)
+    more = [driver.compile(source, native(replace(options, arch=arch, tune={
+        **options.tune, **result.tunables})), wanted, language=language_of(path, given))
+            for arch in others]
+    made = make([*targets], result, settings, more)
+    files: dict[str, str | bytes] = {}
+    for kind, target in targets.items():
+        if any(outputs.same_file(target, included) for included in result.dependencies):
+            raise failure("cannot-write", f"the output '{target}' is a file that the source reads")
+        if target != STANDARD:
+            files[target] = made[kind]
+    if given["remarks"] not in (None, MESSAGES):
+        from tritonc.render import render_json  # only where it is needed
+
+        files[given["remarks"]] = render_json(r.diagnostic for r in result.remarks)
+    if given["time_trace"]:
+        files[given["time_trace"]] = time_trace(result)
+    rule = rule_file(path, targets, given)
+    if rule is not None and rule != STANDARD:
+        files[rule] = dependency_rule(path, targets, result, given)
+    try:
+        outputs.write_all(files, given["if_changed"])
+    except OSError as error:
+        reason = f"cannot write '{error.filename}': {error.strerror}"
+        raise failure("cannot-write", reason) from None
+    for kind, target in targets.items():
+        if target == STANDARD:
+            _write_standard(made[kind])
+    if rule == STANDARD:
+        _write_standard(dependency_rule(path, targets, result, given))
+    if options.verbose:
+        tell(result, options)
+    if options.time_report:
+        time_report(result)
+    return SUCCESS
+
+
+def _write_standard(content: str | bytes) -> None:
+    """To standard output as UTF-8 with the lines as they are, whatever the locale."""
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is not None:
+        buffer.write(content.encode("utf-8") if isinstance(content, str) else content)
+        buffer.flush()
+    elif isinstance(content, str):
+        sys.stdout.write(content)
+
+
+def _dump(title: str, text: str) -> None:
+    print(f"// *** {title} ***\n{text.rstrip()}\n", file=sys.stderr)

@@ -1,0 +1,100 @@
+"""What --dry-run, -v, -Rpass, -ftime-report and -ftime-trace say of a compilation."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from tritonc import __version__
+from tritonc.cli.commandline import FLAGS_VARIABLE
+from tritonc.cli.option_table import MESSAGES
+from tritonc.driver import Result
+from tritonc.ir.context import Remark
+from tritonc.options import Options
+
+
+def plan(path: str, written: Sequence[str], options: Options, others: Sequence[str],
+         programs: Sequence[str]) -> Iterator[str]:
+    """What a compilation would do, a line each; `others` are further GPUs."""
+    yield f"tritonc {__version__}, target {', '.join((options.arch, *others))}"
+    yield f"read {path}"
+    if options.tuning:
+        yield f"read {options.tuning}"
+    for program in programs:
+        yield f"run {program}"
+    for name in written:
+        yield f"write {name}"
+
+
+def check_patterns(given: Mapping[str, Any]) -> None:
+    """Refuse what -Rpass and -Rpass-missed cannot search for."""
+    for name, flag in (("remarks_done", "-Rpass"), ("remarks_missed", "-Rpass-missed")):
+        try:
+            re.compile(given[name] or "")
+        except re.error as error:
+            raise click.UsageError(f"{flag} '{given[name]}': {error}") from None
+
+
+def is_shown(remark: Remark, given: Mapping[str, Any]) -> bool:
+    """Whether a remark is among the messages: all by --remarks, some by -Rpass."""
+    pattern = given["remarks_missed" if remark.missed else "remarks_done"]
+    return given["remarks"] == MESSAGES or (
+        pattern is not None and re.search(pattern, remark.pass_name) is not None)
+
+
+def tell(result: Result, options: Options) -> None:
+    """What -v says: what was decided that the source leaves open."""
+    lines = [f"tritonc {__version__}, target {options.arch}"]
+    if flags := os.environ.get(FLAGS_VARIABLE):
+        lines.append(f"{FLAGS_VARIABLE}: {flags}")
+    for name, value in result.tunables.items():
+        lines.append(f"tunable {name} = {value} ({_origin(name, result)})")
+    for name, value in result.bindings.meta.items():
+        lines.append(f"meta-parameter {name} = {value} ({_origin(name, result)})")
+    for kernel in (result.manifest or {}).get("kernels", []):
+        lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
+                     f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
+                     f"memory, tile {kernel['tile']}")
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _origin(name: str, result: Result) -> str:
+    """Who chose the value of a tunable or meta-parameter."""
+    who = result.bindings
+    if name in who.chosen:
+        return "the cost model's choice"
+    if name not in who.tuned:
+        return "given"
+    entry = who.tuned[name]
+    size = "".join(f" {key}={value}" for key, value in sorted(entry.size.items()))
+    return f"{who.tuning}: {entry.kernel}{size} on {entry.device}"
+
+
+def time_trace(result: Result) -> str:
+    """The stages and in them the passes, as Chrome's trace viewer and Perfetto read them: the
+    array format of complete events, times in microseconds."""
+    import json  # only where it is asked for
+
+    events: list[dict[str, Any]] = []
+    stage = inner = end = 0.0
+    for name, seconds in result.timings:
+        if not name.startswith(" "):
+            stage, inner = end, end
+            end = stage + seconds
+        start = inner if name.startswith(" ") else stage
+        events.append({"name": name.strip(), "ph": "X", "pid": 1, "tid": 1,
+                       "ts": round(start * 1e6), "dur": round(seconds * 1e6)})
+        inner += seconds if name.startswith(" ") else 0
+    return json.dumps(events) + "\n"
+
+
+def time_report(result: Result) -> None:
+    """What -ftime-report prints: a line for each stage and pass, then the sum of the stages."""
+    total = sum(seconds for name, seconds in result.timings if not name.startswith(" "))
+    for name, seconds in (*result.timings, ("total", total)):
+        print(f"{seconds * 1e3:9.2f} ms  {name}", file=sys.stderr)

@@ -1,0 +1,161 @@
+"""`tritonc info`: how kernels are launched, what they need; or what this machine has."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Any
+
+import click
+
+from tritonc import __version__, driver, ptxas
+from tritonc.backend.target.target import TARGETS, Target
+from tritonc.cli.console import (
+    SUCCESS,
+    Messages,
+    check_settings,
+    failure,
+    language_of,
+    native,
+    only_file,
+    options_from,
+    read_source,
+)
+from tritonc.llvm_version import llvm_version
+from tritonc.manifest import read
+from tritonc.source import CompileError
+from tritonc.tune.tuning_file import with_tuning_file
+
+
+def info_command(files: tuple[str, ...], **given: Any) -> int:
+    """`tritonc info [FILE]`: the exit code.  `given` has the parameters by name."""
+    messages = Messages(given)
+    if not files:
+        return _say(_machine(given["ptxas"]))
+    path = only_file(files)
+    options = with_tuning_file(options_from(given), path)
+    check_settings(options)
+    if path.endswith((".cubin", ".fatbin")):
+        raise failure("unreadable-file", f"cannot read '{path}': machine code does not say how its "
+                      "kernels are launched; the .ptx that it was made of does, and the source")
+    diagnostics = driver.new_diagnostics(options)
+    source = read_source(path, diagnostics)
+    if path.endswith(".ptx"):
+        try:
+            manifest, ptx = read(source.text), source.text
+        except ValueError as error:
+            raise failure("unreadable-file", f"cannot read '{path}': {error}") from None
+    else:
+        result = driver.compile(source, native(options), ("ptx",),
+                                language=language_of(path, given), diagnostics=diagnostics)
+        messages.show(result.diagnostics)
+        assert result.manifest is not None
+        manifest, ptx = result.manifest, result.outputs["ptx"]
+    return _say(_module(manifest, _resources(ptx, manifest["target"], given["ptxas"])))
+
+
+def _say(lines: Iterator[str]) -> int:
+    click.echo("\n".join(lines))
+    return SUCCESS
+
+
+def _resources(ptx: str, target: str, path: str | None) -> dict[str, ptxas.Resources]:
+    """What ptxas says; nothing where it is not installed.  Raises CompileError."""
+    try:
+        return ptxas.resources(ptx, target, path)
+    except CompileError as error:
+        if path is None and error.diagnostics[0].name == "no-ptxas":
+            return {}
+        raise
+
+
+def _module(manifest: Mapping[str, Any], resources: Mapping[str, ptxas.Resources]) -> Iterator[str]:
+    yield f"{manifest['target']}, PTX {manifest['ptx']}, {manifest['compiler']}"
+    if "tuning" in manifest:
+        yield f"tuning file: {manifest['tuning']}"
+    for kernel in manifest["kernels"]:
+        yield ""
+        yield from _kernel(kernel, TARGETS[manifest["target"]], resources.get(kernel["entry"]))
+    for table in manifest["constants"]:
+        filled = "initialized" if table["initialized"] else "filled by the host"
+        yield f"\nconstant table {table['name']}: {table['count']} of {table['type']}, {filled}"
+
+
+def _kernel(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources | None
+            ) -> Iterator[str]:
+    parameters = ", ".join(_declared(p) for p in kernel["parameters"])
+    yield f"kernel {kernel['name']}({parameters})"
+    tile = " x ".join(map(str, kernel["tile"])) or "1"
+    yield f"  one block of {kernel['threads']} threads for {tile} of the global range"
+    shared = kernel["shared_bytes"] + kernel["dynamic_shared_bytes"]
+    asked = f", {kernel['dynamic_shared_bytes']} of them asked for by the launch"
+    yield (f"  {shared} bytes of shared memory{asked if kernel['dynamic_shared_bytes'] else ''}")
+    for name, value in kernel["tunables"].items():
+        yield f"  tunable {name} = {value}"
+    for parameter in kernel["parameters"]:
+        if "access" in parameter:
+            yield f"  {parameter['name']}: {parameter['access']}"
+    for text in kernel["assumptions"]:
+        yield f"  assumes: {text}"
+    if needs is not None:
+        spills = f"spills {needs.spill_stores} bytes" if needs.spill_stores else "no spills"
+        yield f"  {needs.registers} registers a thread, {spills}, {needs.stack} bytes of stack"
+        blocks = resident(target, kernel["threads"], needs.registers, shared)
+        yield (f"  {blocks} block{'s' if blocks != 1 else ''} on a multiprocessor: "
+               f"{blocks * kernel['threads']} of {target.threads_per_multiprocessor} threads")
+
+
+def _declared(parameter: Mapping[str, Any]) -> str:
+    space = "" if parameter["type"].endswith("*") else " "
+    return f"{parameter['type']}{space}{parameter['name']}"
+
+
+def resident(target: Target, threads: int, registers: int, shared: int) -> int:
+    """How many blocks a multiprocessor can hold (CUDA C++ Programming Guide, occupancy).
+
+    A warp takes registers in units of 256, a block shared memory in units of 128 bytes.
+
+    >>> resident(TARGETS["sm_80"], 128, 128, 0), resident(TARGETS["sm_90a"], 256, 32, 100 << 10)
+    (4, 2)
+    """
+    warps = -(-threads // target.warp_size)
+    held = -(-max(registers, 1) * target.warp_size // 256) * 256 * warps
+    memory = -(-(shared + target.shared_reserved) // 128) * 128
+    return min(target.registers_per_multiprocessor // held,
+               target.threads_per_multiprocessor // (warps * target.warp_size),
+               target.blocks_per_multiprocessor,
+               *([target.shared_per_multiprocessor // memory] if memory else []))
+
+
+def _machine(path: str | None) -> Iterator[str]:
+    """Versions, tools, GPUs, targets."""
+    yield f"tritonc {__version__}, LLVM {llvm_version()}, Python {platform.python_version()}"
+    yield f"installed in {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}"
+    try:
+        yield f"ptxas: {ptxas.find(path)}"
+    except CompileError:
+        yield "ptxas: not installed"
+    try:
+        yield f"cuda-bindings: {package_version('cuda-bindings')}"
+    except PackageNotFoundError:
+        yield "cuda-bindings: not installed"
+    yield from _devices()
+    yield f"targets: {', '.join(TARGETS)}"
+
+
+def _devices() -> Iterator[str]:
+    from tritonc.launch.cuda import Device, device_count
+
+    try:
+        count = device_count()
+        for index in range(count):
+            gpu = Device(index)
+            major, minor = gpu.capability
+            yield f"GPU {index}: {gpu.name}, compute capability {major}.{minor}, {gpu.target}"
+        if not count:
+            Device()  # says why
+    except CompileError as error:
+        yield f"no GPU: {error.diagnostics[0].message}"

@@ -1,0 +1,179 @@
+"""The command `tritonc`: compile a file, or run the problem that it states.
+
+    tritonc [options] FILE [-o OUT]        compiles; no subcommand is needed
+    tritonc run [options] FILE             runs the problems of the file and compares
+    tritonc COMMAND ...                    and others, which `option_table.COMMANDS` lists
+
+Exit codes: 0 success, 1 an error in the input or a file that cannot be read or written, 2 a wrong
+command line, 3 no GPU to tune on, 70 a bug of tritonc, 130 interrupted.  Diagnostics go to standard
+error.
+
+Heavy parts are imported by the functions that need them: `tritonc --version` starts in a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tritonc import __version__
+from tritonc.cli.commandline import (
+    Arguments,
+    environment_flags,
+    expand_responses,
+    help_text,
+    program_arguments,
+)
+from tritonc.cli.console import FULL, INPUT_ERROR, INTERRUPTED, SUCCESS, USAGE_ERROR, Messages
+from tritonc.cli.option_table import COMMANDS, Option, rows
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    if hasattr(signal, "SIGPIPE"):
+        # Like any filter: `tritonc -o - x.tc | head` ends without a message.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if instruction := os.environ.get("_TRITONC_COMPLETE"):
+        from tritonc.cli.completion import complete
+
+        sys.exit(complete(instruction))
+    sys.exit(run_command_line(program_arguments()))
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Run one command line; returns the exit code.  Writes to sys.stdout and sys.stderr."""
+    command = "compile"
+    try:
+        words = [*environment_flags(), *expand_responses(arguments)]
+        read = Arguments.read(words, [name for name in COMMANDS if name != "compile"])
+        command = read.command
+        runner = _click_command(command)
+        result = runner.main([*read.words], prog_name="tritonc", standalone_mode=False)
+        return result if isinstance(result, int) else SUCCESS
+    except click.UsageError as error:
+        if isinstance(error, click.BadParameter) and error.param is not None:
+            error.param_hint = f"'{_spelling(command, error.param.name)}'"
+        print(f"tritonc: error: {error.format_message()}", file=sys.stderr)
+        print("Try 'tritonc --help'.", file=sys.stderr)
+        return USAGE_ERROR
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        print(f"tritonc: error: cannot write output: {error.strerror}", file=sys.stderr)
+        return INPUT_ERROR
+    except (KeyboardInterrupt, click.Abort):
+        print("tritonc: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+# --- from rows to click ---------------------------------------------------------------------------
+
+
+def _click_command(name: str) -> click.Command:
+    """The click command whose options are the table's rows for `name`."""
+    def callback(files: tuple[str, ...], **given: Any) -> int:
+        answered = _information(name, given)
+        if answered is not None:
+            return answered
+        module, _, function = COMMANDS[name].function.partition(":")
+        run = getattr(import_module(module), function)
+        return Messages(given).guard(lambda: run(files, **given))
+
+    by_name: dict[str, list[Option]] = {}
+    for row in rows(name):
+        by_name.setdefault(row.name, []).append(row)
+    parameters: list[click.Parameter] = [_click_option(rows_) for rows_ in by_name.values()]
+    parameters.append(click.Argument(["files"], nargs=-1))
+    return click.Command(name, params=parameters, callback=callback, add_help_option=False)
+
+
+def _click_option(same: list[Option]) -> click.Option:
+    """One click option for the rows of one name."""
+    long = "--" + same[0].name.replace("_", "-")
+    if all(not row.value and not row.stores for row in same):
+        declared = f"{long}/--no-{long[2:]}" if any(row.off for row in same) else long
+        return click.Option([declared, same[0].name], is_flag=True, default=False)
+    kind: Any = str
+    if same[0].choices:
+        kind = click.Choice(same[0].choices)
+    elif same[0].value in ("COUNT", "NUMBER"):
+        kind = click.IntRange(min=0)
+    return click.Option([long, same[0].name], type=kind, multiple=any(row.many for row in same),
+                        default=None)
+
+
+def _spelling(command: str, name: str | None) -> str:
+    """How a user knows the option that click knows by `name`."""
+    return next((row.flags[0] for row in rows(command) if row.name == name), name or "")
+
+
+# --- information ----------------------------------------------------------------------------------
+
+
+def _information(command: str, given: Mapping[str, Any]) -> int | None:
+    """Answer --version, --help and the like; None if nothing of the kind is asked."""
+    if given["help"]:
+        click.echo(help_text(command, given["help"]), nl=False)
+    elif command != "compile":
+        return None
+    elif given["version"]:
+        click.echo(version())
+    elif given["dump_version"]:
+        click.echo(__version__)
+    elif given["cmake_dir"]:
+        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        click.echo(os.path.join(package, "cmake"))
+    elif given["list_targets"]:
+        from tritonc.backend.target.target import TARGETS
+
+        for target in TARGETS.values():
+            click.echo(f"{target.name:8} PTX {target.ptx // 10}.{target.ptx % 10}  {target.gpus}")
+    elif given["list_passes"]:
+        from tritonc.driver import LOWER
+        from tritonc.passes import BACKEND, OPT, labels
+
+        click.echo(f"{LOWER:24} Syntax to Triton-IR.")
+        for label, row in zip(labels([*OPT, *BACKEND]), [*OPT, *BACKEND], strict=True):
+            click.echo(f"{label:24} {row.reason}")
+    elif given["explain"]:
+        return _explain(given["explain"])
+    else:
+        return None
+    return SUCCESS
+
+
+def version() -> str:
+    """`tritonc 0.1.0 (llvm 22.1.0)`; LLVM's version is the one that llvmlite is built with."""
+    from tritonc.llvm_version import llvm_version
+
+    return f"tritonc {__version__} (llvm {llvm_version()})"
+
+
+def _explain(name: str) -> int:
+    from tritonc.diagnostics import DIAGNOSTICS
+
+    if name == "list":
+        for known, row in DIAGNOSTICS.items():
+            click.echo(f"{known:28} {row.kind}")
+        return SUCCESS
+    plain = name.removeprefix("-W").removeprefix("error=")
+    if plain not in DIAGNOSTICS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(plain, DIAGNOSTICS, 3)
+        hint = f"did you mean {', '.join(near)}?" if near else "--explain list lists all"
+        raise click.UsageError(f"there is no diagnostic '{name}'; {hint}")
+    row = DIAGNOSTICS[plain]
+    click.echo(f"{plain} ({row.kind})\n")
+    click.echo(click.wrap_text(row.explanation, 80))
+    return SUCCESS
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""`tritonc run FILE` and `tritonc test FILE...`: problems run and compared."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tritonc import driver
+from tritonc.cli.console import (
+    INPUT_ERROR,
+    SUCCESS,
+    Messages,
+    assignments,
+    check_settings,
+    language_of,
+    native,
+    only_file,
+    options_from,
+    read_source,
+)
+from tritonc.options import NATIVE, Options
+from tritonc.tune.tuning_file import with_tuning_file
+
+
+def run_command(files: tuple[str, ...], **given: Any) -> int:
+    """`tritonc run FILE`: the exit code.  `given` has the parameters by name."""
+    path, options = only_file(files), _options(given)
+    messages = Messages(given)
+    return INPUT_ERROR if _run(path, options, given, messages).failed else SUCCESS
+
+
+def test_command(files: tuple[str, ...], **given: Any) -> int:
+    """`tritonc test FILE...`: the worst exit code of its files."""
+    if not files:
+        raise click.UsageError("no input file")
+    options = _options(given)
+    messages = Messages(given)
+    total = _Count()
+    wrong = worst = 0
+    kept = ExitStack()  # the GPU's context, which a file need not make if another did
+
+    def one(path: str) -> int:
+        if given["device"] == "cuda":
+            from tritonc.launch.cuda import Device
+
+            kept.enter_context(Device())
+        found = _run(path, options, given, messages)
+        total.right += found.right
+        total.failed += found.failed
+        return INPUT_ERROR if found.failed else SUCCESS
+
+    for path in dict.fromkeys(files):
+        counted = total.right, total.failed
+        code = messages.guard(lambda path=path: one(path))  # type: ignore[misc]
+        if code != SUCCESS:
+            kept.close()  # a kernel that faults spoils it
+        wrong += code != SUCCESS and counted == (total.right, total.failed)
+        worst = max(worst, code)
+    kept.close()
+    problems = total.right + total.failed
+    click.echo(f"{total.right} of {problems} problem{'s' if problems != 1 else ''} right"
+               + (f", {wrong} file{'s' if wrong > 1 else ''} in error" if wrong else ""))
+    return worst
+
+
+class _Count:
+    """How many problems."""
+
+    right = 0
+    failed = 0
+
+
+def _options(given: dict[str, Any]) -> Options:
+    """The settings for all files.  Raises click.UsageError."""
+    options = options_from(given)
+    if given["device"] == "cuda" and given["arch"] is None:
+        options = replace(options, arch=NATIVE)
+    if given["device"] != "cuda" and given["opt_level"] is None:
+        options = replace(options, opt_level=0)  # a pass may make sense of what has none
+    check_settings(options)
+    return options if given["device"] == "cuda" else native(options)
+
+
+def _run(path: str, options: Options, given: dict[str, Any], messages: Messages) -> _Count:
+    """Run the problems of one file, and print a line for each."""
+    from tritonc.launch.run_problems import run_problems
+
+    device = given["device"] or "interpreter"
+    if device == "cuda":
+        options = with_tuning_file(options, path)
+    diagnostics = driver.new_diagnostics(options)
+    source = read_source(path, diagnostics)
+    count = _Count()
+    for outcome in run_problems(source, options, language_of(path, given), diagnostics,
+                                device=device, sizes=assignments(given["sizes"], "--set"),
+                                kernel=given["kernel"], seed=given["seed"] or 0):
+        messages.show(outcome.diagnostics)
+        click.echo(outcome.line())
+        count.right += outcome.ok
+        count.failed += not outcome.ok
+    return count

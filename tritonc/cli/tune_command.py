@@ -1,0 +1,134 @@
+"""`tritonc tune FILE` and `tritonc bench FILE`: measuring on GPUs."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tritonc import driver
+from tritonc.cli.console import (
+    INPUT_ERROR,
+    NO_DEVICE,
+    SUCCESS,
+    Messages,
+    assignments,
+    check_settings,
+    language_of,
+    only_file,
+    options_from,
+    read_source,
+)
+from tritonc.options import DEFAULT_ARCH, NATIVE, Options
+from tritonc.tune.tuning_file import beside, with_tuning_file
+
+
+def tune_command(files: tuple[str, ...], **given: Any) -> int:
+    """`tritonc tune FILE`: the exit code.  `given` has the parameters by name."""
+    messages = Messages(given)
+    path = _source_path(files, given)
+    sizes = [assignments([word], "--set") for word in given["sizes"]]
+    options = replace(options_from({**given, "sizes": ()}), tuning=None)
+    check_settings(options)
+    budget = _seconds(given, "budget", math.inf)
+    timeout = _seconds(given, "timeout", 30.0)
+    jobs = given["jobs"] or os.cpu_count() or 1
+    indices = _indices(given)
+    if given["tuning"] == "none":
+        raise click.UsageError("tune writes a tuning file, --tuning=none has no meaning")
+
+    def action() -> int:
+        from tritonc.tune import tuner
+        from tritonc.tune.sites import Site, local_gpus
+
+        diagnostics = driver.new_diagnostics(options)
+        source = read_source(path, diagnostics)
+        site: Site | None
+        if given["cluster"] is not None:
+            from tritonc.tune.cluster import Cluster
+
+            site = Cluster.connect(given["cluster"], timeout)
+        else:
+            site = local_gpus(indices, jobs, timeout)
+        target = site.target if site is not None else DEFAULT_ARCH
+        if given["arch"] not in (None, NATIVE):
+            target = given["arch"]
+        request = tuner.Request(source, options, given["tuning"] or beside(path), given["kernel"],
+                                sizes, given["seed"] or 0, budget, given["fresh"], given["report"])
+        task = tuner.prepare(request, target, diagnostics)
+        messages.show(diagnostics.items)
+        if site is None:
+            click.echo(f"There is no GPU here. For {target}, the cost model's order of "
+                       f"{len(task.space.candidates)} candidates begins:")
+            click.echo("\n".join(tuner.ranking(task)))
+            return NO_DEVICE
+        choices = tuner.tune(request, task, site, sys.stderr)
+        return SUCCESS if len(choices) == len(task.sizes) else INPUT_ERROR
+
+    return action()
+
+
+def bench_command(files: tuple[str, ...], **given: Any) -> int:
+    """`tritonc bench FILE`: the exit code."""
+    messages = Messages(given)
+    path = _source_path(files, given)
+    sizes = [assignments([word], "--set") for word in given["sizes"]]
+    options = with_tuning_file(options_from({**given, "sizes": ()}), path)
+    check_settings(options)
+    indices = _indices(given) or [0]
+    if len(indices) > 1:
+        raise click.UsageError("bench measures on one GPU: --devices=N")
+
+    def action() -> int:
+        from tritonc.tune.bench import bench
+
+        diagnostics = driver.new_diagnostics(options)
+        source = read_source(path, diagnostics)
+        failed = False
+        for line in bench(source, _native(options, given), sizes, given["kernel"],
+                          given["seed"] or 0, indices[0], diagnostics, given["against"]):
+            click.echo(line.text)
+            failed |= not line.ok
+        messages.show(diagnostics.items)
+        return INPUT_ERROR if failed else SUCCESS
+
+    return action()
+
+
+def _native(options: Options, given: Mapping[str, Any]) -> Options:
+    return replace(options, arch=NATIVE) if given["arch"] is None else options
+
+
+def _source_path(files: tuple[str, ...], given: Mapping[str, Any]) -> str:
+    path = only_file(files)
+    if language_of(path, given) != "tc":
+        raise click.UsageError(f"'{path}' is Triton-IR; what is measured are Triton-C sources")
+    return path
+
+
+def _indices(given: Mapping[str, Any]) -> list[int] | None:
+    """What --devices says."""
+    if given["devices"] is None:
+        return None
+    words = given["devices"].split(",")
+    if not all(word.isdecimal() for word in words):
+        raise click.UsageError(f"--devices takes numbers of GPUs, not '{given['devices']}'")
+    return list(dict.fromkeys(map(int, words)))
+
+
+def _seconds(given: Mapping[str, Any], name: str, default: float) -> float:
+    text = given[name]
+    try:
+        value = float(text) if text is not None else default
+    except ValueError:
+        value = math.nan
+    if not value > 0:
+        raise click.UsageError(f"--{name} takes a number of seconds, not '{text}'")
+    return value
+
+

@@ -1,0 +1,396 @@
+"""Tokens to syntax tree: an LALR(1) automaton made by lark from grammar.lark, driven here.
+
+lark builds the table; this file runs it, because three things need the state of the automaton:
+
+* One spelling can be several terminals (`_Driver.identifier_terminal`).  C cannot be parsed without
+  knowing which names are types; here `kernel` and its like are names, too, unless a declaration
+  can stand.  The driver asks which terminals the current state has an action for.
+* A mistake gives one message (`_Driver.recover`).  If one missing `;`, `)` or `]` explains the
+  error, parsing goes on as if it stood there.  Else, as in yacc, states are popped until one takes
+  ERROR in place of the broken statement, and tokens are skipped to the statement's likely end.
+  Messages are worded in frontend/parser_errors.py.
+* Input nested too deeply is an error with a place.  Nothing here recurses, and later stages, which
+  do, get no tree deeper than MAX_DEPTH.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritonc.frontend import parser_errors, syntax
+from tritonc.frontend.lexer import Token
+from tritonc.frontend.parser_actions import Actions, Chain
+from tritonc.frontend.parser_brackets import OPENERS, match_brackets
+from tritonc.frontend.parser_table import (
+    ASSIGNMENTS,
+    KINDS,
+    fixed_terminals,
+    qualifier_terminal,
+    table,
+)
+from tritonc.frontend.parser_types import (
+    CONTEXTUAL,
+    QUALIFIER_NAMES,
+    TYPE_WORDS,
+    TypeNames,
+)
+from tritonc.source import Diagnostics, Span
+
+MAX_STACK = 800  # symbols on the parser's stack: nested statements, chains of prefix operators
+MAX_DEPTH = 1000  # levels of the syntax tree
+# A statement of fewer tokens cannot reach MAX_DEPTH, as MAX_STACK bounds what is around it.
+_LONG_STATEMENT = MAX_DEPTH - MAX_STACK
+
+# After an error, a line that begins with one of these begins a statement.
+_STATEMENT_STARTS = frozenset([
+    "if", "for", "while", "do", "return", "break", "continue", "typedef", "static_assert", "@",
+    *TYPE_WORDS, *(set(QUALIFIER_NAMES) - CONTEXTUAL),
+])  # fmt: skip
+
+
+def parse(tokens: list[Token], diagnostics: Diagnostics) -> syntax.Program:
+    """The tree of a preprocessed source, whose last token is of kind "end".
+
+    Raises CompileError, with everything that `diagnostics` holds, if the source has errors.
+    """
+    program = _Driver(tokens, diagnostics).run()
+    diagnostics.raise_if_errors()
+    assert program is not None, "no tree and no error"
+    return program
+
+
+class _Driver:
+    """One run of the automaton over `tokens`.
+
+    `states`, `values` and `firsts` are one stack: state, value, and first token of each symbol
+    (the bottom state has no symbol).
+    """
+
+    def __init__(self, tokens: list[Token], diagnostics: Diagnostics) -> None:
+        self.tokens = tokens
+        self.diagnostics = diagnostics
+        self.types = TypeNames()
+        self.actions = Actions(tokens, diagnostics, self.types)
+        automaton = table()
+        self.rows = automaton.rows
+        self.terminals = automaton.terminals
+        self.end_state = automaton.end
+        self.fixed = fixed_terminals()
+        self.states = [0]
+        self.values: list[Any] = []
+        self.firsts: list[int] = []
+        self.brackets = match_brackets(tokens)
+        self.partner = self.brackets.partner
+        self.index = 0  # of the token to take next
+        self.quiet = False  # an error before the statement's end is most likely the last one's
+        self.last_panic = -1  # the token at which _panic was last called
+        self.resumed = -1  # the token at which it made parsing go on
+        self.abandoned = 0  # braces of functions left by _leave_function
+
+    def run(self) -> syntax.Program | None:
+        """The tree; None after an error that ends the parse."""
+        if self.brackets.too_deep is not None:
+            self._too_deep(self.tokens[self.brackets.too_deep].span)
+            return None
+        tokens, fixed, strays = self.tokens, self.fixed, self.brackets.strays
+        while True:
+            if self.index in strays:
+                self._drop_stray()
+            token = tokens[self.index]
+            kind = token.kind
+            if kind == "identifier" or kind == "punctuator":
+                terminal = fixed.get(token.text) or self.identifier_terminal(token)
+            else:
+                terminal = KINDS.get(kind, "UNSUPPORTED")
+            if self.feed(terminal, token, self.index):
+                if terminal == "$END":
+                    break
+                self.index += 1
+                if len(self.states) > MAX_STACK:
+                    self._too_deep(token.span)
+                    return None
+            elif not self.recover(terminal):
+                return None
+        program: syntax.Program = self.values[-1]
+        if self.brackets.longest_statement > _LONG_STATEMENT:
+            deep = _below(program, MAX_DEPTH)
+            if deep is not None:
+                self._too_deep(deep.span)
+                return None
+        return program
+
+    def feed(self, terminal: str, token: Token, first: int) -> bool:
+        """Reduce as far as `terminal` asks for and take it; False if it cannot stand here.
+
+        `first` is the index of the token, or of the one before it if it is not in the source.
+        """
+        rows, states, values, firsts = self.rows, self.states, self.values, self.firsts
+        while True:
+            entry = rows[states[-1]].get(terminal)
+            if entry is None:
+                # An LALR state may reduce before it notices the error.  No token has been taken
+                # since, so that only the words of the message can depend on it.
+                return terminal == "$END" and states[-1] == self.end_state
+            if isinstance(entry, int):
+                states.append(entry)
+                values.append(token)
+                firsts.append(first)
+                if terminal in "{};":
+                    self.types.shifted(terminal)
+                    self.quiet = False
+                return True
+            size, origin, action = entry
+            if size == 0:
+                value: Any = getattr(self.actions, action or "")([], [], self.index - 1)
+                begin = self.index
+            else:
+                begin = firsts[-size]
+                if action is None:
+                    value = values[-1]
+                else:
+                    value = getattr(self.actions, action)(values[-size:], firsts[-size:],
+                                                          self.index - 1)
+                del states[-size:], values[-size:], firsts[-size:]
+            target = rows[states[-1]][origin]
+            assert isinstance(target, int)
+            states.append(target)
+            values.append(value)
+            firsts.append(begin)
+
+    # --- which terminal an identifier is ---
+
+    def identifier_terminal(self, token: Token) -> str:
+        """The terminal of an identifier that is no reserved word; "UNSUPPORTED" for punctuation
+        that the language does not have."""
+        if token.kind != "identifier":
+            return "UNSUPPORTED"
+        text, row, following = token.text, self.rows[self.states[-1]], self.tokens[self.index + 1]
+        if text in CONTEXTUAL:
+            terminal = qualifier_terminal(text)
+            if terminal in row and ("NAME" not in row or self._declaration_follows(terminal)):
+                return terminal
+        elif text == "bitcast":
+            if following.text == "<" and self._begins_type(self.index + 2):
+                return "BITCAST"
+        elif text == "alloc_const":
+            if self._begins_type(self.index + 1):
+                return "ALLOC_CONST"
+        elif self.types.lookup(text) is not None and ("TYPE_NAME" in row or "NUMBER" in row):
+            return "TYPE_NAME"
+        if following.text == "(":
+            return "NAME" if self._is_mask(self.index + 1) else "CALLEE"
+        if following.text == "[":
+            # `f[T](x)`; a tile's name is not followed by brackets and parentheses, but for a mask.
+            closing = self.partner.get(self.index + 1)
+            if closing is not None and self.tokens[closing + 1].text == "(":
+                return "NAME" if self._is_mask(closing + 1) else "CALLEE"
+        return "NAME"
+
+    def _declaration_follows(self, terminal: str) -> bool:
+        """Whether the contextual keyword at `index`, which could be a name too, is a keyword."""
+        after = self.index + 1
+        if terminal == "QUALIFIER_CALL":
+            closing = self.partner.get(after)
+            if self.tokens[after].text != "(" or closing is None:
+                return False
+            after = closing + 1
+        return self.tokens[after].kind == "identifier"
+
+    def _begins_type(self, index: int) -> bool:
+        text = self.tokens[min(index, len(self.tokens) - 1)].text
+        return text in TYPE_WORDS or text in QUALIFIER_NAMES or self.types.lookup(text) is not None
+
+    def _is_mask(self, opening: int) -> bool:
+        """Whether the parentheses at `opening` begin the target of `@m (*p) = v`, and are not the
+        arguments of a call: an assignment operator follows them."""
+        at = self.tokens[self.index - 1].text if self.index else ""
+        if at != "@" or "-" in self.rows[self.states[-1]]:  # after a binary `@`, `-x` can stand
+            return False
+        closing = self.partner.get(opening)
+        if closing is None:
+            return False
+        after = self.tokens[closing + 1].text
+        return after == "=" or after in ASSIGNMENTS
+
+    # --- before and after the run ---
+
+    def _too_deep(self, span: Span) -> None:
+        self.diagnostics.error("nested-too-deeply", span, "the program is nested too deeply here")
+
+    # --- errors ---
+
+    def after(self, states: list[int], terminal: str) -> list[int] | None:
+        """The stack of states after `terminal`, from `states`; None if it cannot stand there."""
+        states = list(states)
+        while True:
+            entry = self.rows[states[-1]].get(terminal)
+            if entry is None:
+                return states if terminal == "$END" and states[-1] == self.end_state else None
+            if isinstance(entry, int):
+                states.append(entry)
+                return states
+            if entry.size:
+                del states[-entry.size :]
+            target = self.rows[states[-1]][entry.origin]
+            assert isinstance(target, int)
+            states.append(target)
+
+    def recover(self, terminal: str) -> bool:
+        """Report that `terminal` cannot stand at `index`, and make parsing go on; False if that
+        makes no sense."""
+        index, token = self.index, self.tokens[self.index]
+        accepted = {symbol for symbol in self.rows[self.states[-1]]
+                    if symbol in self.terminals and self.after(self.states, symbol) is not None}
+        in_do = "while" in accepted <= {"while", "else"}  # `do s` lacks its condition
+        quiet = self.quiet or (index == self.resumed and (token.text == "else" or in_do))
+        # Reductions may already have turned `a + b` into an expression that no operator follows.
+        after_expression = "OPERATOR" in accepted or bool(
+            self.values and isinstance(self.values[-1], (syntax.Expression, Chain)))
+        place = parser_errors.Place(self.tokens, index, terminal, accepted, self.partner,
+                                    after_expression)
+        problem = parser_errors.special_problem(place)
+        if problem is None and token.kind != "end":
+            for missing in ("{", ";", ")", "]"):
+                if self._insert(missing, place, quiet):
+                    return True
+            if token.text == "}" and "$END" in accepted:
+                if self.abandoned:
+                    self.abandoned -= 1
+                    quiet = True
+                problem = parser_errors.stray_closer(token)
+        problem = problem or parser_errors.unexpected(place)
+        if not quiet:
+            self.diagnostics.error(problem.name, problem.span, problem.message, *problem.notes,
+                                   suggestion=problem.suggestion)
+        if token.kind == "end":
+            return False
+        if problem.recovery == "drop":
+            self.index += 1
+        elif problem.recovery == "close":
+            self._leave_function()
+        elif in_do:
+            for missing in ("while", "ERROR"):
+                gap = Token("error", missing, place.after_previous(), False, False)
+                self.feed(missing, gap, max(index - 1, 0))
+        else:
+            self._panic(terminal, problem.recovery == "braces")
+        return True
+
+    def _drop_stray(self) -> None:
+        """Report a `)` or `]` that nothing opened, and go on as if it were not there.
+
+        This is done before the automaton sees it, which would complete the expression before it.
+        """
+        while self.index in self.brackets.strays:
+            if not self.quiet:
+                problem = parser_errors.stray_closer(self.tokens[self.index])
+                self.diagnostics.error(problem.name, problem.span, problem.message)
+            self.quiet = True
+            self.index += 1
+
+    def _insert(self, missing: str, place: parser_errors.Place, quiet: bool) -> bool:
+        """Go on as if `missing` stood before the current token, if both then fit."""
+        if not parser_errors.may_be_missing(place, missing):
+            return False
+        states = self.after(self.states, missing)
+        if states is None or self.after(states, place.terminal) is None:
+            return False
+        if not quiet:
+            problem = parser_errors.unexpected(place, missing)
+            self.diagnostics.error(problem.name, problem.span, problem.message, *problem.notes)
+        token = Token("punctuator", missing, place.after_previous(), False, False)
+        return self.feed(missing, token, max(self.index - 1, 0))
+
+    def _leave_function(self) -> None:
+        """Go on outside all functions, with the declaration whose name is the current token."""
+        self.abandoned += self._open_braces()
+        self.index = self.firsts[-1]  # the declaration's type is on top of the stack
+        del self.states[2:], self.values[1:], self.firsts[1:]  # leaves the list of items
+        self.types.reset(0)
+
+    def _open_braces(self) -> int:
+        return sum(isinstance(value, Token) and value.text == "{" for value in self.values)
+
+    def _panic(self, terminal: str, skip_braces: bool) -> None:
+        """Replace the statement around the current token by ERROR, and skip to its end."""
+        start = first = self.index
+        again = self.last_panic == start  # ERROR did not help here: look for an outer statement
+        self.last_panic = start
+        while self.values:
+            states = self.after(self.states, "ERROR")
+            if states is not None and not (again and self.after(states, terminal) is None):
+                break
+            self.states.pop()
+            self.values.pop()
+            first = self.firsts.pop()
+        before = self.values[-1] if self.values else None
+        in_head = isinstance(before, Token) and before.text in ("if", "for", "while")
+        if in_head and len(self.values) > 2 and isinstance(self.values[-3], Token):
+            in_head = self.values[-3].text != "do"  # `do s while (c);` ends as statements do
+        self.types.reset(self._open_braces())
+        self.feed("ERROR", Token("error", "", self.tokens[first].span, False, False), first)
+        if in_head:
+            self.index = self._end_of_head(first, start)
+            self.quiet = True
+            return
+        self.index = self._end_of_statement(first, start, skip_braces)
+        if again and self.index == start and not self.values[:-1]:
+            self.index += 1
+        self.resumed = self.index
+
+    def _end_of_head(self, first: int, index: int) -> int:
+        """Where the body of an `if`, `for` or `while` begins whose head went wrong."""
+        if self.tokens[first].text == "(" and (closing := self.partner.get(first, -1)) >= index:
+            return closing + 1
+        while self.tokens[index].text not in ("{", "}") and self.tokens[index].kind != "end":
+            if self.tokens[index].line_start and index > first:
+                break
+            index += 1
+        return index
+
+    def _end_of_statement(self, first: int, start: int, skip_braces: bool) -> int:
+        """The index after the statement from `first` on that went wrong at `start`."""
+        tokens, partner, index = self.tokens, self.partner, start
+        for opening in range(first, start):
+            if tokens[opening].text in OPENERS and partner.get(opening, -1) >= start:
+                index = partner[opening] + 1
+                break
+        while tokens[index].kind != "end":
+            token = tokens[index]
+            if token.text == ";":
+                return index + 1
+            if token.text == "}" and (index in partner or self._open_braces()):
+                break
+            if token.text == "{" and not skip_braces and self._is_block(index):
+                break
+            if index > start and self._begins_statement(index):
+                break
+            if token.text in OPENERS and index in partner:
+                index = partner[index]
+                if token.text == "{" and tokens[index + 1].line_start:
+                    return index + 1
+            index += 1
+        return index
+
+
+    def _is_block(self, opening: int) -> bool:
+        """Whether the braces at `opening` hold statements, and not the values of a tunable."""
+        closing = self.partner.get(opening, len(self.tokens))
+        return closing == opening + 1 or any(
+            token.text == ";" for token in self.tokens[opening:closing])
+
+    def _begins_statement(self, index: int) -> bool:
+        """Whether a statement most likely begins at token `index`, judged by the lines."""
+        token, before = self.tokens[index], self.tokens[index - 1]
+        complete = before.kind != "punctuator" or before.text in (")", "]", "}")
+        return token.line_start and complete and token.text in _STATEMENT_STARTS
+
+
+def _below(program: syntax.Program, limit: int) -> syntax.Node | None:
+    """A node more than `limit` levels below `program`; None if there is none."""
+    level: list[syntax.Node] = [program]
+    for _ in range(limit):
+        level = [child for node in level for child in syntax.children(node)]
+        if not level:
+            return None
+    return level[0]

@@ -1,0 +1,337 @@
+"""From productions of grammar.lark to syntax-tree nodes: one method for each alias.
+
+A method gets the values of the production's symbols, the index of the first token of each, and the
+index of the production's last token.  From the indices come exact spans, parentheses included:
+`(a + b) * c` starts at the parenthesis although its left operand's own node does not.
+
+Besides nodes and tokens, a value may be a list, or a small object that holds what belongs to a node
+which is not complete yet.  Types and declarations are in frontend/parser_declarations.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tritonc.frontend import syntax
+from tritonc.frontend.lexer import Token, character_value, literal_bytes
+from tritonc.frontend.literals import number
+from tritonc.frontend.parser_declarations import DeclarationActions
+from tritonc.source import Span
+
+# Binary operators, the higher the tighter.  All associate to the left, `...` not at all.
+PRECEDENCE = {
+    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6,
+    "<": 7, ">": 7, "<=": 7, ">=": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
+    "*": 10, "/": 10, "%": 10, "@": 11, "...": 12,
+}  # fmt: skip
+# To the right of an unparenthesised range these look as if they belonged to its end.
+_MISLEADING_AFTER_RANGE = frozenset(["*", "/", "%", "@", "+", "-", "<<", ">>"])
+
+@dataclass(slots=True, eq=False)
+class Chain:
+    """`a * b + c`, operators not yet applied; with the first token of each operand, and the
+    last token of each but the first."""
+
+    operands: list[syntax.Expression]
+    firsts: list[int]
+    lasts: list[int]
+    operators: list[Token]
+
+
+class Actions(DeclarationActions):
+    """The methods that frontend/parser.py calls, by the names that grammar.lark gives."""
+
+    # --- lists and parts ---
+
+    def empty(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        return []
+
+    def nothing(self, values: list[Any], firsts: list[int], last: int) -> None:
+        return None
+
+    def single(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        return [values[0]]
+
+    def append(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        result: list[Any] = values[0]
+        result.append(values[1])
+        return result
+
+    def append_after_comma(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        result: list[Any] = values[0]
+        result.append(values[2])
+        return result
+
+    def first(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        return values[0]
+
+    def second(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        return values[1]
+
+    def third(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        return values[2]
+
+    # --- the file ---
+
+    def program(self, values: list[Any], firsts: list[int], last: int) -> syntax.Program:
+        return syntax.Program(self.span(0, max(last, 0)), tuple(values[0]))
+
+    def append_item(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        items, item = values
+        if isinstance(item, list):
+            items.extend(item)
+        else:
+            items.append(item)
+        return items  # type: ignore[no-any-return]
+
+    # --- statements ---
+
+    def error_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.Empty:
+        return syntax.Empty(self.span(firsts[0], last))
+
+    def error_condition(self, values: list[Any], firsts: list[int],
+                        last: int) -> syntax.Expression:
+        return syntax.BoolLiteral(self.span(firsts[0], last), True)
+
+    def error_for_head(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        return None, None, None
+
+    def empty_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.Empty:
+        return syntax.Empty(self.span(firsts[0], last))
+
+    def expression_statement(self, values: list[Any], firsts: list[int],
+                             last: int) -> syntax.ExpressionStatement:
+        return syntax.ExpressionStatement(self.span(firsts[0], last), values[0])
+
+    def break_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.Break:
+        return syntax.Break(self.span(firsts[0], last))
+
+    def continue_statement(self, values: list[Any], firsts: list[int],
+                           last: int) -> syntax.Continue:
+        return syntax.Continue(self.span(firsts[0], last))
+
+    def return_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.Return:
+        return syntax.Return(self.span(firsts[0], last), None)
+
+    def return_value(self, values: list[Any], firsts: list[int], last: int) -> syntax.Return:
+        return syntax.Return(self.span(firsts[0], last), values[1])
+
+    def do_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.DoWhile:
+        return syntax.DoWhile(self.span(firsts[0], last), values[1], values[4])
+
+    def static_assert(self, values: list[Any], firsts: list[int],
+                      last: int) -> syntax.StaticAssert:
+        message = self._text(values[4]) if len(values) == 7 else None
+        return syntax.StaticAssert(self.span(firsts[0], last), values[2], message)
+
+    def if_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.If:
+        return syntax.If(self.span(firsts[0], last), values[0], values[1], None)
+
+    def if_else(self, values: list[Any], firsts: list[int], last: int) -> syntax.If:
+        return syntax.If(self.span(firsts[0], last), values[0], values[1], values[3])
+
+    def while_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.While:
+        return syntax.While(self.span(firsts[0], last), values[0], values[1])
+
+    def for_head(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        return values[2], values[3], values[5]
+
+    def for_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.For:
+        init, condition, step = values[0]
+        return syntax.For(self.span(firsts[0], last), init, condition, step, values[1])
+
+    def predicated(self, values: list[Any], firsts: list[int], last: int) -> syntax.Predicated:
+        return syntax.Predicated(self.span(firsts[0], last), values[0], values[1])
+
+    def block(self, values: list[Any], firsts: list[int], last: int) -> syntax.Block:
+        return syntax.Block(self.span(firsts[0], last), tuple(values[1]))
+
+    # --- expressions ---
+
+    def chain(self, values: list[Any], firsts: list[int], last: int) -> Chain:
+        chain = values[0]
+        if isinstance(chain, Chain):
+            chain.operands.append(values[2])
+            chain.firsts.append(firsts[2])
+            chain.lasts.append(last)
+            chain.operators.append(values[1])
+            return chain
+        return Chain([chain, values[2]], [firsts[0], firsts[2]], [last], [values[1]])
+
+    def folded(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:
+        return self._fold(values[0])
+
+    def _fold(self, chain: Chain | syntax.Expression) -> syntax.Expression:
+        """Apply a chain's operators by PRECEDENCE, with one stack of operands and one of
+        operators (Dijkstra's shunting yard)."""
+        if not isinstance(chain, Chain):
+            return chain
+        operands = [chain.operands[0]]
+        firsts = [chain.firsts[0]]
+        operators: list[Token] = []
+
+        def apply(last: int) -> None:
+            operator, right, left = operators.pop(), operands.pop(), operands.pop()
+            firsts.pop()
+            operands.append(self._binary(operator, left, right, self.span(firsts[-1], last)))
+
+        for at, operator in enumerate(chain.operators):
+            precedence = PRECEDENCE[operator.text]
+            while operators and PRECEDENCE[operators[-1].text] >= precedence:
+                if operator.text == "...":
+                    self.diagnostics.error("syntax-error", operator.span,
+                                           "a range has two ends; '...' cannot be chained")
+                apply(chain.lasts[at - 1])
+            if at and chain.operators[at - 1].text == "...":
+                start, end = chain.firsts[at - 1], chain.lasts[at - 1]
+                self._check_after_range(operator, self.span(start, end))
+            operators.append(operator)
+            operands.append(chain.operands[at + 1])
+            firsts.append(chain.firsts[at + 1])
+        while operators:
+            apply(chain.lasts[-1])
+        return operands[0]
+
+    def _binary(self, operator: Token, left: syntax.Expression, right: syntax.Expression,
+                span: Span) -> syntax.Expression:
+        if operator.text == "...":
+            return syntax.Range(span, left, right)
+        kind = syntax.Logical if operator.text in ("&&", "||") else syntax.Binary
+        return kind(span, operator.text, left, right, operator.span)
+
+    def _check_after_range(self, operator: Token, span: Span) -> None:
+        if operator.text in _MISLEADING_AFTER_RANGE:
+            text = span.file.text[span.start : span.end]
+            plain = span.expansion is None and "\n" not in text
+            self.diagnostics.warning(
+                "range-precedence", span,
+                f"'...' binds tighter than '{operator.text}', which applies to the whole range; "
+                "parentheses would say which is meant",
+                suggestion=f"({text})" if plain else None,
+            )
+
+    def assign(self, values: list[Any], firsts: list[int], last: int) -> syntax.Assign:
+        operator: Token = values[1]
+        return syntax.Assign(self.span(firsts[0], last), operator.text[:-1] or None,
+                             self._fold(values[0]), values[2], operator.span)
+
+    def conditional(self, values: list[Any], firsts: list[int], last: int) -> syntax.Conditional:
+        return syntax.Conditional(self.span(firsts[0], last), self._fold(values[0]), values[2],
+                                  values[4])
+
+    def unary(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:
+        operator: Token = values[0]
+        if operator.text == "&":
+            self.unsupported(operator.span, "the address of a variable cannot be taken; only "
+                             "memory that a pointer parameter names has addresses")
+        return syntax.Unary(self.span(firsts[0], last), operator.text, values[1])
+
+    def prefix_step(self, values: list[Any], firsts: list[int], last: int) -> syntax.IncDec:
+        return syntax.IncDec(self.span(firsts[0], last), values[0].text[0], True, values[1])
+
+    def postfix_step(self, values: list[Any], firsts: list[int], last: int) -> syntax.IncDec:
+        return syntax.IncDec(self.span(firsts[0], last), values[1].text[0], False, values[0])
+
+    def dereference(self, values: list[Any], firsts: list[int], last: int) -> syntax.Deref:
+        return syntax.Deref(self.span(firsts[0], last), values[1])
+
+    def masked_dereference(self, values: list[Any], firsts: list[int],
+                           last: int) -> syntax.MaskedDeref:
+        return syntax.MaskedDeref(self.span(firsts[0], last), values[3], values[5])
+
+    def cast(self, values: list[Any], firsts: list[int], last: int) -> syntax.Cast:
+        return syntax.Cast(self.span(firsts[0], last), self._plain_type(values[1]), values[3])
+
+    def name(self, values: list[Any], firsts: list[int], last: int) -> syntax.Name:
+        return syntax.Name(values[0].span, values[0].text)
+
+    def number(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:
+        token: Token = values[0]
+        try:
+            return number(token.text, token.span)
+        except ValueError as error:
+            self.diagnostics.error("invalid-literal", token.span, str(error))
+            return syntax.IntLiteral(token.span, 0)
+
+    def character(self, values: list[Any], firsts: list[int], last: int) -> syntax.CharLiteral:
+        token: Token = values[0]
+        try:
+            return syntax.CharLiteral(token.span, character_value(token.text))
+        except ValueError as error:
+            self.diagnostics.error("invalid-literal", token.span, str(error))
+            return syntax.CharLiteral(token.span, 0)
+
+    def string(self, values: list[Any], firsts: list[int], last: int) -> syntax.StringLiteral:
+        return syntax.StringLiteral(self.span(firsts[0], last), self._text(values[0]))
+
+    def _text(self, strings: list[Token]) -> str:
+        """What adjacent string tokens spell together; bytes outside UTF-8 become surrogates."""
+        parts: list[bytes] = []
+        for token in strings:
+            try:
+                parts.append(literal_bytes(token.text))
+            except ValueError as error:
+                self.diagnostics.error("invalid-literal", token.span, str(error))
+        return b"".join(parts).decode("utf-8", "surrogateescape")
+
+    def sizeof(self, values: list[Any], firsts: list[int], last: int) -> syntax.SizeOf:
+        return syntax.SizeOf(self.span(firsts[0], last), self._plain_type(values[2]))
+
+    def bitcast(self, values: list[Any], firsts: list[int], last: int) -> syntax.Bitcast:
+        return syntax.Bitcast(self.span(firsts[0], last), self._plain_type(values[2]), values[5])
+
+    def call(self, values: list[Any], firsts: list[int], last: int) -> syntax.Call:
+        callee: Token = values[0]
+        return syntax.Call(self.span(firsts[0], last), callee.text, callee.span, None,
+                           tuple(values[2]))
+
+    def call_subscripted(self, values: list[Any], firsts: list[int], last: int) -> syntax.Call:
+        callee: Token = values[0]
+        extents: list[syntax.Expression] = []
+        for entry in values[1]:
+            if isinstance(entry, syntax.Index):
+                extents.append(entry.index)
+            else:
+                self.diagnostics.error("syntax-error", entry.span,
+                                       f"the brackets after '{callee.text}' hold extents")
+        return syntax.Call(self.span(firsts[0], last), callee.text, callee.span, tuple(extents),
+                           tuple(values[3]))
+
+    def call_template(self, values: list[Any], firsts: list[int], last: int) -> syntax.Call:
+        callee: Token = values[0]
+        template = (self._plain_type(values[2][0]), *values[2][1:])
+        return syntax.Call(self.span(firsts[0], last), callee.text, callee.span, template,
+                           tuple(values[5]))
+
+    # --- subscripts ---
+
+    def subscripted(self, values: list[Any], firsts: list[int], last: int) -> syntax.Subscript:
+        return syntax.Subscript(self.span(firsts[0], last), values[0], tuple(values[1]))
+
+    def keep(self, values: list[Any], firsts: list[int], last: int) -> syntax.Keep:
+        return syntax.Keep(values[0].span)
+
+    def reduce(self, values: list[Any], firsts: list[int], last: int) -> syntax.Reduce:
+        return syntax.Reduce(values[0].span, values[0].text)
+
+    def entry(self, values: list[Any], firsts: list[int], last: int) -> syntax.SubscriptEntry:
+        value = values[0]
+        if isinstance(value, syntax.Name):
+            if value.name == "newaxis":
+                return syntax.NewAxis(value.span)
+            if value.name in ("max", "min"):
+                return syntax.Reduce(value.span, value.name)
+        elif (isinstance(value, syntax.Unary) and value.operator == "^"
+              and isinstance(value.operand, syntax.IntLiteral)):
+            return syntax.Rotate(value.span, value.operand.value)
+        return syntax.Index(self.span(firsts[0], last), value)
+
+    def slice_from(self, values: list[Any], firsts: list[int], last: int) -> syntax.Slice:
+        return syntax.Slice(self.span(firsts[0], last), values[0], None)
+
+    def slice_to(self, values: list[Any], firsts: list[int], last: int) -> syntax.Slice:
+        return syntax.Slice(self.span(firsts[0], last), None, values[1])
+
+    def slice_between(self, values: list[Any], firsts: list[int], last: int) -> syntax.Slice:
+        return syntax.Slice(self.span(firsts[0], last), values[0], values[2])

@@ -1,0 +1,384 @@
+"""Productions of grammar.lark about types and declarations to syntax-tree nodes.
+
+How the methods are called is said in parser_actions.py, whose class adds the rest.  What C has and
+Triton-C does not (pointers to pointers, lists of initial values, variables outside functions) is
+reported here, where it is known what was meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tritonc.frontend import syntax
+from tritonc.frontend.lexer import Token
+from tritonc.frontend.parser_types import (
+    QUALIFIER_NAMES,
+    Declarator,
+    Typed,
+    TypeNames,
+    read_type,
+)
+from tritonc.source import Diagnostics, Note, Span
+
+_FUNCTION_QUALIFIERS = frozenset(["static", "extern", "inline", "volatile", "device", "kernel"])
+_VARIABLE_QUALIFIERS = frozenset([
+    "restrict", "read_only", "write_only", "align", "multiple_of", "retune", "static", "volatile",
+    "inline",
+])  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class InitializerList:
+    """`{a, b}`: the values of a tunable; anywhere else an error."""
+
+    span: Span
+    values: list[Any]
+
+
+@dataclass(slots=True, eq=False)
+class Allocation:
+    """`alloc_const T[n]`."""
+
+    span: Span
+    type: syntax.TypeSpec
+
+
+Initializer = syntax.Expression | InitializerList | Allocation
+
+
+class DeclarationActions:
+    """The methods for functions, types and declarations."""
+
+    def __init__(self, tokens: list[Token], diagnostics: Diagnostics, types: TypeNames) -> None:
+        self.tokens = tokens
+        self.diagnostics = diagnostics
+        self.types = types
+
+    def span(self, first: int, last: int) -> Span:
+        """From token `first` to token `last`; an empty production has the span of its neighbour."""
+        start = self.tokens[first].span
+        return start.to(self.tokens[last].span) if last > first else start
+
+    def error(self, span: Span, message: str, *notes: Note) -> None:
+        self.diagnostics.error("invalid-declaration", span, message, *notes)
+
+    def unsupported(self, span: Span, message: str) -> None:
+        self.diagnostics.error("unsupported-construct", span, message)
+
+    # --- functions and the file ---
+
+    def head(self, values: list[Any], firsts: list[int], last: int) -> tuple[Typed, Token]:
+        self.types.open_parameters()
+        return values[0], values[1]
+
+    def function(self, values: list[Any], firsts: list[int], last: int) -> syntax.Function:
+        return self._function(values, firsts, last, values[4])
+
+    def prototype(self, values: list[Any], firsts: list[int], last: int) -> syntax.Function:
+        return self._function(values, firsts, last, None)
+
+    def _function(self, values: list[Any], firsts: list[int], last: int,
+                  body: syntax.Block | None) -> syntax.Function:
+        typed: Typed = values[0][0]
+        name: Token = values[0][1]
+        parameters: list[syntax.Parameter] = values[2]
+        if len(parameters) == 1 and _is_void(parameters[0]):
+            parameters = []
+        for parameter in parameters:
+            if body is not None and not parameter.name:
+                self.error(parameter.span, "a parameter of a function with a body needs a name")
+        self._check_qualifiers(typed.qualifiers, _FUNCTION_QUALIFIERS, "a function")
+        kernel = any(qualifier.name == "kernel" for qualifier in typed.qualifiers)
+        rest = tuple(q for q in typed.qualifiers if q.name != "kernel")
+        return syntax.Function(self.span(firsts[0], last), name.text, name.span, kernel,
+                               self._spec(typed), tuple(parameters), body, rest)
+
+    def unnamed_parameter(self, values: list[Any], firsts: list[int],
+                          last: int) -> syntax.Parameter:
+        typed: Typed = values[0]
+        return self._parameter(self.span(firsts[0], last), typed,
+                               Declarator("", typed.span, None, []))
+
+    def parameter(self, values: list[Any], firsts: list[int], last: int) -> syntax.Parameter:
+        return self._parameter(self.span(firsts[0], last), values[0], values[1])
+
+    def _parameter(self, span: Span, typed: Typed, declarator: Declarator) -> syntax.Parameter:
+        spec, qualifiers = self._variable_type(typed, declarator)
+        return syntax.Parameter(span, declarator.name, declarator.name_span, spec, qualifiers)
+
+    def file_declaration(self, values: list[Any], firsts: list[int],
+                         last: int) -> list[syntax.Item]:
+        typed: Typed = values[0][0]
+        span = self.span(firsts[0], last)
+        items: list[syntax.Item] = []
+        for variable_typed, declarator, initializer, _ in values[0][1]:
+            item = self._file_variable(span, variable_typed, declarator, initializer)
+            if item is None:
+                break  # the next name would give the same message
+            items.append(item)
+        return items or [syntax.Empty(typed.span)]
+
+    def _file_variable(self, span: Span, typed: Typed, declarator: Declarator,
+                       initializer: Initializer | None) -> syntax.Item | None:
+        qualifiers = [*typed.qualifiers, *declarator.qualifiers]
+        tunable = any(qualifier.name == "tunable" for qualifier in qualifiers)
+        kept = [qualifier for qualifier in qualifiers if qualifier.name != "tunable"]
+        spec = self._spec(typed, declarator)
+        name, name_span = declarator.name, declarator.name_span
+        self._check_qualifiers(kept, frozenset(["static", "extern", "volatile", "inline"]),
+                               f"'{name}', which stands outside a function")
+        if tunable:
+            return self._tunable(span, spec, declarator, initializer)
+        if spec.space == "constant":
+            return self._table(span, spec, declarator, initializer)
+        if not spec.const or spec.pointer:
+            self.unsupported(name_span, f"'{name}' is a variable outside a function, which is not "
+                             "supported; make it a parameter of the kernel, a 'const' scalar or a "
+                             "'__constant__' table")
+            return None
+        if spec.extents is not None:
+            self.unsupported(name_span, f"constant '{name}' is a tile, which is not supported "
+                             "outside a function; declare it in the function that uses it")
+            return None
+        value = self._expression(initializer, name_span)
+        if value is None:
+            if initializer is None:
+                self.error(name_span, f"constant '{name}' needs a value, as in "
+                           f"'const int {name} = 4;'")
+            return None
+        return syntax.Constant(span, name, name_span, spec, value)
+
+    def _tunable(self, span: Span, spec: syntax.TypeSpec, declarator: Declarator,
+                 initializer: Initializer | None) -> syntax.Item | None:
+        name, name_span = declarator.name, declarator.name_span
+        if spec.pointer or spec.extents is not None or spec.space == "constant":
+            self.error(name_span, f"tunable '{name}' must be a scalar")
+            return None
+        values: list[Initializer] | None = None
+        if isinstance(initializer, InitializerList):
+            values = initializer.values
+            if not values:
+                self.error(initializer.span, f"tunable '{name}' needs at least one value; without "
+                           "a list, its value comes from outside")
+        elif initializer is not None:
+            values = [initializer]
+        plain: list[syntax.Expression] = []
+        for value in values or ():
+            if isinstance(value, syntax.Expression):
+                plain.append(value)
+            else:
+                self.error(value.span, "a value of a tunable must be a constant expression")
+        return syntax.Tunable(span, name, name_span, spec,
+                              None if values is None else tuple(plain))
+
+    def _table(self, span: Span, spec: syntax.TypeSpec, declarator: Declarator,
+               initializer: Initializer | None) -> syntax.Item | None:
+        name, name_span = declarator.name, declarator.name_span
+        shape = f"'__constant__ int* {name} = alloc_const int[512];'"
+        if not spec.pointer or spec.extents is not None:
+            self.error(name_span, f"constant table '{name}' must be declared as a pointer: {shape}")
+        elif isinstance(initializer, Allocation):
+            element = initializer.type
+            if element.extents is None:
+                self.error(initializer.span, "'alloc_const' needs a count of elements, as in "
+                           "'alloc_const int[512]'")
+                return None
+            return syntax.ConstantTable(span, name, name_span, spec, element, element.extents)
+        elif isinstance(initializer, syntax.Call) and initializer.callee == "calloc":
+            if len(initializer.arguments) == 1 and initializer.template is None:
+                return syntax.ConstantTable(span, name, name_span, spec, None,
+                                            initializer.arguments)
+            self.error(initializer.span, "'calloc' takes one argument, a count of bytes")
+        else:
+            where = name_span if initializer is None else initializer.span
+            self.error(where, f"constant table '{name}' needs a size: {shape}")
+        return None
+
+    def typedef(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        return [values[1], self._typedef(values[1], values[2], self.span(firsts[0], last))]
+
+    def more_typedefs(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        result: list[Any] = values[0]
+        result.append(self._typedef(result[0], values[2], self.span(firsts[0], last)))
+        return result
+
+    def _typedef(self, typed: Typed, declarator: Declarator, span: Span) -> syntax.Typedef:
+        spec = self._spec(typed, declarator)
+        if spec.pointer or spec.extents is not None or spec.scalar == "void":
+            self.unsupported(span, "a typedef can only name a scalar type; write pointers and "
+                             "tiles out where they are declared")
+        elif typed.const or typed.qualifiers or declarator.qualifiers:
+            self.error(span, "a typedef names a plain scalar type; put qualifiers where it is used")
+        self.types.declare_type(declarator.name, spec.scalar)
+        plain = syntax.TypeSpec(typed.span, spec.scalar)
+        return syntax.Typedef(span, declarator.name, declarator.name_span, plain)
+
+    def file_typedef(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        return values[0][1:]  # type: ignore[no-any-return]
+
+    def local_typedef(self, values: list[Any], firsts: list[int],
+                      last: int) -> syntax.LocalTypedef:
+        return syntax.LocalTypedef(self.span(firsts[0], last), tuple(values[0][1:]))
+
+    # --- types and declarations ---
+
+    def qualifier(self, values: list[Any], firsts: list[int], last: int) -> syntax.Qualifier:
+        return syntax.Qualifier(values[0].span, QUALIFIER_NAMES[values[0].text])
+
+    def qualifier_call(self, values: list[Any], firsts: list[int], last: int) -> syntax.Qualifier:
+        name = QUALIFIER_NAMES[values[0].text]
+        return syntax.Qualifier(self.span(firsts[0], last), name, values[2])
+
+    def type(self, values: list[Any], firsts: list[int], last: int) -> Typed:
+        return self._typed(values[0], [], None, self.span(firsts[0], last))
+
+    def type_tile(self, values: list[Any], firsts: list[int], last: int) -> Typed:
+        return self._typed(values[0], [], values[1], self.span(firsts[0], last))
+
+    def type_pointer(self, values: list[Any], firsts: list[int], last: int) -> Typed:
+        return self._typed(values[0], values[1], None, self.span(firsts[0], last))
+
+    def type_pointer_tile(self, values: list[Any], firsts: list[int], last: int) -> Typed:
+        return self._typed(values[0], values[1], values[2], self.span(firsts[0], last))
+
+    def _typed(self, specifiers: list[Token | syntax.Qualifier],
+               stars: list[Token | syntax.Qualifier], extents: list[syntax.Expression] | None,
+               span: Span) -> Typed:
+        typed = read_type(specifiers, self.types, span, self.diagnostics)
+        typed.extents = extents
+        typed.add_stars(stars, self.diagnostics)
+        return typed
+
+    def no_extents(self, values: list[Any], firsts: list[int],
+                   last: int) -> list[syntax.Expression]:
+        self.error(self.span(firsts[0], last), "the extents of a tile must be given, as in '[16]'")
+        return [syntax.IntLiteral(self.span(firsts[0], last), 1)]
+
+    def declared(self, values: list[Any], firsts: list[int], last: int) -> Declarator:
+        name: Token = values[0]
+        self.types.declare_variable(name.text)
+        return Declarator(name.text, name.span, None, [])
+
+    def declarator_extents(self, values: list[Any], firsts: list[int], last: int) -> Declarator:
+        declarator: Declarator = values[0]
+        if declarator.extents is not None:
+            self.unsupported(self.span(firsts[1], last), "there are no arrays of arrays; a tile of "
+                             "two axes is written [M, N]")
+        else:
+            declarator.extents = values[1]
+        return declarator
+
+    def declarator_qualifier(self, values: list[Any], firsts: list[int], last: int) -> Declarator:
+        declarator: Declarator = values[0]
+        declarator.qualifiers.append(values[1])
+        return declarator
+
+    def uninitialized(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        return [values[0], None, self.span(firsts[0], last)]
+
+    def initialized(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
+        return [values[0], values[2], self.span(firsts[0], last)]
+
+    def alloc_const(self, values: list[Any], firsts: list[int], last: int) -> Allocation:
+        return Allocation(self.span(firsts[0], last), self._plain_type(values[1]))
+
+    def initializer_list(self, values: list[Any], firsts: list[int], last: int) -> InitializerList:
+        return InitializerList(self.span(firsts[0], last), values[1])
+
+    def initializer_list_empty(self, values: list[Any], firsts: list[int],
+                               last: int) -> InitializerList:
+        return InitializerList(self.span(firsts[0], last), [])
+
+    # The value of `declarations` is (type of the first name, [(type, declarator, initializer,
+    # span) of each name]).
+
+    def declarations(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        return values[0], [(values[0], *values[1])]
+
+    def more_declarations(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        typed: Typed = values[0][0]
+        values[0][1].append((typed.without_pointer(), *values[2]))
+        return values[0]
+
+    def more_pointers(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        typed: Typed = values[0][0].without_pointer()
+        typed.add_stars(values[2], self.diagnostics)
+        values[0][1].append((typed, *values[3]))
+        return values[0]
+
+    def local_declaration(self, values: list[Any], firsts: list[int],
+                          last: int) -> syntax.Declaration:
+        variables: list[syntax.Variable] = []
+        for typed, declarator, initializer, span in values[0][1]:
+            spec, qualifiers = self._variable_type(typed, declarator)
+            value = self._expression(initializer, declarator.name_span)
+            variables.append(syntax.Variable(span, declarator.name, declarator.name_span, spec,
+                                             value, qualifiers))
+        return syntax.Declaration(self.span(firsts[0], last), tuple(variables))
+
+    def _expression(self, initializer: Initializer | None,
+                    name_span: Span) -> syntax.Expression | None:
+        """`initializer` if it is an expression; None, after a message, if it is not."""
+        if isinstance(initializer, InitializerList):
+            hint = "assign a scalar, which fills the tile"
+            if len(initializer.values) == 1 and isinstance(initializer.values[0],
+                                                           syntax.Expression):
+                hint = "write the value without braces; it fills the tile"
+            self.unsupported(initializer.span, f"initialiser lists are only for tunables; {hint}")
+            return None
+        if isinstance(initializer, Allocation):
+            self.error(initializer.span, "a constant table is declared outside a function, as in "
+                       "'__constant__ int* table = alloc_const int[512];'")
+            return None
+        return initializer
+
+    def _spec(self, typed: Typed, declarator: Declarator | None = None) -> syntax.TypeSpec:
+        """The type that a declaration gives to a name (or a function returns)."""
+        const, space, extents = typed.const, typed.space, typed.extents
+        if declarator is not None:
+            for qualifier in declarator.qualifiers:
+                const = const or qualifier.name == "const"
+                space = "constant" if qualifier.name == "constant" else space
+            if declarator.extents is not None:
+                if extents is not None:
+                    self.error(declarator.name_span, f"'{declarator.name}' has extents both on its "
+                               "type and after its name")
+                extents = declarator.extents
+        return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
+                               typed.const_pointer, None if extents is None else tuple(extents))
+
+    def _variable_type(self, typed: Typed, declarator: Declarator,
+                       ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:
+        """Type and qualifiers of a local variable or parameter."""
+        spec = self._spec(typed, declarator)
+        what = f"'{declarator.name}'" if declarator.name else "a parameter"
+        qualifiers = [*typed.qualifiers, *(q for q in declarator.qualifiers
+                                           if q.name not in ("const", "constant"))]
+        self._check_qualifiers(qualifiers, _VARIABLE_QUALIFIERS, what)
+        if spec.space == "constant" and not spec.pointer:
+            self.error(declarator.name_span, f"{what} is '__constant__' but no pointer; only "
+                       "a pointer can point to constant memory")
+        return spec, tuple(qualifiers)
+
+    def _plain_type(self, typed: Typed) -> syntax.TypeSpec:
+        """The type of a cast and the like, which has no qualifiers but const and __constant__."""
+        self._check_qualifiers(typed.qualifiers, frozenset(), "a type without a name")
+        return self._spec(typed)
+
+    def _check_qualifiers(self, qualifiers: list[syntax.Qualifier], allowed: frozenset[str],
+                          what: str) -> None:
+        for qualifier in qualifiers:
+            if qualifier.name in allowed or qualifier.name in ("const", "constant"):
+                continue
+            if qualifier.name == "tunable":
+                self.error(qualifier.span, "a tunable is declared outside a function, as in "
+                           "'const tunable int TM = {16, 32};'")
+            else:
+                self.error(qualifier.span, f"'{qualifier.name}' does not apply to {what}")
+
+
+def _is_void(parameter: syntax.Parameter) -> bool:
+    spec = parameter.type
+    return (not parameter.name and spec.scalar == "void" and not spec.pointer
+            and spec.extents is None)

@@ -1,0 +1,213 @@
+"""The expressions of `#if` (C11 6.10.1): integers of 64 bits, signed or unsigned.
+
+Arithmetic wraps.  A part that `&&`, `||` or `?:` does not choose may divide by zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+from tritonc.frontend.lexer import Token, character_value
+from tritonc.source import Diagnostics, Span
+
+NESTING_LIMIT = 200  # operands in operands, each one or two frames of Python's stack; ( takes two
+
+_PRECEDENCE = {
+    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
+    "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
+}
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uU]?)(?:ll?|LL?)?([uU]?)")
+
+Value = tuple[int, bool]  # the number, and whether its type is unsigned
+
+
+class _InvalidCondition(Exception):
+    """The expression is malformed, or has no value, at `span`."""
+
+    def __init__(self, span: Span, message: str) -> None:
+        super().__init__(message)
+        self.span = span
+        self.message = message
+
+
+def evaluate(tokens: list[Token], directive: Span, macros: Container[str],
+             diagnostics: Diagnostics) -> bool:
+    """Whether the expanded `tokens` after `#if` are true; False after reporting an error.
+
+    The operands of `defined` must have been kept from expansion.
+    """
+    try:
+        return _Evaluator(tokens, directive, macros).value()[0] != 0
+    except _InvalidCondition as error:
+        diagnostics.error("invalid-condition", error.span, error.message)
+        return False
+
+
+class _Evaluator:
+    """A recursive-descent evaluator.  `live` is False in a part that is parsed but not chosen."""
+
+    def __init__(self, tokens: list[Token], directive: Span, macros: Container[str]) -> None:
+        end = tokens[-1].span if tokens else directive
+        self.tokens = [*tokens, Token("end", "", end, True, True)]
+        self.at = 0
+        self.depth = 0
+        self.macros = macros
+
+    def value(self) -> Value:
+        if len(self.tokens) == 1:
+            raise _InvalidCondition(self.tokens[0].span, "an integer expression is missing")
+        value = self._ternary(True)
+        rest = self._next()
+        if rest.kind != "end":
+            raise _InvalidCondition(rest.span, f"expected an operator, found '{rest.text}'")
+        return value
+
+    def _next(self) -> Token:
+        token = self.tokens[self.at]
+        if token.kind != "end":
+            self.at += 1
+        return token
+
+    def _take(self, text: str) -> bool:
+        if self.tokens[self.at].text != text:
+            return False
+        self.at += 1
+        return True
+
+    def _want(self, text: str, opening: Token) -> None:
+        if not self._take(text):
+            raise _InvalidCondition(opening.span, f"'{opening.text}' has no matching '{text}'")
+
+    def _enter(self) -> None:
+        self.depth += 1
+        if self.depth > NESTING_LIMIT:
+            raise _InvalidCondition(self.tokens[self.at].span, "expression nested too deeply")
+
+    def _ternary(self, live: bool) -> Value:
+        self._enter()
+        condition = self._binary(1, live)
+        question = self.tokens[self.at]
+        if not self._take("?"):
+            self.depth -= 1
+            return condition
+        chosen = condition[0] != 0
+        yes = self._ternary(live and chosen)
+        self._want(":", question)
+        no = self._ternary(live and not chosen)
+        self.depth -= 1
+        return _fit(yes[0] if chosen else no[0], yes[1] or no[1])
+
+    def _binary(self, least: int, live: bool) -> Value:
+        """An expression of operators that bind at least as tightly as `least`."""
+        self._enter()
+        left = self._unary(live)
+        while True:
+            operator = self.tokens[self.at]
+            precedence = _PRECEDENCE.get(operator.text, 0)
+            if precedence < least:
+                self.depth -= 1
+                return left
+            self.at += 1
+            if operator.text == "&&":
+                right = self._binary(precedence + 1, live and left[0] != 0)
+                left = int(left[0] != 0 and right[0] != 0), False
+            elif operator.text == "||":
+                right = self._binary(precedence + 1, live and left[0] == 0)
+                left = int(left[0] != 0 or right[0] != 0), False
+            else:
+                left = _apply(operator, left, self._binary(precedence + 1, live), live)
+
+    def _unary(self, live: bool) -> Value:
+        first = self.at
+        while self.tokens[self.at].text in ("+", "-", "~", "!"):
+            self.at += 1
+        signs = self.tokens[first : self.at]
+        value = self._primary(live)
+        for sign in reversed(signs):
+            if sign.text == "-":
+                value = _fit(-value[0], value[1])
+            elif sign.text == "~":
+                value = _fit(~value[0], value[1])
+            elif sign.text == "!":
+                value = int(value[0] == 0), False
+        return value
+
+    def _primary(self, live: bool) -> Value:
+        token = self._next()
+        if token.text == "(":
+            value = self._ternary(live)
+            self._want(")", token)
+            return value
+        if token.kind == "identifier":
+            return (self._defined(token) if token.text == "defined" else 0), False
+        if token.kind == "number":
+            return _integer(token)
+        if token.kind == "character":
+            try:
+                return character_value(token.text), False
+            except ValueError as error:
+                raise _InvalidCondition(token.span, str(error)) from None
+        found = "the end of the line" if token.kind == "end" else f"'{token.text}'"
+        raise _InvalidCondition(token.span, f"expected an integer, found {found}")
+
+    def _defined(self, operator: Token) -> int:
+        bracket = self.tokens[self.at]
+        parenthesis = self._take("(")
+        name = self._next()
+        if name.kind != "identifier":
+            raise _InvalidCondition(operator.span, "'defined' wants the name of a macro")
+        if parenthesis:
+            self._want(")", bracket)
+        return int(name.text in self.macros)
+
+
+def _integer(token: Token) -> Value:
+    text = token.text
+    if text in ("true", "false"):
+        return int(text == "true"), False
+    match = _INTEGER.fullmatch(text)
+    if match is None or (match[2] and match[3]):
+        raise _InvalidCondition(token.span, f"'{text}' is not an integer")
+    digits = match[1]
+    base = {"x": 16, "b": 2}.get(digits[1:2].lower(), 8 if digits[0] == "0" else 10)
+    try:
+        # 70 characters hold any number of 64 bits in any base, and int() takes quadratic time.
+        number = int(digits, base) if len(digits) <= 70 else 1 << 64
+    except ValueError:
+        raise _InvalidCondition(token.span, f"'{text}' is not an octal number") from None
+    if number >= 1 << 64:
+        raise _InvalidCondition(token.span, "integer does not fit in 64 bits")
+    return number, bool(match[2] or match[3]) or number >= 1 << 63
+
+
+def _fit(number: int, unsigned: bool) -> Value:
+    """`number` wrapped into 64 bits."""
+    number &= (1 << 64) - 1
+    return (number if unsigned or number < 1 << 63 else number - (1 << 64)), unsigned
+
+
+def _apply(operator: Token, left: Value, right: Value, live: bool) -> Value:
+    """`left operator right`, after C's usual conversions."""
+    text = operator.text
+    if text in ("<<", ">>"):
+        count = right[0]
+        if not 0 <= count < 64:
+            if live:
+                raise _InvalidCondition(operator.span, f"shift by {count}; 0 to 63 are possible")
+            return left
+        return _fit(left[0] << count if text == "<<" else left[0] >> count, left[1])
+    unsigned = left[1] or right[1]
+    a, b = _fit(left[0], unsigned)[0], _fit(right[0], unsigned)[0]
+    if text in ("/", "%"):
+        if b == 0:
+            if live:
+                raise _InvalidCondition(operator.span, "division by zero")
+            return 0, unsigned
+        quotient = abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+        return _fit(quotient if text == "/" else a - quotient * b, unsigned)
+    if text in ("==", "!=", "<", ">", "<=", ">="):
+        holds = {"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}
+        return int(holds[text]), False
+    result = {"+": a + b, "-": a - b, "*": a * b, "|": a | b, "^": a ^ b, "&": a & b}
+    return _fit(result[text], unsigned)

@@ -1,0 +1,100 @@
+"""What preprocessing yields, and how `-E` writes it down."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from tritonc.frontend.lexer import Token
+from tritonc.frontend.preprocess.macros import Macro
+from tritonc.source import SourceFile, Span
+
+LAST_LINE = (1 << 31) - 1  # the greatest number that #line takes
+
+
+@dataclass(frozen=True, slots=True)
+class LineMark:
+    """From line `line` of a file on, `#line` wants its lines counted from `presumed` in `name`."""
+
+    line: int
+    presumed: int
+    name: str
+
+
+@dataclass
+class Preprocessed:
+    """`tokens` end with one of kind "end".  `included`: the paths read besides the main file, once
+    each, in order of first reading; `system`: those of them that -isystem found.  `macros`: the
+    table as the end of the file leaves it.  `pragmas`: (text, span) of every one.
+    `problem_lines`: (text, span) of the main file's lines `//! text` outside skipped branches.
+    `line_marks`: what `#line` said, for `presumed`.
+    """
+
+    tokens: list[Token]
+    included: list[str] = field(default_factory=list)
+    system: set[str] = field(default_factory=set)
+    macros: dict[str, Macro] = field(default_factory=dict)
+    pragmas: list[tuple[str, Span]] = field(default_factory=list)
+    problem_lines: list[tuple[str, Span]] = field(default_factory=list)
+    line_marks: dict[SourceFile, list[LineMark]] = field(default_factory=dict)
+
+    def presumed(self, span: Span) -> tuple[str, int]:
+        """The file name and line of `span` as `#line` directives want them told."""
+        marks = self.line_marks.get(span.file)
+        line = span.line
+        index = bisect_right(marks, line, key=lambda mark: mark.line) if marks else 0
+        if not marks or not index:
+            return span.file.name, line
+        mark = marks[index - 1]
+        return mark.name, min(mark.presumed + line - mark.line, LAST_LINE)
+
+
+def quoted(text: str) -> str:
+    """`text` as a string literal."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+# Tokens that never join with a neighbour.
+_ALONE = frozenset("()[]{},;?:~@")
+_SPELLINGS = {"inf": "INFINITY", "nan": "NAN"}  # the predefined macros that make these numbers
+_GAP = 8  # so many empty lines are written out; more become a line marker
+_INDENT = 200  # blanks written at most before the first token of a line
+
+
+def render(preprocessed: Preprocessed) -> str:
+    """The text that `-E` prints: it gives the same tokens again.
+
+    Tokens keep their lines and the first of a line its column.  A `# line "file"` marker stands
+    where the file changes or lines are left out.  No two tokens stand so close that they join.
+    """
+    parts: list[str] = []
+    file: SourceFile | None = None
+    previous: Token | None = None
+    line, shown = 0, ("", 0)
+    for token in preprocessed.tokens[:-1]:
+        span = token.span
+        at, column = span.file.line_column(span.start)
+        if previous is None or span.file is not file or at > line:
+            place = preprocessed.presumed(span)
+            jump = place[1] - shown[1]
+            if span.file is file and place[0] == shown[0] and 0 < jump <= _GAP:
+                parts.append("\n" * jump)
+            else:
+                parts.append(f"{chr(10) if parts else ''}# {place[1]} {quoted(place[0])}\n")
+            file, line, shown = span.file, at, place
+            parts.append(" " * min(column - 1, _INDENT))
+        elif token.space_before or not _may_touch(previous, token):
+            parts.append(" ")
+        parts.append(_SPELLINGS.get(token.text, token.text) if token.kind == "number"
+                     else token.text)
+        previous = token
+    parts.append("\n")
+    return "".join(parts)
+
+
+def _may_touch(left: Token, right: Token) -> bool:
+    """Whether the two tokens stay two with nothing between them."""
+    if left.text in _ALONE or right.text in _ALONE:
+        return True
+    a, b = left.span, right.span
+    return a.expansion is None and b.expansion is None and a.file is b.file and a.end == b.start

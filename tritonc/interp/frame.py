@@ -1,0 +1,215 @@
+"""What the interpreter keeps: the launch, its instances, the frames that hold values.
+
+Handlers of machine operations and the steps of ordinary ones (`ir.steps`) work on a `Frame`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tritonc.interp.memory import BadAccess, Memory
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.formats import from_memory, held_dtype, memory_dtype, to_memory
+from tritonc.ir.ops import OpInfo
+from tritonc.ir.types import Element
+from tritonc.source import CompileError, Diagnostic, Note
+
+Undefined = tuple[Any, Op]  # a mask of a value's shape, and the operation that began it
+Step = Callable[["Frame"], Any]
+Handler = Callable[["Frame", Op], Any]
+
+
+class InterpreterError(CompileError):
+    """What the program did wrong while it ran."""
+
+
+@dataclass(eq=False)
+class Plan:
+    """A block made ready: its steps, and what follows."""
+
+    position: int  # in the kernel
+    steps: list[Step]
+    terminator: Op
+    targets: list[Plan] = field(default_factory=list)
+    moves: list[list[tuple[Value, Value]]] = field(default_factory=list)  # phis, per target
+
+
+@dataclass(eq=False)
+class Launch:
+    """What all instances share."""
+
+    kernel: Kernel
+    memory: Memory
+    grid: tuple[int, ...]
+    table: Mapping[str, OpInfo]
+    handlers: Mapping[str, Handler]
+    step_limit: int
+    output: Callable[[str], Any]
+    entry: Plan | None = None
+    constants: dict[Value, Any] = field(default_factory=dict)
+    undefined: dict[Value, Undefined] = field(default_factory=dict)  # of the constants
+
+    def prepare(self, step_of: Callable[[Launch, Op], Step | None]) -> None:
+        """Make the plans.  Operations of no step (constants) leave their values in `constants`."""
+        plans: dict[Block, Plan] = {}
+        for position, block in enumerate(self.kernel.blocks):
+            steps = [step_of(self, op) for op in block.ops[:-1] if op.name != "phi"]
+            plans[block] = Plan(position, [s for s in steps if s is not None], block.terminator)
+        for block, plan in plans.items():
+            plan.targets = [plans[target] for target in block.successors]
+            plan.moves = [[(phi.result, phi.operands[phi.blocks.index(block)])
+                           for phi in target.phis()] for target in block.successors]
+        self.entry = plans[self.kernel.entry]
+
+
+class Instance:
+    """One instance of the kernel: its index in the grid."""
+
+    def __init__(self, index: tuple[int, ...]) -> None:
+        self.index = index
+        self.state: dict[Any, Any] = {}  # for handlers
+
+
+class Frame:
+    """The values of an instance, and what handlers and steps need of it."""
+
+    __slots__ = ("instance", "launch", "steps", "synchronised", "undefined", "values")
+
+    def __init__(self, launch: Launch, instance: Instance, values: dict[Value, Any],
+                 undefined: dict[Value, Undefined]) -> None:
+        self.launch = launch
+        self.instance = instance
+        self.values = values
+        self.undefined = undefined
+        self.steps = 0
+        self.synchronised = False  # has executed an atomic since it last turned round a loop
+
+    @property
+    def memory(self) -> Memory:
+        return self.launch.memory
+
+    def read(self, value: Value) -> Any:
+        """The array of a value, some elements of which may be undefined."""
+        return self.values[value]
+
+    def mask(self, value: Value) -> Any:
+        """Which elements of a value are undefined; None for none."""
+        found = self.undefined.get(value)
+        return None if found is None else found[0]
+
+    def define(self, value: Value, array: Any, undefined: Any = None,
+               cause: Op | None = None) -> None:
+        """Give a value its array; elements of the mask `undefined` are so because of `cause`."""
+        self.values[value] = array
+        if undefined is not None and np.any(undefined):
+            assert cause is not None
+            self.undefined[value] = (undefined, cause)
+        elif self.undefined:
+            self.undefined.pop(value, None)
+
+    def require(self, op: Op, value: Value, active: Any, use: str) -> None:
+        """Report an undefined element of `value` where `active` (None: everywhere) holds."""
+        found = self.undefined.get(value)
+        if found is not None:
+            mask, cause = found
+            bad = mask if active is None else mask & active
+            if np.any(bad):
+                self.fail(op, "run-undefined", f"{use} is undefined", bad, _reason(cause, value))
+
+    def guard(self, op: Op) -> Any:
+        """The mask under which an operation takes effect; None for everywhere."""
+        if op.guard is None:
+            return None
+        self.require(op, op.guard, None, "the guard of this operation")
+        found = self.values[op.guard]
+        return None if found.all() else found
+
+    def fail(self, op: Op, name: str, message: str, where: Any = None, *notes: Note) -> NoReturn:
+        """Raise InterpreterError; `where` is a mask, the first element of which is named."""
+        if where is not None and np.ndim(where):
+            first = np.unravel_index(int(np.argmax(where)), np.shape(where))
+            message = f"element [{', '.join(map(str, first))}] of {message}"
+        index = ", ".join(map(str, self.instance.index))
+        inside = Note(f"in instance ({index}) of kernel '{self.launch.kernel.name}'")
+        raise InterpreterError([Diagnostic(name, "error", message, op.span, (*notes, inside))])
+
+    def gather(self, op: Op, e: Element, addresses: Any, active: Any) -> tuple[Any, Any]:
+        """Load elements `e`: held array and mask of those from a buffer's padding, or None.
+
+        Elements where `active` (None: everywhere) does not hold are zero.
+        """
+        dtype = memory_dtype(e)
+        flat = _active(addresses, active)
+        raw: Any = None
+        undefined = None
+        try:
+            for buffer, which, index, inside in self.memory.find(flat, dtype.itemsize, False):
+                if inside is not None:
+                    undefined = np.zeros(flat.shape, np.bool_) if undefined is None else undefined
+                    undefined[which] = ~inside
+                    index = np.where(inside, index, 0)
+                    found = np.where(inside, buffer.view(dtype)[index], dtype.type(0))
+                else:
+                    found = buffer.view(dtype).take(index)
+                if isinstance(which, slice):
+                    raw = found
+                else:
+                    raw = np.zeros(flat.shape, dtype) if raw is None else raw
+                    raw[which] = found
+        except BadAccess as bad:
+            self._bad_access(op, bad, np.shape(addresses), active)
+        held = np.zeros(0, held_dtype(e)) if raw is None else from_memory(e, raw)
+        return (_scattered(held, addresses, active),
+                None if undefined is None else _scattered(undefined, addresses, active))
+
+    def scatter(self, op: Op, e: Element, addresses: Any, array: Any, active: Any) -> None:
+        """Store held elements `e` where `active` (None: everywhere) holds."""
+        dtype = memory_dtype(e)
+        raw = _active(to_memory(e, array), active)
+        flat = _active(addresses, active)
+        try:
+            for buffer, which, index, _ in self.memory.find(flat, dtype.itemsize, True):
+                buffer.view(dtype)[index] = raw[which]
+        except BadAccess as bad:
+            self._bad_access(op, bad, np.shape(addresses), active)
+
+    def _bad_access(self, op: Op, bad: BadAccess, shape: tuple[int, ...], active: Any) -> NoReturn:
+        at = bad.element if active is None else int(np.flatnonzero(active)[bad.element])
+        found = np.unravel_index(at, shape)
+        place = f"element [{', '.join(map(str, found))}] " if shape else ""
+        kind = {"run-out-of-bounds": f"{op.name} out of bounds: ",
+                "run-misaligned": f"misaligned {op.name}: ",
+                "run-constant-store": f"{op.name} to constant memory: "}[bad.name]
+        unmasked = shape and op.guard is None and bad.name == "run-out-of-bounds"
+        note = Note("nothing masks this access; under '@(condition)', or in 'condition ? *p : 0', "
+                    "only elements where the condition holds are touched")
+        self.fail(op, bad.name, f"{kind}{place}{bad.message}", None, *([note] if unmasked else []))
+
+
+def _active(a: Any, active: Any) -> Any:
+    """The elements of an array where `active` (None: everywhere) holds, flat."""
+    return a.reshape(-1) if active is None else np.asarray(a)[active].reshape(-1)
+
+
+def _scattered(found: Any, like: Any, active: Any) -> Any:
+    """`found`, in the shape of `like`; where `active` is given, at its elements, else zeros."""
+    if active is None:
+        return found.reshape(like.shape) if like.shape else found[0]
+    spread = np.zeros(like.shape, found.dtype)
+    spread[active] = found
+    return spread if like.shape else spread[()]
+
+
+def _reason(cause: Op, value: Value) -> Note:
+    what = {
+        "undef": "it was never assigned",
+        "load": "this load was masked off there, or read the padding of a buffer",
+        "psi": "no predicate of these values holds there",
+    }.get(cause.name, f"it is undefined since this '{cause.name}'")
+    if cause.name in ("shl", "lshr", "ashr"):
+        what = "it was shifted past the width of its type"
+    return Note(what, cause.span)

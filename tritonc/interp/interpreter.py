@@ -1,0 +1,171 @@
+"""The interpreter of Triton-IR: the reference that says what a program means.
+
+`run` executes a kernel instance by instance over NumPy arrays, at any stage of compilation, and
+reports what machine code would leave unsaid: accesses outside of buffers, misaligned ones, division
+by zero, promises that do not hold, and use of elements that are *undefined*.
+
+Undefined elements come from loads that were masked off, from variables never assigned, from shifts
+past the width, and from the padding of a buffer.  They may be computed with, and what depends on
+them is undefined in turn; `frame.undefined` holds their mask per value, beside the arrays.  They
+become an error where they would be seen: stored, used as an address or a guard, or deciding a
+branch.
+
+Instances are unordered; here they run one after the other, the first axis fastest.  An instance
+that turns round a loop with an atomic in it may be waiting for another one's lock, so that after
+`_PATIENCE` turns the others get theirs.
+
+Machine operations are taught to the interpreter by `handlers`, a function per name:
+
+    handler(frame, op) -> results
+
+The results are one array, a tuple of arrays, or None for none (or if the handler called
+`frame.define` itself); arrays are in the held form of `ir.formats`, other types of values are
+whatever the handlers agree on.  `frame.read(value)` gives an operand's array, `frame.guard(op)` its
+mask, `frame.gather` and `frame.scatter` reach memory, and `frame.instance.state` is a dict of the
+instance's own: its shared memory, its barriers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tritonc.interp.frame import Frame, Handler, Instance, InterpreterError, Launch, Plan
+from tritonc.interp.memory import Memory
+from tritonc.interp.steps import step_of
+from tritonc.ir import numbers
+from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
+from tritonc.ir.formats import held_dtype
+from tritonc.ir.ops import OPS, OpInfo
+from tritonc.ir.types import element, is_float, is_pointer
+from tritonc.source import fail
+
+__all__ = ["STEP_LIMIT", "Frame", "Handler", "Instance", "InterpreterError", "Memory", "run"]
+
+STEP_LIMIT = 20_000_000  # operations of one instance
+_PATIENCE = 64  # turns of a loop with an atomic in it, before other instances get theirs
+
+
+def _show(text: str) -> None:
+    print(text, end="")
+
+
+def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memory: Memory,
+        grid: tuple[int, ...], *, table: Mapping[str, OpInfo] = OPS,
+        handlers: Mapping[str, Handler] | None = None, step_limit: int = STEP_LIMIT,
+        output: Callable[[str], Any] = _show) -> None:
+    """Run `kernel_name` on `grid` instances; pointers among `arguments` are addresses of `memory`.
+
+    `table` has the rows of all operations, `handlers` executes those that have no meaning in it.
+    Raises InterpreterError, or CompileError where the arguments do not fit.
+    """
+    kernel = next((k for k in module.kernels if k.name == kernel_name), None)
+    if kernel is None:
+        raise fail("run-arguments", None, f"there is no kernel '{kernel_name}'")
+    if len(arguments) != len(kernel.parameters):
+        raise fail("run-arguments", kernel.span, f"kernel '{kernel_name}' takes "
+                   f"{len(kernel.parameters)} arguments, found {len(arguments)}")
+    for constant in module.constants:
+        memory.define_table(constant)
+    launch = Launch(kernel, memory, grid, table, handlers or {}, step_limit, output)
+    values: dict[Value, Any] = {}
+    for parameter, info, argument in zip(kernel.parameters, kernel.info, arguments, strict=True):
+        e = element(parameter.type)
+        values[parameter] = held_dtype(e).type(numbers.fit(e, argument))
+        if not is_float(e):
+            _check_promises(kernel, parameter, info, int(numbers.fit(e, argument)))
+    with np.errstate(all="ignore"):
+        launch.prepare(step_of)
+        _schedule(launch, values)
+
+
+def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argument: int) -> None:
+    """Raise CompileError where an argument is not what the source promises of it.
+
+    Of a pointer the power of two counts: the addresses here are made up, those of a GPU are
+    multiples of such a power only.
+    """
+    multiple, least, greatest = info.multiple_of, info.least, info.greatest
+    if is_pointer(parameter.type):
+        multiple &= -multiple
+    wrong = (f"no multiple of {multiple}" if argument % multiple else
+             f"less than {least}" if least is not None and argument < least else
+             f"more than {greatest}" if greatest is not None and argument > greatest else "")
+    if wrong:
+        raise fail("run-assumption", info.span or kernel.span, f"argument '{parameter.name}' is "
+                   f"{argument}, which is {wrong}")
+
+
+def _execute(frame: Frame, plan: Plan) -> Iterator[None]:
+    """Execute an instance from `plan` to its end.  Yields where other instances have their turn."""
+    limit, turns = frame.launch.step_limit, 0
+    while True:
+        for step in plan.steps:
+            step(frame)
+        frame.steps += len(plan.steps) + 1
+        terminator = plan.terminator
+        if frame.steps > limit:
+            frame.fail(terminator, "run-too-long",
+                       f"more than {limit} operations executed: a loop that does not end?")
+        if not plan.targets:
+            return
+        way = 0
+        if len(plan.targets) == 2:
+            condition = terminator.operands[0]
+            if frame.undefined:
+                frame.require(terminator, condition, None, "the condition of this branch")
+            way = 0 if frame.values[condition] else 1
+        moves = plan.moves[way]
+        if moves:
+            _move(frame, moves)
+        target = plan.targets[way]
+        if target.position <= plan.position and frame.synchronised:
+            frame.synchronised = False
+            turns += 1
+            if turns == _PATIENCE:
+                turns = 0
+                yield
+        plan = target
+
+
+def _move(frame: Frame, moves: list[tuple[Value, Value]]) -> None:
+    """All phis of a block at once: they read before any is written."""
+    values, undefined = frame.values, frame.undefined
+    found = [values[source] for _, source in moves]
+    masks = [undefined.get(source) for _, source in moves] if undefined else None
+    for (target, _), array in zip(moves, found, strict=True):
+        values[target] = array
+    if masks is not None:
+        for (target, _), mask in zip(moves, masks, strict=True):
+            if mask is None:
+                undefined.pop(target, None)
+            else:
+                undefined[target] = mask
+
+
+def _schedule(launch: Launch, arguments: dict[Value, Any]) -> None:
+    """Run all instances: each to its end, unless it waits for others; then all by turns."""
+    def begin() -> Iterator[Iterator[None]]:
+        assert launch.entry is not None
+        for index in product(*(range(extent) for extent in reversed(launch.grid))):
+            instance = Instance(tuple(reversed(index)))
+            frame = Frame(launch, instance, launch.constants | arguments,
+                          dict(launch.undefined))
+            yield _execute(frame, launch.entry)
+
+    fresh, paused = begin(), deque[Iterator[None]]()
+    done = object()
+    while True:
+        started = next(fresh, None)
+        if started is not None and next(started, done) is not done:
+            paused.append(started)
+        if paused:
+            resumed = paused.popleft()
+            if next(resumed, done) is not done:
+                paused.append(resumed)
+        elif started is None:
+            return

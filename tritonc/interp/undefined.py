@@ -1,0 +1,86 @@
+"""Which elements of a result are undefined, from those of the operands: what the interpreter keeps
+beside each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tritonc.interp import arrays
+from tritonc.ir import rules
+from tritonc.ir.core import Op
+from tritonc.ir.ops import OpInfo
+from tritonc.ir.types import shape
+
+Masks = list[Any]  # one per operand; None where no element is undefined
+_ABSORBING = {"and": 0, "or": -1}  # the number that decides the result alone
+
+
+def propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
+    """The mask of undefined result elements, from those of the operands, one of which exists."""
+    rule = row.rule
+    if rule is rules.choose:
+        return _of_choice
+    if op.name in _ABSORBING:
+        return lambda masks, inputs: _of_absorbing(_ABSORBING[op.name], masks, inputs)
+    if row.elementwise:
+        return lambda masks, inputs: either(masks)
+    if rule in (rules.splat, rules.broadcast, rules.reshape, rules.transpose):
+        assert row.meaning is not None
+        meaning = row.meaning
+        return lambda masks, inputs: meaning(arrays, op, masks[0])
+    if rule is rules.reduce:
+        return lambda masks, inputs: np.any(masks[0], axis=tuple(op.attributes["axes"]))
+    if rule is rules.arg_reduce:
+        return lambda masks, inputs: np.any(masks[0], axis=op.attributes["axis"])
+    if rule is rules.scan:
+        return lambda masks, inputs: np.logical_or.accumulate(masks[0], op.attributes["axis"])
+    if rule is rules.dot:
+        return lambda masks, inputs: dot_undefined(op, masks)
+    return lambda masks, inputs: _moved(row, op, masks)
+
+
+def _moved(row: OpInfo, op: Op, masks: Masks) -> Any:
+    """One operand whose elements only move takes its mask along; else nothing is certain."""
+    extents = shape(op.result.type)
+    if len(masks) == 1 and row.meaning is not None:
+        mask = row.meaning(arrays, op, masks[0])
+        if np.shape(mask) == extents and mask.dtype == np.bool_:
+            return mask
+    return np.ones(extents, np.bool_)
+
+
+def either(masks: Masks) -> Any:
+    found = None
+    for mask in masks:
+        if mask is not None:
+            found = mask if found is None else found | mask
+    return found
+
+
+def _of_choice(masks: Masks, inputs: Sequence[Any]) -> Any:
+    condition, a, b = (False if mask is None else mask for mask in masks)
+    return np.where(inputs[0], a, b) | condition
+
+
+def _of_absorbing(absorbing: int, masks: Masks, inputs: Sequence[Any]) -> Any:
+    """Undefined, unless the other operand is defined and decides alone."""
+    a, b = (False if mask is None else mask for mask in masks)
+    x, y = ((i == bool(absorbing)) if i.dtype == np.bool_ else (i == absorbing) for i in inputs)
+    return (a & (b | ~y)) | (b & (a | ~x))
+
+
+def dot_undefined(op: Op, masks: Masks) -> Any:
+    """Which elements of a dot's result are undefined; None if none is."""
+    a, b, c = masks
+    if a is None and b is None and c is None:
+        return None
+    found = np.zeros(shape(op.result.type), np.bool_)
+    if a is not None:
+        found |= np.any(a, axis=-1)[..., :, np.newaxis]
+    if b is not None:
+        found |= np.any(b, axis=-2)[..., np.newaxis, :]
+    return found if c is None else found | c

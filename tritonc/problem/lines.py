@@ -1,0 +1,270 @@
+"""The `//!` lines of a source: what its kernels compute, on which data, to which tolerance.
+
+`parse` reads the lines that the preprocessor collected into `Problem`s; it evaluates nothing, so it
+needs no kernel.  docs/problems.md describes the lines; in short:
+
+    //! kernel: NAME                 begins a problem; may be missing when there is one
+    //! size: N = 1000, M = 2        define: MACRO = VALUE      bench: N = 4096, M = 4096
+    //! range: M, N                  pad: ARGUMENT = BYTES      clobber: ARGUMENT, ARGUMENT
+    //! arg: x = randn(N) : half     let: NAME = EXPRESSION     symbol: TABLE = EXPRESSION
+    //! expect: y = EXPRESSION       tolerance: 1e-6            flops: EXPRESSION
+                                                                bytes: EXPRESSION
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tritonc.problem.evaluate import Expression, parse_arguments, parse_expression
+from tritonc.source import CompileError, Diagnostics, Note, Span, fail
+from tritonc.spelling import closest
+
+_LINE = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.*)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z]\w*\Z")
+# A type after an argument's expression: the last `:` outside brackets begins it.
+_TYPE = re.compile(r"\s*((?:unsigned\s+)?[A-Za-z]\w*)\s*\Z")
+
+
+@dataclass(frozen=True)
+class Named:
+    """`name = expression`; `line` numbers the problem's lines and seeds their random numbers."""
+
+    name: str
+    expression: Expression
+    span: Span
+    line: int
+
+
+@dataclass(frozen=True)
+class Argument(Named):
+    """A parameter's value; `type` is what stood after it, as spelt, or None."""
+
+    type: str | None = None
+
+
+@dataclass
+class Problem:
+    """One problem, unevaluated.  `kernel` is None where the lines name none."""
+
+    kernel: str | None
+    span: Span
+    sizes: list[Named] = field(default_factory=list)
+    range: list[Expression] = field(default_factory=list)
+    arguments: list[Argument] = field(default_factory=list)
+    lets: list[Named] = field(default_factory=list)
+    expects: list[Named] = field(default_factory=list)
+    tolerance: Expression | None = None
+    defines: list[tuple[str, str, Span]] = field(default_factory=list)  # macro, its text
+    symbols: list[Named] = field(default_factory=list)
+    pads: list[Named] = field(default_factory=list)
+    clobbers: list[tuple[str, Span]] = field(default_factory=list)
+    bench: list[list[Named]] = field(default_factory=list)
+    flops: Expression | None = None
+    bytes: Expression | None = None
+
+
+def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[Problem]:
+    """The problems that `lines` (text after `//!`, and its span) state; [] if there are none.
+
+    Mistakes are recorded in `diagnostics`, one for a line.
+    """
+    problems: list[Problem] = []
+    complete = True  # what the lines say together is looked at once each can be read
+    for number, (text, span) in enumerate(lines):
+        if not text:
+            continue
+        try:
+            _read_line(text, span, number, problems)
+        except CompileError as error:
+            complete = False
+            for d in error.diagnostics:
+                diagnostics.error(d.name, d.span, d.message, *d.notes, suggestion=d.suggestion)
+    for problem in problems if complete else ():
+        _check(problem, diagnostics)
+    return problems
+
+
+def _read_line(text: str, span: Span, number: int, problems: list[Problem]) -> None:
+    match = _LINE.match(text)
+    if match is None:
+        raise fail("problem-syntax", span, "a line of a problem is `key: value`")
+    key, value = match.group(1), match.group(2).rstrip()
+    key_span = Span(span.file, span.start, span.start + len(key))
+    at = Span(span.file, span.start + match.start(2), span.start + match.start(2) + len(value))
+    if key not in _READERS and key != "kernel":
+        near = closest(key, [*_READERS, "kernel"])
+        hint = f"did you mean '{near}'?" if near else "known are kernel, " + ", ".join(_READERS)
+        raise fail("problem-syntax", key_span, f"'{key}' is no line of a problem; {hint}",
+                   suggestion=near)
+    if not value:
+        raise fail("problem-syntax", key_span, f"'{key}:' says nothing")
+    if key == "kernel":
+        if not _NAME.match(value):
+            raise fail("problem-syntax", at, "the name of one kernel is wanted here")
+        first = problems[0] if len(problems) == 1 else None
+        if first and first.kernel is None and not first.arguments and not first.range:
+            first.kernel, first.span = value, at  # sizes or macros stood before the name
+        else:
+            problems.append(Problem(value, at))
+        return
+    if not problems:
+        problems.append(Problem(None, span))
+    _READERS[key](problems[-1], value, at, number)
+
+
+def _assignments(value: str, at: Span, number: int) -> list[Named]:
+    """`N = 1000, M = 2`."""
+    plain, named = parse_arguments(value, at)
+    if plain or not named:
+        raise fail("problem-syntax", at, "`NAME = EXPRESSION` is wanted here")
+    return [Named(name, e, at, number) for name, e in named]
+
+
+def _one(value: str, at: Span, number: int) -> Named:
+    """`name = expression`, where the expression may hold commas: it reaches to the end."""
+    name, equals, text = value.partition("=")
+    if not equals or not _NAME.match(name.strip()) or text.startswith("="):
+        raise fail("problem-syntax", at, "`NAME = EXPRESSION` is wanted here")
+    start = at.start + len(name) + 1 + len(text) - len(text.lstrip())
+    text = text.strip()
+    span = Span(at.file, start, start + len(text))
+    if not text:
+        raise fail("problem-syntax", at, f"'{name.strip()}' is given no value")
+    plain, named = parse_arguments(text, span)
+    if named or not plain:
+        raise fail("problem-syntax", span, "an expression is wanted here")
+    if len(plain) > 1:
+        raise fail("problem-syntax", span, "one expression is wanted here, not several")
+    return Named(name.strip(), plain[0], at, number)
+
+
+def _size(problem: Problem, value: str, at: Span, number: int) -> None:
+    problem.sizes += _assignments(value, at, number)
+
+
+def _range(problem: Problem, value: str, at: Span, number: int) -> None:
+    plain, named = parse_arguments(value, at)
+    if named:
+        raise fail("problem-syntax", at, "one expression for each axis is wanted here")
+    if problem.range:
+        raise fail("problem-syntax", at, "the range is stated twice")
+    if len(plain) > 3:
+        raise fail("problem-syntax", at, "a launch has at most three axes")
+    problem.range = plain
+
+
+def _argument(problem: Problem, value: str, at: Span, number: int) -> None:
+    depth, colon = 0, -1
+    for index, character in enumerate(value):
+        depth += (character in "([{") - (character in ")]}")
+        if character == ":" and depth == 0:
+            colon = index
+    kind = None
+    if colon >= 0:
+        match = _TYPE.match(value, colon + 1)
+        if match is None:
+            raise fail("problem-syntax", at, "after `:` an element type is wanted, such as half")
+        kind = " ".join(match.group(1).split())
+        value = value[:colon].rstrip()
+    one = _one(value, Span(at.file, at.start, at.start + len(value)), number)
+    problem.arguments.append(Argument(one.name, one.expression, one.span, number, kind))
+
+
+def _define(problem: Problem, value: str, at: Span, number: int) -> None:
+    name, equals, text = value.partition("=")
+    if not _NAME.match(name.strip()):
+        raise fail("problem-syntax", at, "`MACRO = VALUE` is wanted here")
+    problem.defines.append((name.strip(), text.strip() if equals else "1", at))
+
+
+def _tolerance(problem: Problem, value: str, at: Span, number: int) -> None:
+    if problem.tolerance is not None:
+        raise fail("problem-syntax", at, "the tolerance is stated twice")
+    problem.tolerance = parse_expression(value, at)
+
+
+def _flops(problem: Problem, value: str, at: Span, number: int) -> None:
+    problem.flops = parse_expression(value, at)
+
+
+def _bytes(problem: Problem, value: str, at: Span, number: int) -> None:
+    problem.bytes = parse_expression(value, at)
+
+
+def _clobber(problem: Problem, value: str, at: Span, number: int) -> None:
+    for name in value.split(","):
+        if not _NAME.match(name.strip()):
+            raise fail("problem-syntax", at, "names of arguments are wanted here")
+        problem.clobbers.append((name.strip(), at))
+
+
+def _let(problem: Problem, value: str, at: Span, number: int) -> None:
+    problem.lets.append(_one(value, at, number))
+
+
+def _expect(problem: Problem, value: str, at: Span, number: int) -> None:
+    problem.expects.append(_one(value, at, number))
+
+
+def _symbol(problem: Problem, value: str, at: Span, number: int) -> None:
+    problem.symbols.append(_one(value, at, number))
+
+
+def _pad(problem: Problem, value: str, at: Span, number: int) -> None:
+    problem.pads += _assignments(value, at, number)
+
+
+def _bench(problem: Problem, value: str, at: Span, number: int) -> None:
+    problem.bench.append(_assignments(value, at, number))
+
+
+_READERS = {
+    "size": _size, "range": _range, "arg": _argument, "let": _let, "expect": _expect,
+    "tolerance": _tolerance, "define": _define, "symbol": _symbol, "pad": _pad,
+    "clobber": _clobber, "bench": _bench, "flops": _flops, "bytes": _bytes,
+}  # fmt: skip
+
+
+def _check(problem: Problem, diagnostics: Diagnostics) -> None:
+    """What can be said of a problem before its kernel is known."""
+    _check_unique(problem.sizes, diagnostics)
+    # `arg: N = N` passes a size under its own name; otherwise a name has one meaning.
+    passed = {a.name for a in problem.arguments if isinstance(a.expression.node, ast.Name)
+              and a.expression.node.id == a.name}
+    sizes = [size for size in problem.sizes if size.name not in passed]
+    _check_unique([*sizes, *problem.arguments, *problem.lets], diagnostics)
+    _check_unique(problem.expects, diagnostics)
+    arguments = [a.name for a in problem.arguments]
+    for named in (*problem.expects, *problem.pads):
+        _check_known(named.name, named.span, arguments, "argument", diagnostics)
+    for name, at in problem.clobbers:
+        _check_known(name, at, arguments, "argument", diagnostics)
+    for size in (size for line in problem.bench for size in line):
+        known = [s.name for s in problem.sizes]
+        _check_known(size.name, size.span, known, "size", diagnostics)
+    if not problem.range:
+        diagnostics.error("problem-syntax", problem.span,
+                          "the problem states no range: `//! range: N` says over what to launch")
+    if not problem.expects:
+        diagnostics.error("problem-syntax", problem.span,
+                          "the problem expects nothing: `//! expect: y = ...` says the result")
+
+
+def _check_unique(named: Sequence[Named], diagnostics: Diagnostics) -> None:
+    first: dict[str, Named] = {}
+    for one in named:
+        before = first.setdefault(one.name, one)
+        if before is not one:
+            diagnostics.error("problem-name", one.span, f"'{one.name}' has two values",
+                              Note("the first is here", before.span))
+
+
+def _check_known(name: str, at: Span, known: list[str], what: str,
+                 diagnostics: Diagnostics) -> None:
+    if name not in known:
+        near = closest(name, known)
+        hint = f"did you mean '{near}'?" if near else f"known: {', '.join(known) or 'none'}"
+        diagnostics.error("problem-name", at, f"the problem has no {what} '{name}'; {hint}")

@@ -22,7 +22,8 @@ from tritonc.frontend.preprocess.output import Preprocessed
 from tritonc.frontend.preprocess.predefined import predefined_macros
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.meta_parameters import META_PARAMETERS, legal_text
-from tritonc.passes import BACKEND, OPT, ORDER, labels
+from tritonc.pass_manager import labels
+from tritonc.passes import BACKEND, OPT, ORDER
 from tritonc.sema.builtins import BUILTINS
 from tritonc.source import Diagnostics
 

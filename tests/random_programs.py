@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is insta
 
 from random_statements import program  # noqa: E402
 
-from tritonc import driver, passes  # noqa: E402
+from tritonc import driver, pass_manager, passes  # noqa: E402
 from tritonc.backend.target.machine_ops import ALL_OPS  # noqa: E402
 from tritonc.backend.target.target import find  # noqa: E402
 from tritonc.interp import machine as simulate  # noqa: E402
@@ -145,9 +145,9 @@ def _passes(module: Module, data: Data, want: Arrays, settings: Settings) -> int
         if changed and settings.every_pass:
             run(label)
 
-    hooks = passes.Hooks(after=after)
+    hooks = pass_manager.Hooks(after=after)
     for part in (passes.OPT, passes.BACKEND):
-        passes.run(kernel, context, part, level=options.opt_level, hooks=hooks)
+        pass_manager.run(kernel, context, part, level=options.opt_level, hooks=hooks)
         last = part[-1].name
         if not (settings.every_pass and last == "insert_barriers"):
             run(last)

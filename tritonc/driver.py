@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.context import Context, Remark
     from tritonc.ir.core import Kernel, Module
-    from tritonc.passes import Pass
+    from tritonc.pass_manager import Pass
 
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
 LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout
@@ -65,9 +65,9 @@ class Result:
 
 def pass_names() -> list[str]:
     """Every name that --print-after and its like take, in order."""
-    from tritonc import passes
+    from tritonc import pass_manager, passes
 
-    return [LOWER, *passes.labels([*passes.OPT, *passes.BACKEND])]
+    return [LOWER, *pass_manager.labels([*passes.OPT, *passes.BACKEND])]
 
 
 def new_diagnostics(options: Options) -> Diagnostics:
@@ -259,13 +259,13 @@ class _Compilation:
         if not optimized and self.wanted:
             return
         with self._stage("import passes"):
-            from tritonc import passes
+            from tritonc import pass_manager, passes
             from tritonc.ir.context import by_place
         meta = {kernel.name: self.bindings.of_kernel(kernel, self.result.tunables)
                 for kernel in module.kernels}
         context = context_of(self.options)
         every = [*passes.OPT, *passes.BACKEND]
-        names = passes.labels(every)
+        names = pass_manager.labels(every)
         first = names.index(start) + 1 if (start := self.options.start_after) in names else 0
         left = [*zip(names, every, strict=True)][first:]
         backend = [(name, row) for name, row in left if row.stage == "backend"]
@@ -283,9 +283,9 @@ class _Compilation:
                 rows: Sequence[tuple[str, Pass]], meta: Mapping[str, dict[str, int]]) -> bool:
         """Run passes, each with its label, on every kernel; False if --stop-after ended them.
         `meta` has the meta-parameters of each kernel."""
-        from tritonc import passes
+        from tritonc import pass_manager
 
-        hooks = passes.Hooks(stop_after=self.options.stop_after)
+        hooks = pass_manager.Hooks(stop_after=self.options.stop_after)
         if self.options.print_before:
             hooks.before = lambda label, kernel: self._show(label, "before", [kernel])
         if self.options.print_after or self.options.print_changed:
@@ -300,9 +300,9 @@ class _Compilation:
         with self._stage(stage):
             for kernel in module.kernels:
                 own_context = replace(context, meta=meta[kernel.name])  # with the same remarks
-                completed &= passes.run(kernel, own_context, [row for _, row in rows],
-                                        level=self.options.opt_level, hooks=hooks,
-                                        names=[label for label, _ in rows])
+                completed &= pass_manager.run(
+                    kernel, own_context, [row for _, row in rows], hooks=hooks,
+                    level=self.options.opt_level, names=[label for label, _ in rows])
         self.result.timings += [(f"  {label}", s) for label, s in hooks.seconds.items()]
         return completed
 

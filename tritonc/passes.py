@@ -13,11 +13,6 @@ checked when this file is imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from time import perf_counter
-from typing import NamedTuple
-
 from tritonc.backend.dots.select_dots import select_dots
 from tritonc.backend.dots.split_dots import split_dots
 from tritonc.backend.dots.stage_dots import stage_dots
@@ -50,8 +45,6 @@ from tritonc.backend.pipeline.specialize_warps import specialize_warps
 from tritonc.backend.pipeline.store_tensors import store_tensors
 from tritonc.backend.shared.allocate_shared import allocate_shared
 from tritonc.backend.shared.insert_barriers import insert_barriers
-from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel
 from tritonc.opt.apply_assumptions import apply_assumptions
 from tritonc.opt.canonicalize_loops import canonicalize_loops
 from tritonc.opt.convert_if import convert_if
@@ -65,20 +58,7 @@ from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.strength_reduce import strength_reduce
-from tritonc.source import CompileError
-
-PassFunction = Callable[[Kernel, Context], bool]
-
-
-class Pass(NamedTuple):
-    """One run of one pass."""
-
-    name: str
-    function: PassFunction
-    reason: str  # why here
-    stage: str = "opt"  # or "backend"
-    level: int = 1  # the least -O at which it runs; 0 for what the program cannot do without
-
+from tritonc.pass_manager import Pass, check
 
 OPT: list[Pass] = [
     Pass("expand_range", expand_range,
@@ -263,89 +243,5 @@ ORDER: list[tuple[str, str, str]] = [
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
     ("allocate_shared", "insert_barriers", "buffers that share bytes conflict"),
 ]
-
-
-class PassError(Exception):
-    """A pass failed, which is a bug of the compiler; the cause has the details."""
-
-    def __init__(self, label: str, kernel: str, cause: Exception) -> None:
-        self.label, self.kernel = label, kernel
-        super().__init__(f"pass '{label}' failed on kernel '{kernel}': "
-                         f"{type(cause).__name__}: {cause}")
-
-
-@dataclass
-class Hooks:
-    """What to do around passes: the driver's --print-after, --stop-after and so on."""
-
-    before: Callable[[str, Kernel], None] | None = None  # label, kernel
-    after: Callable[[str, Kernel, bool], None] | None = None  # label, kernel, changed
-    verify: Callable[[Kernel, Context], None] | None = None  # after each change; raises
-    stop_after: str | None = None  # a label; None runs all
-    seconds: dict[str, float] = field(default_factory=dict)  # by label, grows
-
-
-def labels(passes: Sequence[Pass]) -> list[str]:
-    """A name for each run: the pass's, and for its second run `name.2`, and so on.
-
-    >>> labels(OPT)[:6]
-    ['expand_range', 'lower_argreduce', 'fold_constants', 'peephole', 'simplify_cfg', 'convert_if']
-    """
-    counts: dict[str, int] = {}
-    found = []
-    for row in passes:
-        counts[row.name] = counts.get(row.name, 0) + 1
-        found.append(row.name if counts[row.name] == 1 else f"{row.name}.{counts[row.name]}")
-    return found
-
-
-def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int = 2,
-        hooks: Hooks | None = None, names: Sequence[str] | None = None) -> bool:
-    """Run passes on a kernel.  False if `hooks.stop_after` ended it.  `names` are their labels, if
-    they are part of a list.
-
-    Raises CompileError where the program is at fault, PassError where a pass is.
-    """
-    hooks = hooks or Hooks()
-    unseen = True  # by hooks.verify, which meets what a pass was given, too
-    for label, row in zip(names or labels(passes), passes, strict=True):
-        if row.level <= level:
-            if hooks.before is not None:
-                hooks.before(label, kernel)
-            started = perf_counter()
-            try:
-                changed = row.function(kernel, context)
-                if hooks.verify is not None and (changed or unseen):
-                    hooks.verify(kernel, context)
-                    unseen = False
-            except CompileError:
-                raise
-            except Exception as error:
-                raise PassError(label, kernel.name, error) from error
-            hooks.seconds[label] = hooks.seconds.get(label, 0.0) + perf_counter() - started
-            if hooks.after is not None:
-                hooks.after(label, kernel, changed)
-        if hooks.stop_after == label:
-            return False
-    return True
-
-
-def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None:
-    """Raise ValueError unless the list keeps the order and gives a reason for each run."""
-    first: dict[str, int] = {}
-    for i, row in enumerate(passes):
-        first.setdefault(row.name, i)
-        if row.function.__name__ != row.name or not row.reason:
-            raise ValueError(f"pass {row.name}: name of its function and reason wanted")
-    for earlier, later, why in order:
-        for name in (earlier, later):
-            if name not in first:
-                raise ValueError(f"there is no pass '{name}' (ORDER)")
-        if first[earlier] >= first[later]:
-            raise ValueError(f"{earlier} must come before {later}: {why}")
-    for row in passes:
-        if sum(other.name == row.name and other.reason == row.reason for other in passes) > 1:
-            raise ValueError(f"pass {row.name} runs twice for one reason")
-
 
 check([*OPT, *BACKEND], ORDER)

@@ -11,7 +11,7 @@ from backend_programs import MATRIX_PROGRAMS, PROGRAMS
 from matrix_programs import matmul, strided
 from sketch import Program, context, same
 
-from tritonc import passes
+from tritonc import pass_manager, passes
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import InterpreterError
@@ -51,7 +51,8 @@ def lowered(program: Program, check: bool = False, target: str = "sm_80",
                 raise AssertionError(f"after {label}:\n{ready.text()}") from error
 
     rows = [row for row in passes.BACKEND if row.name not in without]
-    passes.run(ready.kernel, settings, rows, level=level, hooks=passes.Hooks(after=after))
+    hooks = pass_manager.Hooks(after=after)
+    pass_manager.run(ready.kernel, settings, rows, level=level, hooks=hooks)
     return ready
 
 

@@ -300,12 +300,12 @@ def test_a_full_disk_is_no_bug() -> None:
 
 
 def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tritonc import passes
+    from tritonc import pass_manager, passes
 
     def broken(kernel: object, context: object) -> bool:
         raise KeyError("x")
 
-    monkeypatch.setattr(passes, "OPT", [passes.Pass("broken", broken, "For the test.")])
+    monkeypatch.setattr(passes, "OPT", [pass_manager.Pass("broken", broken, "For the test.")])
     done = tritonc("fill.tir", "--emit=tir", "-o", "-")
     assert done.code == 70 and "in pass 'broken' of kernel 'fill': KeyError" in done.err
 

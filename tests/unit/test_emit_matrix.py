@@ -18,7 +18,7 @@ from simt_matrix import MatrixMachine, read_matrix
 from sketch import Program, context
 from test_backend_passes import lowered
 
-from tritonc import driver, passes
+from tritonc import driver, pass_manager, passes
 from tritonc.backend import llvm
 from tritonc.backend.emit.wgmma import shared_operand
 from tritonc.backend.layout.matrix_access import MatrixAccesses, matrix_accesses
@@ -280,7 +280,8 @@ def test_results_take_the_memory_that_stages_leave(stages: int, buffers: int) ->
     """Of a product whose other body, of addresses that are not aligned, has no copies."""
     program = matmul(BF16, 128, 256, 64, (128, 256, 64), result=F16)
     ready = program.copy()
-    passes.run(ready.kernel, context("sm_90a", num_stages=stages), [*passes.OPT, *passes.BACKEND])
+    settings = context("sm_90a", num_stages=stages)
+    pass_manager.run(ready.kernel, settings, [*passes.OPT, *passes.BACKEND])
     leaving = [op for op in ready.kernel.ops() if op.attributes.get("groups") == 2
                and op.name == "alloc_shared"]
     assert len(leaving) == buffers and ready.kernel.attributes["copier_warps"]
@@ -341,7 +342,7 @@ def test_the_copy_engine_serves_large_products(columns: int, engine: bool) -> No
     program = matmul(BF16, 128, columns, 64, (128, columns, 64), known=64, result=BF16)
     settings = context("sm_90a")
     ready = program.copy()
-    passes.run(ready.kernel, settings, [*passes.OPT, *passes.BACKEND])
+    pass_manager.run(ready.kernel, settings, [*passes.OPT, *passes.BACKEND])
     names = {op.name for op in ready.kernel.ops()}
     assert {"tensor_copy", "tensor_store"} & names == (
         {"tensor_copy", "tensor_store"} if engine else set())

@@ -21,6 +21,7 @@ LAYERS: list[list[str]] = [
     ["tritonc.backend.target"],
     ["tritonc.interp", "tritonc.analysis", "tritonc.frontend"],
     ["tritonc.sema", "tritonc.opt", "tritonc.backend"],
+    ["tritonc.pass_manager"],
     ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model", "tritonc.tune.tuning_file"],
     ["tritonc.bindings"],
     ["tritonc.driver"],

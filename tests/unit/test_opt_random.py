@@ -11,7 +11,7 @@ import pytest
 from random_kernels import RandomKernel
 from rewriting import CONTEXT, check_same_meaning, outcome, parse, same
 
-from tritonc import passes
+from tritonc import pass_manager, passes
 from tritonc.ir.core import Kernel
 from tritonc.ir.text import print_kernel
 from tritonc.ir.verify import verify
@@ -27,8 +27,9 @@ def prepared(seed: int) -> Kernel:
 @pytest.mark.parametrize("seed", range(60))
 def test_all_passes_in_line(seed: int) -> None:
     kernel = prepared(seed)
-    hooks = passes.Hooks(verify=lambda k, _: verify(k))
-    check_same_meaning(kernel, lambda k: passes.run(k, CONTEXT, passes.OPT, hooks=hooks), seeds=3)
+    hooks = pass_manager.Hooks(verify=lambda k, _: verify(k))
+    check_same_meaning(
+        kernel, lambda k: pass_manager.run(k, CONTEXT, passes.OPT, hooks=hooks), seeds=3)
 
 
 @pytest.mark.parametrize("seed", range(60, 84))
@@ -69,18 +70,18 @@ def test_changed_is_told() -> None:
 
 def test_text_round_trip_after_the_passes() -> None:
     kernel = prepared(7)
-    passes.run(kernel, CONTEXT, passes.OPT)
+    pass_manager.run(kernel, CONTEXT, passes.OPT)
     assert print_kernel(parse(print_kernel(kernel))) == print_kernel(kernel)
 
 
 _PRINT = """
 from random_kernels import RandomKernel
-from tritonc import passes
+from tritonc import pass_manager, passes
 from tritonc.ir.context import Context
 from tritonc.ir.text import print_kernel
 for seed in range(400, 410):
     kernel = RandomKernel(seed).kernel
-    passes.run(kernel, Context(), passes.OPT)
+    pass_manager.run(kernel, Context(), passes.OPT)
     print(print_kernel(kernel))
 """
 

@@ -13,11 +13,11 @@ import pytest
 from rewriting import CONTEXT, parse
 from test_opt_passes import COUNT
 
-from tritonc import backend, driver, opt, passes
+from tritonc import backend, driver, opt, pass_manager, passes
 from tritonc.ir.core import Kernel
 from tritonc.ir.text import print_kernel
 from tritonc.options import Options
-from tritonc.passes import Hooks, Pass, PassError, check, labels, run
+from tritonc.pass_manager import Hooks, Pass, PassError, check, labels, run
 from tritonc.source import CompileError, SourceFile, fail
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -44,7 +44,7 @@ AGAIN = Pass("first", first, "Again: second made something")
 
 
 def test_doctests() -> None:
-    result = doctest.testmod(passes)
+    result = doctest.testmod(pass_manager)
     assert result.attempted and not result.failed
 
 
@@ -97,7 +97,7 @@ def test_passes_say_truly_that_they_changed_nothing(name: str, arch: str,
         settings["hooks"].after = after
         return run(kernel, context, rows, **settings)
 
-    monkeypatch.setattr(passes, "run", run_watched)
+    monkeypatch.setattr(pass_manager, "run", run_watched)
     text = (SAMPLES / f"{name}.tc").read_text(encoding="utf-8")
     driver.compile(SourceFile(f"{name}.tc", text), Options(arch=arch), ("manifest",))
     assert quiet

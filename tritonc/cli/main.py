@@ -136,7 +136,8 @@ def _information(command: str, given: Mapping[str, Any]) -> int | None:
             click.echo(f"{target.name:8} PTX {target.ptx // 10}.{target.ptx % 10}  {target.gpus}")
     elif given["list_passes"]:
         from tritonc.driver import LOWER
-        from tritonc.passes import BACKEND, OPT, labels
+        from tritonc.pass_manager import labels
+        from tritonc.passes import BACKEND, OPT
 
         click.echo(f"{LOWER:24} Syntax to Triton-IR.")
         for label, row in zip(labels([*OPT, *BACKEND]), [*OPT, *BACKEND], strict=True):

@@ -27,7 +27,7 @@ from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
 from tritonc.ir.text import print_kernel
 from tritonc.meta_parameters import META_PARAMETERS
-from tritonc.passes import Pass, PassError, run
+from tritonc.pass_manager import Pass, PassError, run
 from tritonc.source import CompileError
 
 # Who may read meta-parameters: that others do not is checked here.

@@ -1,0 +1,111 @@
+"""Running passes: what a pass is, its row in a list, and the hooks around each run.
+
+The lists themselves, with the reasons for their order, are in `tritonc.passes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import NamedTuple
+
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel
+from tritonc.source import CompileError
+
+PassFunction = Callable[[Kernel, Context], bool]
+
+
+class Pass(NamedTuple):
+    """One run of one pass."""
+
+    name: str
+    function: PassFunction
+    reason: str  # why here
+    stage: str = "opt"  # or "backend"
+    level: int = 1  # the least -O at which it runs; 0 for what the program cannot do without
+
+
+class PassError(Exception):
+    """A pass failed, which is a bug of the compiler; the cause has the details."""
+
+    def __init__(self, label: str, kernel: str, cause: Exception) -> None:
+        self.label, self.kernel = label, kernel
+        super().__init__(f"pass '{label}' failed on kernel '{kernel}': "
+                         f"{type(cause).__name__}: {cause}")
+
+
+@dataclass
+class Hooks:
+    """What to do around passes: the driver's --print-after, --stop-after and so on."""
+
+    before: Callable[[str, Kernel], None] | None = None  # label, kernel
+    after: Callable[[str, Kernel, bool], None] | None = None  # label, kernel, changed
+    verify: Callable[[Kernel, Context], None] | None = None  # after each change; raises
+    stop_after: str | None = None  # a label; None runs all
+    seconds: dict[str, float] = field(default_factory=dict)  # by label, grows
+
+
+def labels(passes: Sequence[Pass]) -> list[str]:
+    """A name for each run: the pass's, and for its second run `name.2`, and so on.
+
+    >>> one = Pass("fold", lambda kernel, context: False, "a reason")
+    >>> labels([one, one])
+    ['fold', 'fold.2']
+    """
+    counts: dict[str, int] = {}
+    found = []
+    for row in passes:
+        counts[row.name] = counts.get(row.name, 0) + 1
+        found.append(row.name if counts[row.name] == 1 else f"{row.name}.{counts[row.name]}")
+    return found
+
+
+def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int = 2,
+        hooks: Hooks | None = None, names: Sequence[str] | None = None) -> bool:
+    """Run passes on a kernel.  False if `hooks.stop_after` ended it.  `names` are their labels, if
+    they are part of a list.
+
+    Raises CompileError where the program is at fault, PassError where a pass is.
+    """
+    hooks = hooks or Hooks()
+    unseen = True  # by hooks.verify, which meets what a pass was given, too
+    for label, row in zip(names or labels(passes), passes, strict=True):
+        if row.level <= level:
+            if hooks.before is not None:
+                hooks.before(label, kernel)
+            started = perf_counter()
+            try:
+                changed = row.function(kernel, context)
+                if hooks.verify is not None and (changed or unseen):
+                    hooks.verify(kernel, context)
+                    unseen = False
+            except CompileError:
+                raise
+            except Exception as error:
+                raise PassError(label, kernel.name, error) from error
+            hooks.seconds[label] = hooks.seconds.get(label, 0.0) + perf_counter() - started
+            if hooks.after is not None:
+                hooks.after(label, kernel, changed)
+        if hooks.stop_after == label:
+            return False
+    return True
+
+
+def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None:
+    """Raise ValueError unless the list keeps the order and gives a reason for each run."""
+    first: dict[str, int] = {}
+    for i, row in enumerate(passes):
+        first.setdefault(row.name, i)
+        if row.function.__name__ != row.name or not row.reason:
+            raise ValueError(f"pass {row.name}: name of its function and reason wanted")
+    for earlier, later, why in order:
+        for name in (earlier, later):
+            if name not in first:
+                raise ValueError(f"there is no pass '{name}' (ORDER)")
+        if first[earlier] >= first[later]:
+            raise ValueError(f"{earlier} must come before {later}: {why}")
+    for row in passes:
+        if sum(other.name == row.name and other.reason == row.reason for other in passes) > 1:
+            raise ValueError(f"pass {row.name} runs twice for one reason")

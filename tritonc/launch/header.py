@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pkgutil import get_data
 from typing import Any
 
@@ -40,10 +40,17 @@ _RESERVED = frozenset("""
     switch template this thread_local throw true try typedef typeid typename typeof uintptr_t union
     unsigned using virtual void volatile wchar_t while xor xor_eq concept requires co_await
     co_return co_yield constinit consteval char8_t char16_t char32_t
-    arguments range range0 range1 range2 reason stream code
+    arguments grid range range0 range1 range2 reason stream code
+    int8_t int16_t int32_t uint8_t uint16_t uint32_t uint64_t size_t
     NULL EOF errno stdin stdout stderr linux unix
+    BUFSIZ BYTE_ORDER FILENAME NFDBITS alloca offsetof sched_priority
 """.split())
-_RESERVED_PREFIXES = ("CU", "TRITONC", "tritonc_", "_")
+# Of cuda.h, whose functions are macros for their newest versions, of runtime.h, of C's own headers.
+_RESERVED_PATTERN = re.compile(
+    r"CU|cu[A-Z]|TRITONC|tritonc_|_|RESOURCE_ABI_|RTLD_|SCHED_|SEEK_|EXIT_|FD_|SIG_"
+    r"|U?INT(\d|MAX|PTR|_)|(SIZE|PTRDIFF|WCHAR|WINT|RAND|TMP|FOPEN|FILENAME|MB_CUR)_(MAX|MIN)"
+    r"|[LP]_tmp|L_ctermid|W(IF|EXIT|STOP|TERM|CONT|NO|UN)[A-Z]+$|(BIG|LITTLE|PDP)_ENDIAN"
+    r"|(be|le)\d\dtoh|hto[bl]e\d\d")
 
 
 def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None = None,
@@ -54,7 +61,7 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
     the kernels.  `image`, PTX or machine code, becomes part of the header; without one, loading it
     is left to the host.
     """
-    module = identifier(prefix or name)
+    module = _prefix(prefix or name)
     before = f"{identifier(prefix)}_" if prefix else ""
     data = image.encode() if isinstance(image, str) else image
     content = (data or b"") + f"{one_line(manifest)} {module}".encode()
@@ -77,7 +84,7 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
         if not table["initialized"]:
             lines += _fill(module, table)
     for index, kernel in enumerate(kernels):
-        lines += _kernel(module, before + identifier(kernel["name"]), index, kernel)
+        lines += _kernel(module, _prefix(before + kernel["name"]), index, kernel)
     lines.append("#endif")
     return "\n".join(lines) + "\n"
 
@@ -90,6 +97,16 @@ def identifier(name: str) -> str:
     """
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
     return f"_{plain}" if plain[0].isdigit() else plain
+
+
+def _prefix(name: str) -> str:
+    """What the functions of a kernel or module begin with; those of runtime.h have `tritonc_`.
+
+    >>> _prefix("saxpy"), _prefix("tritonc")
+    ('saxpy', 'tritonc_')
+    """
+    plain = identifier(name)
+    return f"{plain}_" if re.fullmatch("tritonc_*", plain) else plain
 
 
 def _definitions(manifest: Mapping[str, Any], tag: str, image: bytes | None) -> Iterator[str]:
@@ -172,7 +189,7 @@ def _kernel(module: str, name: str, index: int, kernel: Mapping[str, Any]) -> It
     constants |= {f"tunable_{tunable}": value for tunable, value in kernel["tunables"].items()}
     listed = ",\n".join(f"  {name}_{constant} = {value}" for constant, value in constants.items())
     yield f"enum {{\n{listed}\n}};\n"
-    names = _parameter_names(kernel["parameters"])
+    names = _parameter_names(kernel["parameters"], {f"{module}_module", f"{name}_check"})
     axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
     parameters = [_declaration(p, n) for p, n in zip(kernel["parameters"], names, strict=True)]
     yield from _check(module, name, index, kernel, axes, names, parameters)
@@ -242,8 +259,11 @@ def _declaration(parameter: Mapping[str, Any], name: str) -> str:
     return f"{'const ' if const else ''}{base} *{name}"
 
 
-def _parameter_names(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+def _parameter_names(parameters: Sequence[Mapping[str, Any]],
+                     used: Container[str] = ()) -> list[str]:
     """The names of the source, with an underscore where C or this header has another use for one.
+
+    `used`: names that the kernel's own functions call.
 
     >>> _parameter_names([{"name": "new"}, {"name": "x"}, {"name": "new_"}])
     ['new__', 'x', 'new_']
@@ -252,7 +272,8 @@ def _parameter_names(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
     found: list[str] = []
     for parameter in parameters:
         name = identifier(parameter["name"])
-        if name != parameter["name"] or name in _RESERVED or name.startswith(_RESERVED_PREFIXES):
+        if (name != parameter["name"] or name in _RESERVED or name in used
+                or _RESERVED_PATTERN.match(name)):
             name = name.lstrip("_") if name.startswith("_") else name
             name = identifier(name) + "_"
             while name in own or name in found:

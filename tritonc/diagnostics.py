@@ -86,8 +86,11 @@ PREPROCESSOR: dict[str, Row] = {
         "Files include each other too deeply or too many times: most likely a file includes "
         "itself. #pragma once, or an #ifndef around it, makes a file be read once."),
     "unreadable-file": Row("error",
-        "A source or an included file cannot be read: it does not exist, is a directory, or may "
-        "not be read."),
+        "A source or an included file cannot be read: it does not exist, is no regular file (a "
+        "directory, a device, a pipe: `-` reads standard input), is too large, or may not be "
+        "read."),
+    "out-of-memory": Row("error",
+        "The compilation, or the problem that the file states, needs more memory than there is."),
     "invalid-encoding": Row("error",
         "A source file is not text in UTF-8. The place is the first byte that is wrong."),
 }

@@ -299,6 +299,39 @@ def test_a_full_disk_is_no_bug() -> None:
     assert done.stderr == "tritonc: error: cannot write output: No space left on device\n"
 
 
+CLOSED = "exec 1>&-; exec \"$@\""  # a shell's way to start a program with no standard output
+
+
+@pytest.mark.parametrize("arguments", ["--version", "--help", "add.tc -o -", "run one.tc",
+                                       "-E add.tc -o -", "info add.tc"])
+def test_a_closed_output_is_no_bug(arguments: str) -> None:
+    """What cannot be written is said, and does not count as done."""
+    Path("one.tc").write_text("//! range: 1\n//! arg: x = zeros(1)\n//! expect: x = ones(1)\n"
+                              "kernel void one(float* x) { *x = 1; }\n")
+    done = subprocess.run(["sh", "-c", CLOSED, "sh", sys.executable, "-m", "tritonc",
+                           *arguments.split()], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (
+        1, "tritonc: error: cannot write output: Bad file descriptor\n")
+
+
+@pytest.mark.parametrize("path, reason", [
+    ("/dev/zero", "not a regular file"), ("pipe.tc", "not a regular file"),
+    ("folder.tc", "Is a directory"), ("huge.tc", "are too many for a source")])
+def test_what_is_no_regular_file_is_not_read(path: str, reason: str) -> None:
+    os.mkfifo("pipe.tc")
+    Path("folder.tc").mkdir()
+    with open("huge.tc", "wb") as file:
+        file.truncate(6 << 30)
+    Path("includes.tc").write_text(f'#include "{path}"\n')
+    for name in (path, "includes.tc"):
+        done = tritonc(name, "-o", "-")
+        assert done.code == 1 and (reason in done.err or "was not found" in done.err), name
+
+
+def test_the_null_device_is_an_empty_source() -> None:
+    assert tritonc("-E", os.devnull, "-o", "-").code == 0
+
+
 def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from tritonc import pass_manager, passes
 

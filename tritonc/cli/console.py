@@ -98,7 +98,7 @@ def language_of(path: str, given: Mapping[str, Any]) -> str:
     return str(given.get("language") or ("tir" if path.endswith(".tir") else "tc"))
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)  # EBADF: it was closed
 
 
 class Messages:
@@ -143,6 +143,9 @@ class Messages:
             return INPUT_ERROR
         except click.ClickException:
             raise
+        except MemoryError:
+            self.show(failure("out-of-memory", "there is not enough memory").diagnostics)
+            return INPUT_ERROR
         except Exception as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 raise  # from print, to whatever standard output is

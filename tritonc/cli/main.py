@@ -13,6 +13,7 @@ Heavy parts are imported by the functions that need them: `tritonc --version` st
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -39,11 +40,30 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         # Like any filter: `tritonc -o - x.tc | head` ends without a message.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    _open_standard_streams()
     if instruction := os.environ.get("_TRITONC_COMPLETE"):
         from tritonc.cli.completion import complete
 
         sys.exit(complete(instruction))
     sys.exit(run_command_line(program_arguments()))
+
+
+def _open_standard_streams() -> None:
+    """Put something in place of streams that are closed (`tritonc ... >&-`).
+
+    No file that is opened later takes their numbers, and what would be lost is an error: standard
+    output is then one that cannot be written.
+    """
+    for number, name, access in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY),
+                                 (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, access)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
+            binary: Any = io.BufferedReader(raw) if number == 0 else raw
+            setattr(sys, name, io.TextIOWrapper(binary, "utf-8", write_through=number != 0))
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
@@ -55,6 +75,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         command = read.command
         runner = _click_command(command)
         result = runner.main([*read.words], prog_name="tritonc", standalone_mode=False)
+        sys.stdout.flush()
         return result if isinstance(result, int) else SUCCESS
     except click.UsageError as error:
         if isinstance(error, click.BadParameter) and error.param is not None:

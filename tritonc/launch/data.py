@@ -41,6 +41,7 @@ _TOLERANCES: dict[str, float] = {
     "f64": 1e-12, "f32": 1e-5, "tf32": 1e-3, "f16": 2e-3, "bf16": 1.5e-2, "f8e4m3": 0.1,
     "f8e5m2": 0.2,
 }  # fmt: skip
+MOST_PROGRAMS = (2**31 - 1, 65535, 65535)  # along each axis of a launch (CUDA, compute capability)
 
 
 @dataclass
@@ -291,7 +292,11 @@ def grid_of(problem: Problem, kernel: str, tile: Mapping[int, int], names: Mappi
         extent = integer(expression, names, f"the range of axis {axis}")
         if extent < 0:
             raise fail("problem-expression", expression.span, f"a range of {extent} is negative")
-        grid.append(-(-extent // tile.get(axis, 1)))
+        count, most = -(-extent // tile.get(axis, 1)), MOST_PROGRAMS[min(axis, 2)]
+        if count > most:
+            raise fail("problem-expression", expression.span, f"a range of {extent} takes {count} "
+                       f"programs along axis {axis}; a launch has at most {most} there")
+        grid.append(count)
     return tuple(grid)
 
 

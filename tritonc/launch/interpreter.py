@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy.typing as npt
@@ -12,6 +13,9 @@ from tritonc.ir.core import Module
 from tritonc.ir.formats import from_memory, to_memory
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.launch.data import Data
+from tritonc.source import fail
+
+MOST_PROGRAMS = 1 << 22  # an empty program takes some 10 us: the better part of a minute
 
 
 def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
@@ -21,6 +25,9 @@ def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
     Raises InterpreterError for what the program does wrong: an access outside of a buffer, a use
     of an undefined element.
     """
+    if prod(data.grid) > MOST_PROGRAMS:
+        raise fail("problem-expression", data.problem.span, f"the interpreter would run "
+                   f"{prod(data.grid)} programs; its limit is {MOST_PROGRAMS}")
     memory = Memory()
     elements = {table.name: table.element for table in module.constants}
     for symbol, held in data.tables.items():

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-MAX_ELEMENTS = 1 << 30  # of one array
+from tritonc.problem import bounds
+from tritonc.problem.bounds import MAX_ELEMENTS
+
 MAX_BITS = 4096  # of one Python integer
 MAX_LENGTH = 1 << 16  # entries of a list or tuple
 
@@ -29,6 +31,7 @@ _DENIED = frozenset(
     array2string base_repr binary_repr bmat asmatrix matrix recarray record
     """.split()
 )
+_LISTED_LATER = ("abs", "max", "min", "round")  # public in NumPy 1.26, in __all__ from 2.0 on
 _SUBMODULES = {"linalg": np.linalg, "fft": np.fft}
 ATTRIBUTES = frozenset(
     """
@@ -79,7 +82,8 @@ def member(path: list[str]) -> Any:
     if len(path) > 1 and path[0] in _SUBMODULES:
         module, names = _SUBMODULES[path[0]], path[1:]
     found = None
-    if names[0] in module.__all__ and names[0] not in _DENIED and names[0][0] != "_":
+    listed = names[0] in module.__all__ or (module is np and names[0] in _LISTED_LATER)
+    if listed and names[0] not in _DENIED and names[0][0] != "_":
         found = getattr(module, names[0])
     if isinstance(found, np.ufunc) and len(names) == 2 and names[1] in _UFUNC_METHODS:
         return getattr(found, names[1])
@@ -152,6 +156,10 @@ def check_elements(shape: tuple[int, ...]) -> None:
 def check_call(function: Any, arguments: list[Any], keywords: dict[str, Any]) -> None:
     """Refuse a call whose result, as far as its arguments state it, would be too large."""
     name = getattr(function, "__name__", "")
+    try:
+        bounds.check(function, arguments, keywords)
+    except bounds.TooMuch as error:
+        raise Refused(str(error)) from None
     values = [*arguments, *keywords.values()]
     for value in values:
         if isinstance(value, str) and _names_objects(value):

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tritonc.source import Diagnostics, Note, SourceFile, Span
 
+MOST_BYTES = 1 << 28  # of a source; its tokens take some thirty times as much memory
+
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of a file.  Raises OSError."""
-    with open(path, "rb") as file:
+    """The bytes of a regular file.  Raises OSError, for anything else and for a huge one too."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+                         | getattr(os, "O_BINARY", 0))  # a FIFO without a writer must not wait
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(status.st_mode) and not _is_null(status):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        if status.st_size > MOST_BYTES:
+            raise OSError(errno.EFBIG, f"{status.st_size} bytes are too many for a source; the "
+                          f"limit is {MOST_BYTES}", path)
         return file.read()
+
+
+def _is_null(status: os.stat_result) -> bool:
+    """Whether this is /dev/null, an empty source by custom."""
+    try:
+        return os.path.samestat(status, os.stat(os.devnull))
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)

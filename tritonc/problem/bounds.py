@@ -1,0 +1,146 @@
+"""How much a call of NumPy would make and how long it would take, from its arguments alone.
+
+`check` refuses a call before it runs.  Each function whose result is larger than its operands, or
+whose work grows faster than their sizes, has a row: the elements of its result, and a count of
+elementary operations.  The counts are rough; the limits leave a few minutes and some gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+MAX_ELEMENTS = 1 << 30  # of one array
+MAX_WORK = 1 << 42  # multiplications; a product of 8192 x 8192 x 8192 takes half a minute
+SLOW = 64  # how much longer an operation of a decomposition takes than one of a product
+
+
+class TooMuch(Exception):
+    """A call beyond the limits; the message says by what."""
+
+
+Bound = Callable[..., tuple[int, int]]  # the call's arguments -> elements of the result, work
+
+
+def check(function: Any, arguments: list[Any], keywords: Mapping[str, Any]) -> None:
+    """Raise TooMuch for a call that would make or take too much.
+
+    >>> check(np.convolve, [np.ones(3), np.ones(2)], {})
+    """
+    bound = _BOUNDS.get(getattr(function, "__name__", ""))
+    if bound is None:
+        return
+    try:
+        elements, work = bound(*arguments, **keywords)
+    except (TypeError, ValueError, IndexError, AttributeError):
+        return  # arguments that NumPy rejects, in its own words
+    if elements > MAX_ELEMENTS:
+        raise TooMuch(f"an array of {elements} elements is too large")
+    if work > MAX_WORK:
+        raise TooMuch(f"this takes about {work:.0e} operations; the limit is {MAX_WORK:.0e}")
+
+
+def _order(a: Any) -> tuple[int, int, int]:
+    """The number of matrices in `a`, and their extents."""
+    *batch, m, n = np.shape(a)
+    return prod(batch), m, n
+
+
+def _decomposition(a: Any, *_: Any, **__: Any) -> tuple[int, int]:
+    count, m, n = _order(a)
+    return count * max(m, n) ** 2, SLOW * count * m * n * max(m, n)
+
+
+def _power(a: Any, n: int) -> tuple[int, int]:
+    count, m, _ = _order(a)
+    return count * m * m, 2 * count * m**3 * max(1, abs(int(n)).bit_length())
+
+
+def _chain(arrays: Any, *_: Any, **__: Any) -> tuple[int, int]:
+    largest = max(extent for a in arrays for extent in np.shape(a))
+    return largest**2, len(arrays) * largest**3
+
+
+def _convolution(a: Any, v: Any, *_: Any, **__: Any) -> tuple[int, int]:
+    return np.size(a) + np.size(v), np.size(a) * np.size(v)
+
+
+def _einsum(subscripts: Any, *operands: Any, **_: Any) -> tuple[int, int]:
+    """Extents by letter; an ellipsis stands for all axes that have no letter."""
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    extents: dict[str, int] = {}
+    rest = 1
+    for letters, operand in zip(inputs.split(","), operands, strict=True):
+        before, dots, after = letters.partition("...")
+        shape = np.shape(operand)
+        named = [*zip(before, shape), *zip(after, shape[len(shape) - len(after) :])]
+        if dots:
+            rest = max(rest, prod(shape[len(before) : len(shape) - len(after)]))
+        for letter, extent in named:
+            extents[letter] = max(extents.get(letter, 1), extent)
+    work = prod(extents.values()) * rest
+    kept = set(output) if arrow else {c for c in extents if inputs.count(c) == 1}
+    return prod(n for c, n in extents.items() if c in kept) * rest, work
+
+
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> tuple[int, int]:
+    shape = np.shape(a)
+    if isinstance(axes, int | np.integer):
+        summed = list(range(len(shape) - int(axes), len(shape)))
+    else:
+        summed = [int(axis) for axis in np.ravel(axes[0])]
+    inner = prod(shape[axis] for axis in summed)
+    elements = np.size(a) * np.size(b) // max(1, inner * inner)
+    return elements, elements * inner
+
+
+def _diagonal(v: Any, k: int = 0) -> tuple[int, int]:
+    extent = np.size(v) + abs(int(k))
+    return (extent**2 if np.ndim(v) != 2 else np.size(v)), 0
+
+
+def _transform(a: Any, n: int | None = None, *_: Any, **__: Any) -> tuple[int, int]:
+    length = np.shape(a)[-1] if n is None else int(n)
+    elements = np.size(a) // max(1, np.shape(a)[-1]) * length
+    return elements, SLOW * elements
+
+
+def _eye(n: int, m: int | None = None, *_: Any, **__: Any) -> tuple[int, int]:
+    return int(n) * int(n if m is None else m), 0
+
+
+def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> tuple[int, int]:
+    return max(int(np.max(x, initial=0)) + 1, int(minlength)), np.size(x)
+
+
+def _columns(x: Any, n: int | None = None, *_: Any, **__: Any) -> tuple[int, int]:
+    return np.size(x) * (np.size(x) if n is None else int(n)), 0
+
+
+def _histogram(a: Any, bins: Any = 10, *_: Any, **__: Any) -> tuple[int, int]:
+    return (int(bins) if isinstance(bins, int | np.integer) else np.size(bins)), SLOW * np.size(a)
+
+
+def _product(a: Any, b: Any, *_: Any, **__: Any) -> tuple[int, int]:
+    inner = np.shape(a)[-1] if np.ndim(a) else 1
+    elements = max(1, np.size(a) // max(1, inner)) * max(1, np.size(b) // max(1, inner))
+    if np.ndim(a) > 2 and np.ndim(b) > 2:  # batches go side by side
+        elements //= max(1, min(prod(np.shape(a)[:-2]), prod(np.shape(b)[:-2])))
+    return elements, elements * inner
+
+
+_BOUNDS: dict[str, Bound] = {
+    **dict.fromkeys(["svd", "eig", "eigh", "eigvals", "eigvalsh", "qr", "inv", "pinv", "det",
+                     "slogdet", "cholesky", "solve", "lstsq", "cond", "matrix_rank", "svdvals"],
+                    _decomposition),
+    **dict.fromkeys(["convolve", "correlate", "polymul"], _convolution),
+    **dict.fromkeys(["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"], _transform),
+    **dict.fromkeys(["matmul", "dot", "inner", "vecdot", "matvec", "vecmat"], _product),
+    **dict.fromkeys(["histogram", "histogram_bin_edges"], _histogram),
+    **dict.fromkeys(["diag", "diagflat"], _diagonal),
+    "matrix_power": _power, "multi_dot": _chain, "einsum": _einsum, "tensordot": _tensordot,
+    "eye": _eye, "identity": _eye, "bincount": _bincount, "vander": _columns,
+}  # fmt: skip

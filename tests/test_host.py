@@ -310,6 +310,32 @@ def test_awkward_names_of_dependencies(name: str, tool: str) -> None:
     assert "made" in run(*command, cwd=Path()).split()
 
 
+@pytest.mark.parametrize("name", ["semi;colon.h", "pi|pe.h", "new\nline.h"])
+def test_names_that_no_rule_can_hold(name: str) -> None:
+    """A rule that make would read otherwise is an error, and nothing is written."""
+    Path(name).write_text("")
+    Path("k.tc").write_text("kernel void f(int* y) { *y = 1; }\n")
+    done = tritonc("k.tc", "-include", name, "-MD", "-o", "x.ptx")
+    assert done.code == 1 and "a rule of make cannot name" in done.err
+    assert not Path("x.ptx").exists()
+    assert tritonc("k.tc", "-include", name, "-o", "x.ptx").code == 0
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    """What the compiler writes of such a name is as legible as can be, and no rule is wrong."""
+    folder = os.fsencode(tmp_path) + b"/d\xff"
+    try:
+        os.mkdir(folder)
+    except OSError:
+        pytest.skip("this file system wants UTF-8")
+    name = os.fsdecode(folder + b"/k.tc")
+    Path(name).write_text("kernel void f(int* y) { *y = 1; }\n")
+    for option in ("-lineinfo", "-g", "-E", "--remarks=r.json"):
+        compiled(Path(name), option, "-o", "out")
+    compiled(Path(name), "-MD", "-o", "out.ptx")
+    assert os.fsencode(name) in Path("out.d").read_bytes()
+
+
 def test_outputs_with_awkward_names() -> None:
     need("make")
     Path("a b.h").write_text("")

@@ -67,7 +67,7 @@ def write_all(contents: Mapping[str, str | bytes], if_changed: bool = False) -> 
     waiting: list[tuple[str, str]] = []
     try:
         for path, content in contents.items():
-            data = content.encode("utf-8") if isinstance(content, str) else content
+            data = as_bytes(content)
             try:
                 final = os.path.realpath(path)  # a link stays a link
                 if if_changed and _holds(final, data):
@@ -96,6 +96,11 @@ def _holds(path: str, data: bytes) -> bool:
         return False
     with open(path, "rb") as file:
         return file.read() == data
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    """Text as UTF-8; bytes of file names that are not UTF-8 are what they were."""
+    return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
 
 def _write_temporary(final: str, data: bytes) -> str:
@@ -128,6 +133,8 @@ def remove(paths: Iterable[str], inputs: Sequence[str]) -> None:
 def dependency_rule(targets: Sequence[str], sources: Sequence[str], phony: bool) -> str:
     """A rule for make and ninja: `targets` (already quoted) are made from `sources`.
 
+    Raises ValueError for a name that the two cannot read alike.
+
     `phony` adds a rule without a recipe for each source but the first, so that make goes on when an
     included file is deleted.
     """
@@ -143,7 +150,11 @@ def quote_for_make(path: str, target: bool = False) -> str:
 
     >>> print(quote_for_make("a b$#c.tc"))
     a\ b$$\#c.tc
+
+    Raises ValueError for a name with a character that no quoting hides from make or from ninja.
     """
+    if found := next((c for c in path if c in ";|\n\r"), None):
+        raise ValueError(f"a rule of make cannot name '{path}': it has {found!r} in it")
     result: list[str] = []
     backslashes = 0
     for at, character in enumerate(path):

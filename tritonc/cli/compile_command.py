@@ -33,7 +33,7 @@ from tritonc.cli.output_plan import (
 )
 from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.options import Options
-from tritonc.outputs import STANDARD
+from tritonc.outputs import STANDARD, as_bytes
 from tritonc.source import CompileError
 from tritonc.spelling import closest
 from tritonc.tune.tuning_file import with_tuning_file
@@ -166,7 +166,7 @@ def _write_standard(content: str | bytes) -> None:
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is not None:
-        buffer.write(content.encode("utf-8") if isinstance(content, str) else content)
+        buffer.write(as_bytes(content))
         buffer.flush()
     elif isinstance(content, str):
         sys.stdout.write(content)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tritonc import outputs
-from tritonc.cli.console import language_of
+from tritonc.cli.console import failure, language_of
 from tritonc.driver import Result
 from tritonc.outputs import KINDS, STANDARD
 from tritonc.spelling import closest
@@ -97,11 +97,15 @@ def rule_file(path: str, targets: Mapping[str, str], given: Mapping[str, Any]) -
 def dependency_rule(path: str, targets: Mapping[str, str], result: Result,
                     given: Mapping[str, Any]) -> str:
     """The text of the dependency rule."""
-    default = [outputs.quote_for_make(t, target=True) for t in targets.values() if t != STANDARD]
-    made = [*given["depend_targets"],
-            *(outputs.quote_for_make(t, target=True) for t in given["depend_quoted"])]
-    made = made or default or [outputs.quote_for_make(stem_of(path) + ".ptx", target=True)]
-    left_out = result.system if given["depend"] in ("MMD", "MM") else ()
-    sources = [*([] if path == STANDARD else [path]),
-               *(included for included in result.dependencies if included not in left_out)]
-    return outputs.dependency_rule(made, sources, given["depend_phony"])
+    try:
+        default = [outputs.quote_for_make(t, target=True)
+                   for t in targets.values() if t != STANDARD]
+        made = [*given["depend_targets"],
+                *(outputs.quote_for_make(t, target=True) for t in given["depend_quoted"])]
+        made = made or default or [outputs.quote_for_make(stem_of(path) + ".ptx", target=True)]
+        left_out = result.system if given["depend"] in ("MMD", "MM") else ()
+        sources = [*([] if path == STANDARD else [path]),
+                   *(included for included in result.dependencies if included not in left_out)]
+        return outputs.dependency_rule(made, sources, given["depend_phony"])
+    except ValueError as error:
+        raise failure("cannot-write", str(error)) from None

@@ -109,7 +109,8 @@ class ModuleEmitter:
     def _file(self, file: SourceFile) -> int:
         if file.name not in self._files:
             path = mapped_path(file.name, self.options.file_prefix_map)
-            name = path.replace("\\", "/").replace('"', "'")  # PTX cannot quote them
+            name = path.replace("\\", "/").replace('"', "'")  # PTX cannot quote them,
+            name = name.encode("utf-8", "replace").decode()  # nor is it anything but UTF-8
             self._files[file.name] = self._node(f'!DIFile(filename: "{name}", directory: "")')
         return self._files[file.name]
 

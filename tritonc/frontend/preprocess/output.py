@@ -50,7 +50,8 @@ class Preprocessed:
 
 
 def quoted(text: str) -> str:
-    """`text` as a string literal."""
+    """`text` as a string literal; '?' stands for bytes of a file's name that are not UTF-8."""
+    text = text.encode("utf-8", "replace").decode()
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 

@@ -17,7 +17,7 @@ from tritonc import driver, ptxas
 from tritonc.launch.data import bench_sizes, size_values
 from tritonc.launch.run_problems import read_problems
 from tritonc.options import Options
-from tritonc.problem import Problem
+from tritonc.problem.lines import Problem
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 __all__ = ["Assembly", "CompileError", "Compiled", "Problem", "assemble", "bench_sizes",

@@ -160,7 +160,8 @@ def build(way: Way, arch: str, seconds: int, for_gpu: bool) -> Built:
         built.compiled = compiled
         kernel = compiled.kernel
         built.facts = {
-            "tile": [kernel["tunables"][n] for n in ("TM", "TN", "TK") if n in kernel["tunables"]],
+            "tile": [kernel["tunables"][n] for n in ("TM", "TN", "TK") if n in kernel["tunables"]]
+            or kernel["tile"],
             "threads": kernel["threads"],
             "shared": kernel["shared_bytes"] + kernel["dynamic_shared_bytes"],
             "compile_seconds": round(compiled.seconds, 2), **machinery(compiled.ptx)}
@@ -239,6 +240,8 @@ class Worker:
             self.connection.send(task)
             if self.connection.poll(seconds):
                 answer: dict[str, Any] = self.connection.recv()
+                if answer.pop("lost"):
+                    self.stop()
                 return answer
             self.stop()
             return {"failed": f"no answer within {seconds:.0f} s"}

@@ -1,4 +1,4 @@
-"""The part of ways.py that needs a GPU: a process that checks and measures one kernel after another.
+"""The part of ways.py that needs a GPU: a process that checks and measures kernels in turn.
 
 A problem's `//!` lines are evaluated by torch, on the GPU and in float64, so that 4096 x 4096 takes
 milliseconds.  What they may use of NumPy is the table `NP` below.
@@ -229,10 +229,6 @@ def serve(connection: Connection) -> None:
                 torch.cuda.empty_cache()
             except Exception:
                 lost = True
-        connection.send(answer)
+        connection.send({**answer, "lost": lost})
         if lost:
             os._exit(1)  # an ordinary exit may wait for the GPU
-
-
-def gpu_name() -> str:
-    return torch.cuda.get_device_name()

@@ -18,11 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from compiling import compile_source
 from cuda.bindings import driver
-
-from tritonc import driver as compiler
-from tritonc.options import Options
-from tritonc.source import SourceFile
 
 ROOT = Path(__file__).resolve().parent.parent
 GAP_SECONDS = 0.02  # of rest between measurements
@@ -65,34 +62,37 @@ class Kernel:
                                    torch.cuda.current_stream().cuda_stream,
                                    ctypes.addressof(addresses), 0))
 
+    def resources(self) -> tuple[int, int]:
+        """Registers of a thread; bytes of its local memory (stack and spills), by the driver."""
+        names = driver.CUfunction_attribute
+        return (call(driver.cuFuncGetAttribute(names.CU_FUNC_ATTRIBUTE_NUM_REGS, self.entry)),
+                call(driver.cuFuncGetAttribute(names.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+                                               self.entry)))
+
 
 def build(source: str | Path, name: str | None = None, arch: str = "sm_90a",
           **options: Any) -> Kernel:
     """Compile a file (or a text) and load it.  `options` are fields of tritonc's Options."""
-    if isinstance(source, Path):
-        file = SourceFile(str(source), source.read_text())
-    else:
-        file = SourceFile("bench.tc", source)
-    started = time.perf_counter()
-    result = compiler.compile(file, Options(arch=arch, **options), ("ptx", "manifest"))
-    seconds = time.perf_counter() - started
+    compiled = compile_source(source, name, arch, **options)
+    return load(compiled.ptx, compiled.kernel, compiled.seconds)
+
+
+def load(ptx: str, kernel: dict[str, Any], compile_seconds: float = 0.0) -> Kernel:
+    """Load PTX, and of it the kernel of that entry of the manifest."""
     torch.cuda.init()
     torch.cuda.current_stream()
-    text = result.outputs["ptx"]
     log = bytearray(1 << 14)
     keys = [driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER,
             driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
-    status, module = driver.cuModuleLoadDataEx(text.encode() + b"\0", 2, keys, [log, len(log)])
+    status, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", 2, keys, [log, len(log)])
     if int(status):
-        raise RuntimeError(bytes(log).split(b"\0")[0].decode("utf-8", "replace"))
-    assert result.manifest is not None
-    kernels = result.manifest["kernels"]
-    chosen = next(k for k in kernels if name is None or k["name"] == name)
-    entry = call(driver.cuModuleGetFunction(module, chosen["entry"].encode()))
-    if chosen["dynamic_shared_bytes"]:
+        text = bytes(log).split(b"\0")[0].decode("utf-8", "replace")
+        raise RuntimeError(text or str(status))
+    entry = call(driver.cuModuleGetFunction(module, kernel["entry"].encode()))
+    if kernel["dynamic_shared_bytes"]:
         limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        call(driver.cuFuncSetAttribute(entry, limit, chosen["dynamic_shared_bytes"]))
-    return Kernel(entry, chosen, text, seconds)
+        call(driver.cuFuncSetAttribute(entry, limit, kernel["dynamic_shared_bytes"]))
+    return Kernel(entry, kernel, ptx, compile_seconds)
 
 
 def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int = 8,

@@ -89,8 +89,6 @@ PREPROCESSOR: dict[str, Row] = {
         "A source or an included file cannot be read: it does not exist, is no regular file (a "
         "directory, a device, a pipe: `-` reads standard input), is too large, or may not be "
         "read."),
-    "out-of-memory": Row("error",
-        "The compilation, or the problem that the file states, needs more memory than there is."),
     "invalid-encoding": Row("error",
         "A source file is not text in UTF-8. The place is the first byte that is wrong."),
 }
@@ -380,6 +378,8 @@ BACKEND: dict[str, Row] = {
 }
 
 DRIVER: dict[str, Row] = {
+    "out-of-memory": Row("error",
+        "The compilation, or the problem that the file states, needs more memory than there is."),
     "problem-syntax": Row(
         "error",
         "A line that begins with //! states a part of the problem that the file computes, as "

@@ -86,7 +86,8 @@ def _include_stack(file: SourceFile) -> list[str]:
     at = file.included_at
     while at is not None:
         lead = "In file included from" if not lines else "                 from"
-        lines.append(f"{lead} {at.file.name}:{at.line}")
+        name, line = at.presumed
+        lines.append(f"{lead} {name}:{line}")
         at = at.file.included_at
     return [line + ("," if line is not lines[-1] else ":") for line in lines]
 
@@ -196,6 +197,7 @@ def _locations(span: Span | None) -> list[dict[str, Any]]:
 def _point(file: SourceFile, offset: int) -> dict[str, Any]:
     line, column = file.line_column(offset)
     before = file.line_text(line)[: column - 1]
-    return {"file": file.name, "line": line, "column": column,
+    name, shown = file.presumed(line)
+    return {"file": name, "line": shown, "column": column,
             "display-column": len(_marks(before, " ")) + 1,
             "byte-column": len(before.encode("utf-8", "replace")) + 1}

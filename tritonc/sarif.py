@@ -63,11 +63,12 @@ def _location(span: Span) -> dict[str, Any]:
 
 def _artifact(span: Span) -> dict[str, str]:
     """The file as a URI reference, relative as the user gave it."""
-    return {"uri": quote(span.file.name.replace("\\", "/"))}
+    return {"uri": quote(span.presumed[0].replace("\\", "/"))}
 
 
 def _region(span: Span) -> dict[str, int]:
     """From the first character to behind the last."""
     line, column = span.file.line_column(span.start)
     end_line, end_column = span.file.line_column(max(span.end, span.start))
-    return {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
+    return {"startLine": span.file.presumed(line)[1], "startColumn": column,
+            "endLine": span.file.presumed(end_line)[1], "endColumn": end_column}

@@ -15,6 +15,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+LAST_LINE = 2147483647  # the greatest number that #line takes
+
+
+@dataclass(frozen=True, slots=True)
+class LineMark:
+    """From line `line` of a file on, `#line` wants its lines counted from `presumed` in `name`."""
+
+    line: int
+    presumed: int
+    name: str
+
 
 @dataclass(eq=False)
 class SourceFile:
@@ -28,6 +39,19 @@ class SourceFile:
     text: str = field(repr=False)
     included_at: Span | None = None
     system: bool = False
+    line_marks: list[LineMark] = field(default_factory=list, repr=False)  # in the order of lines
+
+    def presumed(self, line: int) -> tuple[str, int]:
+        """The file and the line that `#line` directives want told for line `line`.
+
+        >>> SourceFile("gen.tc", "", line_marks=[LineMark(3, 70, "a.y")]).presumed(4)
+        ('a.y', 71)
+        """
+        index = bisect_right(self.line_marks, line, key=lambda mark: mark.line)
+        if not index:
+            return self.name, line
+        mark = self.line_marks[index - 1]
+        return mark.name, min(mark.presumed + line - mark.line, LAST_LINE)
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -77,6 +101,11 @@ class Span:
         return self.file.line_column(self.start)[0]
 
     @property
+    def presumed(self) -> tuple[str, int]:
+        """The file and the line to tell a reader; see `SourceFile.presumed`."""
+        return self.file.presumed(self.line)
+
+    @property
     def column(self) -> int:
         return self.file.line_column(self.start)[1]
 
@@ -89,7 +118,8 @@ class Span:
 
     def __str__(self) -> str:
         line, column = self.file.line_column(self.start)
-        return f"{self.file.name}:{line}:{column}"
+        name, line = self.file.presumed(line)
+        return f"{name}:{line}:{column}"
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,7 @@ def test_spans_of_joined_tokens_and_of_the_command_line() -> None:
 
 def test_presumed_places() -> None:
     done = run('a\n#line 100 "gen.y"\nb\n\nc')
-    assert [done.presumed(t.span) for t in done.tokens[:-1]] == [
+    assert [t.span.presumed for t in done.tokens[:-1]] == [
         ("main.tc", 1), ("gen.y", 100), ("gen.y", 102)]
 
 
@@ -287,3 +287,23 @@ def test_pragmas() -> None:
     done = run('#pragma unroll  4 // c\n#define P(x) _Pragma(#x)\nP(a "b")\n#pragma\n', diagnostics)
     assert [text for text, _ in done.pragmas] == ["unroll  4", 'a "b"', ""]
     assert [d.name for d in diagnostics.items] == ["unknown-pragma"] * 2
+
+
+def test_messages_follow_line_directives() -> None:
+    """As gcc and clang do: what generated the source is what its author looks at."""
+    from tritonc import driver
+    from tritonc.options import Options
+    from tritonc.render import render, render_json
+    from tritonc.source import CompileError, SourceFile
+
+    text = 'kernel void f(float* x) {\n#line 70 "gen.y"\n  *x = foo;\n}\n'
+    for _ in range(2):  # marks of an earlier run over the same file do not stay
+        file = SourceFile("out.tc", text)
+        with pytest.raises(CompileError) as caught:
+            driver.compile(file, Options(), ("tir",))
+        assert render(caught.value.diagnostics).startswith("gen.y:70:8: error: there is nothing")
+        assert '"file": "gen.y", "line": 70' in render_json(caught.value.diagnostics)
+    done = driver.compile(SourceFile("out.tc", text.replace("foo", "1")),
+                          Options(line_info=True), ("ptx",))
+    ptx = done.outputs["ptx"]
+    assert '.file\t1 "out.tc"' in ptx and '.file\t2 "gen.y"' in ptx and ".loc\t2 70" in ptx

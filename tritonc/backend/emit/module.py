@@ -14,7 +14,7 @@ from tritonc.backend.emit.literals import CONSTANT_SPACE, bits_of, literal, memo
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import ConstantTable
 from tritonc.options import Options, mapped_path
-from tritonc.source import SourceFile, Span
+from tritonc.source import Span
 
 TRIPLE = "nvptx64-nvidia-cuda"
 # With 32-bit pointers to shared, constant and local memory.
@@ -50,7 +50,8 @@ class ModuleEmitter:
         self._metadata: list[str] = ["!{}"]
         self._files: dict[str, int] = {}
         self._subprograms: dict[str, int] = {}
-        self._locations: dict[tuple[str, int, int], str] = {}
+        self._scopes: dict[tuple[str, str], int] = {}  # kernel, file -> what locations stand in
+        self._locations: dict[tuple[str, str, int, int], str] = {}
         self._unit = 0
 
     def declare(self, name: str, signature: str) -> None:
@@ -106,17 +107,18 @@ class ModuleEmitter:
         self._metadata.append(text)
         return len(self._metadata) - 1
 
-    def _file(self, file: SourceFile) -> int:
-        if file.name not in self._files:
-            path = mapped_path(file.name, self.options.file_prefix_map)
+    def _file(self, presumed: str) -> int:
+        if presumed not in self._files:
+            path = mapped_path(presumed, self.options.file_prefix_map)
             name = path.replace("\\", "/").replace('"', "'")  # PTX cannot quote them,
             name = name.encode("utf-8", "replace").decode()  # nor is it anything but UTF-8
-            self._files[file.name] = self._node(f'!DIFile(filename: "{name}", directory: "")')
-        return self._files[file.name]
+            self._files[presumed] = self._node(f'!DIFile(filename: "{name}", directory: "")')
+        return self._files[presumed]
 
     def subprogram(self, name: str, span: Span) -> str:
         """The debug information of a kernel; gives the suffix of its `define`."""
-        file = self._file(span.file)
+        name_of_file, line = span.presumed
+        file = self._file(name_of_file)
         kind = "FullDebug" if self.options.debug else "DebugDirectivesOnly"
         if not self._unit:
             self._unit = self._node(
@@ -126,19 +128,28 @@ class ModuleEmitter:
         types = self._node("!DISubroutineType(types: !0)")
         node = self._node(
             f'distinct !DISubprogram(name: "{name}", scope: !{file}, file: !{file}, '
-            f"line: {span.line}, scopeLine: {span.line}, type: !{types}, "
+            f"line: {line}, scopeLine: {line}, type: !{types}, "
             f"spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !{self._unit})")
-        self._subprograms[name] = node
+        self._subprograms[name] = self._scopes[name, name_of_file] = node
         return f" !dbg !{node}"
+
+    def _scope(self, function: str, presumed: str) -> int:
+        """What stands for the part of a kernel that a file holds: a header, or what #line names."""
+        if (function, presumed) not in self._scopes:
+            kernel, file = self._subprograms[function], self._file(presumed)
+            self._scopes[function, presumed] = self._node(
+                f"!DILexicalBlockFile(scope: !{kernel}, file: !{file}, discriminator: 0)")
+        return self._scopes[function, presumed]
 
     def location(self, function: str, span: Span) -> str:
         """The suffix of an instruction that comes from `span`."""
-        found = self._locations.get((function, span.line, span.column))
+        name, line = span.presumed
+        found = self._locations.get((function, name, line, span.column))
         if found is None:
-            scope = self._subprograms[function]
-            node = self._node(f"!DILocation(line: {span.line}, column: {span.column}, "
+            scope = self._scope(function, name)
+            node = self._node(f"!DILocation(line: {line}, column: {span.column}, "
                               f"scope: !{scope})")
-            found = self._locations[(function, span.line, span.column)] = f", !dbg !{node}"
+            found = self._locations[function, name, line, span.column] = f", !dbg !{node}"
         return found
 
     def text(self) -> str:

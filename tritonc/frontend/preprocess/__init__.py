@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from tritonc.frontend.preprocess.directives import Preprocessor
 from tritonc.frontend.preprocess.options import PreprocessOptions, load_source, read_bytes
-from tritonc.frontend.preprocess.output import LineMark, Preprocessed, render
+from tritonc.frontend.preprocess.output import Preprocessed, render
 from tritonc.source import Diagnostics, SourceFile
 
-__all__ = ["LineMark", "PreprocessOptions", "Preprocessed", "expand_text", "load_source",
+__all__ = ["PreprocessOptions", "Preprocessed", "expand_text", "load_source",
            "preprocess", "read_bytes", "render"]
 
 

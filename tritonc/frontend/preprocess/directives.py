@@ -19,9 +19,17 @@ from tritonc.frontend.preprocess.files import (
 )
 from tritonc.frontend.preprocess.macros import parse_definition
 from tritonc.frontend.preprocess.options import PreprocessOptions
-from tritonc.frontend.preprocess.output import LAST_LINE, LineMark, Preprocessed
+from tritonc.frontend.preprocess.output import Preprocessed
 from tritonc.frontend.preprocess.predefined import command_line_macro, predefined_macros
-from tritonc.source import CompileError, Diagnostics, Note, SourceFile, Span
+from tritonc.source import (
+    LAST_LINE,
+    CompileError,
+    Diagnostics,
+    LineMark,
+    Note,
+    SourceFile,
+    Span,
+)
 
 
 class Preprocessor(Files):
@@ -269,7 +277,7 @@ class Preprocessor(Files):
             self.diagnostics.error("invalid-directive", (line[0] if line else directive).span,
                                    "#line wants a line number from 1 to 2147483647")
             return
-        name, _ = self.result.presumed(directive.span)
+        name, _ = directive.span.presumed
         if len(line) > 1:
             try:
                 if line[1].kind != "string":
@@ -280,8 +288,7 @@ class Preprocessor(Files):
                 return
         frame = self.frames[-1]
         after = frame.file.line_column(frame.tokens[frame.at - 1].span.end)[0] + 1
-        self.result.line_marks.setdefault(frame.file, []).append(
-            LineMark(after, int(digits), name))
+        frame.file.line_marks.append(LineMark(after, int(digits), name))
 
     def _pragma_directive(self, directive: Token, line: list[Token]) -> None:
         span = _whole(directive, line)

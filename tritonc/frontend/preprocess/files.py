@@ -81,6 +81,7 @@ class Files:
     # Files
 
     def _push(self, file: SourceFile) -> Lexed:
+        file.line_marks.clear()  # of an earlier run over the same text
         lexed = tokenize(file)
         for name, span, message in lexed.errors:
             self.diagnostics.error(name, span, message)

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.preprocess.macros import Macro
 from tritonc.source import SourceFile, Span
-
-LAST_LINE = (1 << 31) - 1  # the greatest number that #line takes
-
-
-@dataclass(frozen=True, slots=True)
-class LineMark:
-    """From line `line` of a file on, `#line` wants its lines counted from `presumed` in `name`."""
-
-    line: int
-    presumed: int
-    name: str
 
 
 @dataclass
@@ -27,7 +15,6 @@ class Preprocessed:
     each, in order of first reading; `system`: those of them that -isystem found.  `macros`: the
     table as the end of the file leaves it.  `pragmas`: (text, span) of every one.
     `problem_lines`: (text, span) of the main file's lines `//! text` outside skipped branches.
-    `line_marks`: what `#line` said, for `presumed`.
     """
 
     tokens: list[Token]
@@ -36,17 +23,6 @@ class Preprocessed:
     macros: dict[str, Macro] = field(default_factory=dict)
     pragmas: list[tuple[str, Span]] = field(default_factory=list)
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
-    line_marks: dict[SourceFile, list[LineMark]] = field(default_factory=dict)
-
-    def presumed(self, span: Span) -> tuple[str, int]:
-        """The file name and line of `span` as `#line` directives want them told."""
-        marks = self.line_marks.get(span.file)
-        line = span.line
-        index = bisect_right(marks, line, key=lambda mark: mark.line) if marks else 0
-        if not marks or not index:
-            return span.file.name, line
-        mark = marks[index - 1]
-        return mark.name, min(mark.presumed + line - mark.line, LAST_LINE)
 
 
 def quoted(text: str) -> str:
@@ -76,7 +52,7 @@ def render(preprocessed: Preprocessed) -> str:
         span = token.span
         at, column = span.file.line_column(span.start)
         if previous is None or span.file is not file or at > line:
-            place = preprocessed.presumed(span)
+            place = span.presumed
             jump = place[1] - shown[1]
             if span.file is file and place[0] == shown[0] and 0 < jump <= _GAP:
                 parts.append("\n" * jump)

@@ -57,9 +57,9 @@ def predefined_macros(result: Preprocessed, pragma: Callable[[str, Span], None],
         macro = parse_definition(tokens, tokens[0].span, diagnostics, "predefined")
         if macro is not None:
             macros[name] = macro
-    computed("__LINE__", lambda use, _: _made(use, "number", str(result.presumed(use.span)[1])))
+    computed("__LINE__", lambda use, _: _made(use, "number", str(use.span.presumed[1])))
     computed("__FILE__", lambda use, _: _made(use, "string", quoted(
-        mapped_path(result.presumed(use.span)[0], prefixes))))
+        mapped_path(use.span.presumed[0], prefixes))))
     computed("__COUNTER__", lambda use, _: _made(use, "number", str(next(counter))))
     computed("_Pragma", pragma_operator, ("string",))
     return macros

@@ -76,6 +76,9 @@ PREPROCESSOR: dict[str, Row] = {
         "The source itself asks for this error, by #error."),
     "warning-directive": Row("warning",
         "The source itself asks for this warning, by #warning."),
+    "bidirectional-text": Row("warning",
+        "A comment or string has a Unicode character that changes the direction of text. Editors "
+        "show such a line in another order than the compiler reads it, which can hide code."),
     "unknown-pragma": Row("warning",
         "A #pragma that tritonc does not know is ignored. It knows #pragma once."),
     "include-not-found": Row("error",

@@ -85,6 +85,7 @@ MISTAKES = [
     ("#error", "error-directive 1:2 error"),
     ("#warning w", "warning-directive 1:10 w"),
     ("#pragma w", "unknown-pragma 1:9 w"),
+    ("x // \u202e and \u2066", "bidirectional-text 1:6 \u202e"),
     ("_Pragma(x)", "invalid-directive 1:1 _Pragma"),
     ("#include", "invalid-directive 1:2 include"),
     ("#include x", "invalid-directive 1:10 x"),

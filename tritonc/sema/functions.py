@@ -209,6 +209,9 @@ def _information(context: Context, parameter: syntax.Parameter, type: CType) -> 
         if n < 1:
             context.error("call-arguments", qualifier.argument.span, f"a multiple of {n} makes no "
                           "sense; the number must be positive")
+        elif qualifier.name == "align" and n & (n - 1):
+            context.error("call-arguments", qualifier.argument.span,
+                          f"an alignment is a power of two, not {n}")
         elif not pointer and not element.ir.is_int:
             context.error("type-mismatch", qualifier.span, "only integers and pointers are "
                           f"multiples of a number; '{parameter.name}' is {type}")

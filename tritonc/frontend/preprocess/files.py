@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 
 from tritonc.frontend import lexer
@@ -13,6 +14,9 @@ from tritonc.source import Diagnostics, SourceFile, Span
 
 INCLUDE_DEPTH_LIMIT = 200
 INCLUDE_COUNT_LIMIT = 10_000
+
+# The first control character of a line that changes the direction of text (Unicode, UAX #9).
+_BIDIRECTIONAL = re.compile("^.*?([\u202a-\u202e\u2066-\u2069])", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -85,6 +89,12 @@ class Files:
         lexed = tokenize(file)
         for name, span, message in lexed.errors:
             self.diagnostics.error(name, span, message)
+        for match in _BIDIRECTIONAL.finditer(file.text):
+            character = file.text[match.start(1)]
+            self.diagnostics.warning(
+                "bidirectional-text", Span(file, match.start(1), match.end(1)),
+                f"U+{ord(character):04X} changes the order in which an editor shows this line: it "
+                "may not read as the compiler reads it")
         cut_short = any(name == "unterminated-comment" for name, _, _ in lexed.errors)
         self.frames.append(Frame(file, lexed.tokens, cut_short))
         return lexed

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from simt import SHARED, Lanes, Machine, split, typed
@@ -98,6 +98,19 @@ class TensorMap:
     """The fields of a map in the making."""
 
     fields: dict[str, Any] = field(default_factory=dict)
+
+
+class Box(NamedTuple):
+    """A box of a tensor in global memory, in elements but for `base`, `pitch` and `size`."""
+
+    base: int
+    pitch: int
+    size: int
+    box: list[int]
+    extent: list[int]
+    start: list[int]
+    swizzle: int
+    element: int
 
 
 class MatrixMachine(Machine):
@@ -354,37 +367,56 @@ class MatrixMachine(Machine):
         self.stalled = not done.any()
         return done
 
+    def _box(self, number: int, starts: list[int]) -> Box:
+        """The box of a map that begins at `starts`, of a tensor of two axes or three."""
+        fields = self.maps[number].fields
+        rank = fields["rank"] + 1
+        assert rank == len(starts) and rank in (2, 3)
+        assert all(fields[f"element.stride.{d}"] == 1 for d in range(rank))
+        assert fields["interleave.layout"] == fields["fill.mode"] == 0
+        size = _ELEMENT_BYTES[fields["elemtype"]]
+        box = [fields[f"box.dim.{d}"] for d in range(rank)]
+        extent = [fields[f"global.dim.{d}"] for d in range(rank)]
+        pitches = [fields[f"global.stride.{d}"] for d in range(rank - 1)]
+        base = fields["global.address"]
+        start = [s - (s >> 31 << 32) for s in starts]
+        swizzle = {0: 0, 1: 32, 2: 64, 3: 128}[fields["swizzle.mode"]]
+        assert base % 16 == 0 and all(p % 16 == 0 for p in pitches) and start[0] * size % 16 == 0
+        assert min(extent) >= 1 and max(box) <= 256 and all(n == 1 for n in box[2:])
+        assert box[0] * size == swizzle and box[0] <= self.threads
+        if rank == 3:  # one slice
+            base += start[2] * pitches[1]
+            if not 0 <= start[2] < extent[2]:
+                extent[1] = 0
+        return Box(base, pitches[0], size, box, extent, start, swizzle, fields["elemtype"])
+
     def copy_box(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         assert active.sum() == 1
-        to, barrier, tensor, *starts = (int(x[active][0]) for x in v[:5])
-        fields = self.maps[tensor].fields
-        size = _ELEMENT_BYTES[fields["elemtype"]]
-        box = [fields[f"box.dim.{d}"] for d in (0, 1)]
-        extent = [fields[f"global.dim.{d}"] for d in (0, 1)]
-        assert fields["rank"] == 1 and fields["element.stride.0"] == fields["element.stride.1"] == 1
-        assert fields["interleave.layout"] == fields["fill.mode"] == 0
-        base, pitch = fields["global.address"], fields["global.stride.0"]
-        swizzle = {0: 0, 1: 32, 2: 64, 3: 128}[fields["swizzle.mode"]]
-        start = [s - (s >> 31 << 32) for s in starts]
-        assert base % 16 == 0 and pitch % 16 == 0 and start[0] * size % 16 == 0
-        assert box[0] * size == swizzle and max(box) <= 256 and to % (8 * swizzle) == 0
-        assert min(extent) >= 1 and box[0] <= self.threads
-        for row in range(box[1]):
-            y = start[1] + row
-            line = np.zeros(swizzle, np.uint8)
-            if 0 <= y < extent[1]:
-                x = start[0] + np.arange(self.threads)
-                inside = (np.arange(self.threads) < box[0]) & (x >= 0) & (x < extent[0])
-                at = (base + y * pitch + x * size).astype(np.uint64)
-                line = self.read(at, size, "global", inside)[: box[0]].view(np.uint8)
-            if fields["elemtype"] == 11:
+        axes = int(re.search(r"\.(\d)d", name)[1])  # type: ignore[index]
+        to, barrier, tensor, *starts = (int(x[active][0]) for x in v[: 3 + axes])
+        box = self._box(tensor, starts)
+        assert to % (8 * box.swizzle) == 0
+        for row in range(box.box[1]):
+            line = np.zeros(box.swizzle, np.uint8)
+            at, inside = self._line(box, row)
+            if inside.any():
+                read = self.read(at, box.size, "global", inside)
+                line = read[: box.box[0]].view(np.uint8)
+            if box.element == 11:
                 line = round_to_tf32(line.view(np.float32)).view(np.uint8)
-            at = swizzled(to - SHARED + row * swizzle + np.arange(swizzle), swizzle)
-            self.shared[at] = line
+            place = to - SHARED + row * box.swizzle + np.arange(box.swizzle)
+            self.shared[swizzled(place, box.swizzle)] = line
         waiting = self.barriers[barrier - SHARED]
-        waiting.bytes -= box[0] * box[1] * size
+        waiting.bytes -= box.box[0] * box.box[1] * box.size
         assert waiting.bytes >= 0
         waiting.settle()
+
+    def _line(self, box: Box, row: int) -> tuple[Any, Any]:
+        """The addresses of a row of a box, one for each thread, and which of them are inside."""
+        lane = np.arange(self.threads)
+        x, y = box.start[0] + lane, box.start[1] + row
+        inside = (lane < box.box[0]) & (x >= 0) & (x < box.extent[0]) & (0 <= y < box.extent[1])
+        return (box.base + y * box.pitch + x * box.size).astype(np.uint64), inside
 
     def store_box(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         """What lies outside of the tensor is not written.  One thread, or one of each group."""
@@ -393,28 +425,18 @@ class MatrixMachine(Machine):
             for thread in np.nonzero(active)[0]:
                 self.store_box(name, v, np.arange(self.threads) == thread)
             return None
-        source, tensor, *starts = (int(x[active][0]) for x in v[:4])
-        fields = self.maps[tensor].fields
-        size = _ELEMENT_BYTES[fields["elemtype"]]
-        box = [fields[f"box.dim.{d}"] for d in (0, 1)]
-        extent = [fields[f"global.dim.{d}"] for d in (0, 1)]
-        base, pitch = fields["global.address"], fields["global.stride.0"]
-        swizzle = {0: 0, 1: 32, 2: 64, 3: 128}[fields["swizzle.mode"]]
-        start = [s - (s >> 31 << 32) for s in starts]
-        assert base % 16 == 0 and pitch % 16 == 0 and start[0] * size % 16 == 0
-        assert box[0] * size == swizzle and source % (8 * swizzle) == 0
-        for row in range(box[1]):
-            y = start[1] + row
-            at = swizzled(source - SHARED + row * swizzle + np.arange(swizzle), swizzle)
-            line = self.shared[at].view(f"u{size}")
-            if 0 <= y < extent[1]:
-                lane = np.arange(self.threads)
-                x = start[0] + lane
-                inside = (lane < box[0]) & (x >= 0) & (x < extent[0])
+        axes = int(re.search(r"\.(\d)d", name)[1])  # type: ignore[index]
+        source, tensor, *starts = (int(x[active][0]) for x in v[: 2 + axes])
+        box = self._box(tensor, starts)
+        assert source % (8 * box.swizzle) == 0
+        for row in range(box.box[1]):
+            place = source - SHARED + row * box.swizzle + np.arange(box.swizzle)
+            line = self.shared[swizzled(place, box.swizzle)].view(f"u{box.size}")
+            at, inside = self._line(box, row)
+            if inside.any():
                 values = np.zeros(self.threads, line.dtype)
-                values[: box[0]] = line
-                self.write((base + y * pitch + x * size).astype(np.uint64), values, size,
-                           "global", inside)
+                values[: box.box[0]] = line
+                self.write(at, values, box.size, "global", inside)
         return None
 
     def nothing(self, name: str, v: list[Lanes], active: Any) -> Lanes:
@@ -443,8 +465,8 @@ _INTRINSICS: dict[str, Any] = {
     "mbarrier.arrive.expect.tx": MatrixMachine.expect,
     "mbarrier.arrive": MatrixMachine.arrive,
     "mbarrier.try.wait.parity": MatrixMachine.try_wait,
-    "cp.async.bulk.tensor.g2s.tile.2d": MatrixMachine.copy_box,
-    "cp.async.bulk.tensor.s2g.tile.2d": MatrixMachine.store_box,
+    "cp.async.bulk.tensor.g2s.tile": MatrixMachine.copy_box,
+    "cp.async.bulk.tensor.s2g.tile": MatrixMachine.store_box,
     "cp.async.bulk.commit.group": MatrixMachine.nothing,
     "cp.async.bulk.wait.group": MatrixMachine.nothing,
     "fence": MatrixMachine.nothing,

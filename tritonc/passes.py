@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
+from tritonc.backend.dots.raw_operands import raw_operands
 from tritonc.backend.dots.select_dots import select_dots
 from tritonc.backend.dots.split_dots import split_dots
 from tritonc.backend.dots.stage_dots import stage_dots
@@ -149,6 +150,8 @@ BACKEND: list[Pass] = [
          "Again: products of tiles whose extents are powers of two only now.", "backend", 0),
     Pass("split_dots", split_dots,
          "The instructions are known, and warps are not yet counted.", "backend"),
+    Pass("raw_operands", raw_operands,
+         "Instructions are known; registers that hold operands count.", "backend", 2),
     Pass("choose_warps", choose_warps,
          "Layouts spread tiles over so many threads.", "backend", 0),
     Pass("split_scans", split_scans,
@@ -228,6 +231,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
     ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
     ("choose_warps", "split_scans", "parts are warps"),
+    ("fold_masked_loads", "raw_operands", "a load that needs no select is one that copies make"),
+    ("raw_operands", "assign_layouts", "operands are computed in the layout of their reader"),
     ("pad_tiles", "split_scans", "an axis divides into parts"),
     ("split_scans", "assign_layouts", "a layout has parts in warps"),
     ("choose_warps", "assign_layouts", "a layout spreads a tile over the warps"),

@@ -163,9 +163,24 @@ def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
     """The buffer is one stage, stored once, and read in this loop only, by dots or their loads."""
     root, _ = allocation(store.operands[0])
     assert isinstance(root.result.type, Buffer)
+    if _computed_of_shared(store.operands[1], inside):
+        return False  # what is computed of another buffer is no one's to bring
     return root.result.type.stages == 1 and store.operands[0] is root.result and all(
         op is store or (op.name in (*DOTS, "shared_load") and op in inside)
         for op in users[root])
+
+
+def _computed_of_shared(value: Value, inside: set[Op]) -> bool:
+    seen: set[Op] = set()
+    stack = [value.op]
+    while stack:
+        op = stack.pop()
+        if op is not None and op in inside and op not in seen and op.name != "phi":
+            if op.name == "shared_load":
+                return True
+            seen.add(op)
+            stack += [v.op for v in op.inputs()]
+    return False
 
 
 def widen(buffer: Value, stages: int, stage: Value, ahead: int) -> Op:

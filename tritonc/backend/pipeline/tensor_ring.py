@@ -270,15 +270,16 @@ class TensorRewrite(Rewrite):
         roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
         for i, members in enumerate(self.products):
             own = [roots[m] for m in members]
-            starts = [op for op in body.ops if op.name == "wgmma" and any(
+            readers = [op for op in body.ops if op.name in ("wgmma", "shared_load") and any(
                 isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands)]
-            at = body.ops.index(starts[0])
-            body.ops[at : at + 1] = [*self.arrival(i), starts[0],
-                                     *self.fill(i, write.result, self.distance)]
-            end = next(op for op in reversed(body.ops) if op.name == "wgmma_wait"
-                       and starts[-1].result in op.operands)
+            ends = [op for op in body.ops if op in readers or (op.name == "wgmma_wait" and any(
+                start.result in op.operands for start in readers))]
+            at = body.ops.index(readers[0])
+            body.ops[at:at] = self.arrival(i)
+            at = 1 + body.ops.index(next((op for op in readers if op.name == "wgmma"), readers[-1]))
+            body.ops[at:at] = self.fill(i, write.result, self.distance)
             view = widen(self.released[i], self.stages, read.result, 0)
-            at = body.ops.index(end) + 1
+            at = body.ops.index(ends[-1]) + 1
             body.ops[at:at] = [view, make_op("ring_release", [
                 view.result, *(root.result for root in own)], table=ALL_OPS)]
 

@@ -154,6 +154,11 @@ _ROWS: list[OpInfo] = [
     OpInfo("convert_layout", ("a",), _layout_change,
            "The same tile, its elements placed in threads by another layout.",
            lambda m, op, a: a),
+    OpInfo("channel", ("a",), lambda types, attributes, stated: _layout_change(
+               types, attributes, stated or types[0]),
+           "The same tile, brought through shared memory to where it is read in another layout; "
+           "`stored`: from where it is stored to a second buffer (see raw_operands).",
+           lambda m, op, a: a, optional=("stored",)),
     OpInfo("detach", ("a",), _same_types,
            "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),

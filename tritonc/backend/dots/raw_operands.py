@@ -131,9 +131,11 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                        for load in made.raw for reader in readers[load.result]):
                     continue  # another reader has it in registers
                 in_registers = number == 0
-                _insert(cfg, made, op, in_registers)
                 if in_registers:
                     op.attributes["registers"] = (0,)
+                    if all(_bytes_by_rows(load, operand, made, infos) for load in made.raw):
+                        op.attributes["pairs"] = True
+                _insert(cfg, made, op, in_registers)
                 changed = True
     return changed
 
@@ -146,6 +148,19 @@ def _copyable(load: Op, infos: axis_info.Infos) -> bool:
     size = scalar(pointee(t)).bytes
     axis = max(range(2), key=lambda d: info.contiguity[d])
     return axis_info.vector_length(info, None, axis, size) * size >= PIECE
+
+
+def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.Infos) -> bool:
+    """Whether the left operand's rows are what neighbouring bytes of the load are: then two of them
+    come together."""
+    t, info = load.result.type, infos[load.operands[0]]
+    turns, op = 0, operand.op
+    while op is not None and op is not load:
+        turns += op.name == "trans"
+        op = next((v.op for v in op.operands if v.op in made.ops or v.op is load), None)
+    axis = max(range(2), key=lambda d: info.contiguity[d])
+    return op is load and shape(t)[::-1 if turns & 1 else 1] == shape(operand.type) and (
+        scalar(t).bytes == 1 and (axis + turns) % 2 == 0)
 
 
 def _insert(cfg: Cfg, made: Computed, dot: Op, in_registers: bool) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from tritonc.backend.emit.body import Body, Term
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, llvm_type
+from tritonc.backend.emit.packed import convert_bytes
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op
 from tritonc.ir.types import (
@@ -165,7 +166,8 @@ def round_to_tf32(body: Body) -> None:
 
 def fpcast(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    _each(f, op, lambda a: convert_float(f, source, target, a))
+    if not convert_bytes(f, op):
+        _each(f, op, lambda a: convert_float(f, source, target, a))
 
 
 # ---- between integers and floats -----------------------------------------------------------------
@@ -221,7 +223,8 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
         odd = _helper(f, f"{name}.i64.to.odd.f64", "double", "i64", build, a)
         return convert_float(f, F64, target, odd)
 
-    _each(f, op, convert)
+    if not convert_bytes(f, op):
+        _each(f, op, convert)
 
 
 def _signed_to_odd(body: Body) -> None:

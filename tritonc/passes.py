@@ -44,6 +44,7 @@ from tritonc.backend.memory.specialize import specialize
 from tritonc.backend.memory.step_addresses import step_addresses
 from tritonc.backend.memory.vectorize import vectorize
 from tritonc.backend.pipeline.advance_dots import advance_dots
+from tritonc.backend.pipeline.alternate_registers import alternate_registers
 from tritonc.backend.pipeline.carry_fragments import carry_fragments
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
@@ -206,8 +207,10 @@ BACKEND: list[Pass] = [
     Pass("specialize_warps", specialize_warps,
          "What uses which bytes is known, and where copies stand.", "backend"),
     Pass("insert_barriers", insert_barriers,
-         "Last: all accesses of memory stand in their order, and buffers have their places.",
+         "All accesses of memory stand in their order, and buffers have their places.",
          "backend", 0),
+    Pass("alternate_registers", alternate_registers,
+         "Last: to all passes before, a loop is one iteration.", "backend", 2),
 ]
 
 # (earlier, later, why): the first run of `later` comes after a run of `earlier`.
@@ -266,6 +269,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("delay_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),
     ("delay_loads", "limit_registers", "so that less is held"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
+    ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("allocate_shared", "insert_barriers", "buffers that share bytes conflict"),
 ]
 

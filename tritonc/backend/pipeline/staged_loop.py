@@ -50,6 +50,12 @@ class StagedLoop:
         """Whether the operands are read by the tensor cores' own path to memory."""
         return any(op.name == "wgmma" for block in self.loop.blocks for op in block.ops)
 
+    @property
+    def from_registers(self) -> bool:
+        """Whether a product takes its left operand from registers: then it stays in flight, with
+        the stage that it reads, while threads compute the next one."""
+        return any(op.name == "wgmma" and isinstance(op.operands[0].type, Tile)
+                   for block in self.loop.blocks for op in block.ops)
 
     @property
     def stage_bytes(self) -> int:

@@ -108,7 +108,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if separate and len(groups) == 1:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
             staged, target.shared_per_block - LEFT - more) >= context.meta.get(
-                "num_stages", COPIER_STAGES))
+                "num_stages", COPIER_STAGES + staged.from_registers))
     stages = context.meta.get("num_stages") or most_stages(staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)

@@ -16,7 +16,7 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
-from tritonc.ir.types import I32, I64, Buffer, Scalar, Tile
+from tritonc.ir.types import I1, I32, I64, Buffer, Scalar, Tile
 
 
 @dataclass
@@ -309,11 +309,39 @@ class TensorRewrite(Rewrite):
     def end(self) -> None:
         """Each copy that was started is waited for: its iteration runs."""
 
-    def keep_in_flight(self) -> None:
-        """Not where warps release stages, which they do when a product has ended: other warps'
-        products fill the time until the next one starts."""
+    def keep_in_flight(self) -> bool:
+        """Where warps release stages, which they do when a product has ended, other warps' products
+        fill the time until the next one starts, unless threads compute its operand meanwhile."""
         if not self.separate:
-            super().keep_in_flight()
+            return super().keep_in_flight()
+        starts = [op for op in self.staged.body.ops if op.name == "wgmma"]
+        if any(isinstance(op.operands[0].type, Buffer) for op in starts) or self.distance < 2 and (
+                self.stages < 3) or not super().keep_in_flight():
+            return False
+        self.release_later()
+        return True
+
+    def release_later(self) -> None:
+        """Stages are released when the products that read them have ended, an iteration later."""
+        staged, (read, _) = self.staged, self.ring
+        no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
+        self.kernel.entry.ops[:0] = [no, yes]
+        before = Op("phi", [self.number(0), read.result], {}, (I32,),
+                    blocks=[staged.preheader, staged.latch])
+        ran = Op("phi", [no.result, yes.result], {}, (I1,),
+                 blocks=[staged.preheader, staged.latch])
+        before.result.name, ran.result.name = "stage_in_flight", "ran"
+        staged.loop.header.ops[:0] = [before, ran]
+        places = [staged.body, staged.exit]
+        for release in [op for op in staged.body.ops if op.name == "ring_release"]:
+            for block in places:
+                views = [make_op("buffer_stage", [allocation(v)[0].result, before.result],
+                                 table=ALL_OPS, ahead=-1) for v in release.operands]
+                later = make_op("ring_release", [view.result for view in views],
+                                guard=ran.result, table=ALL_OPS)
+                at = block.ops.index(next(op for op in block.ops if op.name == "wgmma_wait")) + 1
+                block.ops[at:at] = [*views, later]
+            staged.body.ops.remove(release)
 
 
 def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:

@@ -168,9 +168,9 @@ def _insert(cfg: Cfg, made: Computed, dot: Op, in_registers: bool) -> None:
     mapping: dict[Value, Value] = {}
     for load in made.raw:
         home: Block = cfg.block_of[load]
-        attributes = {} if in_registers else {"stored": True}
-        new = make_op("channel", [load.result], load.result.type, span=load.span, table=ALL_OPS,
-                      **attributes)
+        new = make_op("channel", [load.result], load.result.type, span=load.span, table=ALL_OPS)
+        if not in_registers:
+            new.attributes["stored"] = True
         new.result.name = load.result.name
         home.ops.insert(home.ops.index(load) + 1, new)
         mapping[load.result] = new.result

@@ -43,7 +43,7 @@ def note(f: FunctionEmitter, word: str, names: Sequence[str]) -> None:
 
 def whole_word(f: FunctionEmitter, names: Sequence[str]) -> str:
     """The word that these elements are, in their order; "" if there is none."""
-    word, first = f.words.get(names[0], ("", 0))
+    word = f.words.get(names[0], ("", 0))[0]
     same = all(f.words.get(name) == (word, i) for i, name in enumerate(names))
     return word if word and same else ""
 

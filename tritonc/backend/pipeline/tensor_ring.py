@@ -315,8 +315,8 @@ class TensorRewrite(Rewrite):
         if not self.separate:
             return super().keep_in_flight()
         starts = [op for op in self.staged.body.ops if op.name == "wgmma"]
-        if any(isinstance(op.operands[0].type, Buffer) for op in starts) or self.distance < 2 and (
-                self.stages < 3) or not super().keep_in_flight():
+        if any(isinstance(op.operands[0].type, Buffer) for op in starts) \
+                or self.distance > self.stages - 2 or not super().keep_in_flight():
             return False
         self.release_later()
         return True

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
+from tritonc.backend.dots.bound_conversions import bound_conversions
 from tritonc.backend.dots.raw_operands import raw_operands
 from tritonc.backend.dots.select_dots import select_dots
 from tritonc.backend.dots.split_dots import split_dots
@@ -151,6 +152,8 @@ BACKEND: list[Pass] = [
          "Again: products of tiles whose extents are powers of two only now.", "backend", 0),
     Pass("split_dots", split_dots,
          "The instructions are known, and warps are not yet counted.", "backend"),
+    Pass("bound_conversions", bound_conversions,
+         "Integers have their final form, and loops no prologues yet.", "backend"),
     Pass("raw_operands", raw_operands,
          "Instructions are known; registers that hold operands count.", "backend", 2),
     Pass("choose_warps", choose_warps,

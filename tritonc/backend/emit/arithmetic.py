@@ -190,7 +190,8 @@ def fneg(f: FunctionEmitter, op: Op) -> None:
     if is_eight_bit_float(e):
         each_register(f, op, lambda a: f.op(f"xor i8 {a}, -128"))
     else:
-        each_register(f, op, lambda a: f.op(f"fneg {t} {a}"))
+        in_pairs(f, op.result, op.operands, lambda a: f.op(f"fneg {t} {a}"),
+                 lambda a: f.op(f"fneg <2 x {t}> {a}"))
 
 
 def fabs(f: FunctionEmitter, op: Op) -> None:
@@ -198,7 +199,10 @@ def fabs(f: FunctionEmitter, op: Op) -> None:
     if is_eight_bit_float(e):
         each_register(f, op, lambda a: f.op(f"and i8 {a}, 127"))
     else:
-        each_register(f, op, lambda a: f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}"))
+        vector = f"<2 x {t}>"
+        in_pairs(f, op.result, op.operands,
+                 lambda a: f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}"),
+                 lambda a: f.call(f"llvm.fabs.v2{SUFFIX[t]}", vector, f"{vector} {a}"))
 
 
 def fma(f: FunctionEmitter, op: Op) -> None:

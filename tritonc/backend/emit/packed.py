@@ -33,6 +33,7 @@ from tritonc.ir.types import (
     scalar,
 )
 
+EXTENT = 128  # integers that a bf16's fraction tells apart
 _HALF_OF_BYTES = {F8E4M3: "e4m3x2", F8E5M2: "e5m2x2"}
 
 
@@ -117,6 +118,43 @@ def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
         else:
             vector = _float_pair(f, target, [_single(f, source, one, halves) for one in (a, b)])
         found[r], found[r | 1] = _take(f, target, vector)
+    f.values[op.result] = found
+    return True
+
+
+def convert_small(f: FunctionEmitter, op: Op) -> bool:
+    """Convert integers that are known to lie within a fraction's numbers: each is added to the bits
+    of a float with that exponent, which is subtracted then."""
+    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    least, most = op.attributes.get("bounds", (0, EXTENT))
+    mask, names = f.wanted(op.result), f.values[op.operands[0]]
+    wanted = members(mask)
+    if target not in (F16, BF16) or source.bits not in (16, 32) or most - least >= EXTENT \
+            or abs(least) > EXTENT or "bf16_arithmetic" not in f.target.features \
+            or any(not mask >> (r ^ 1) & 1 for r in wanted):
+        return False
+    # A float of this exponent counts in ones.
+    pattern, number = (0x4300, 128) if target == BF16 else (0x6400, 1024)
+    t = f"<2 x {llvm_type(target)}>"
+    known: dict[str, str] = {}
+
+    def bits(name: str) -> str:
+        if name not in known:
+            wide = name if source.bits == 32 else f.op(f"zext i16 {name} to i32")
+            known[name] = f.op(f"add i32 {wide}, {pattern - least}") if least else wide
+        return known[name]
+
+    found = f.blank(op.result.type)
+    one = literal(target, float(number - least))
+    for r in wanted:
+        if not r & 1:
+            word = f.call("llvm.nvvm.prmt", "i32", f"i32 {bits(names[r])}",
+                          f"i32 {bits(names[r | 1])}", f"i32 {0x5410}")
+            if not least:
+                word = f.op(f"or i32 {word}, {pattern << 16 | pattern}")
+            vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, "
+                          f"<{llvm_type(target)} {one}, {llvm_type(target)} {one}>")
+            found[r], found[r | 1] = _take(f, target, vector)
     f.values[op.result] = found
     return True
 

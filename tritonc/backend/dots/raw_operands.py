@@ -172,7 +172,14 @@ def _insert(cfg: Cfg, made: Computed, dot: Op, in_registers: bool) -> None:
         if not in_registers:
             new.attributes["stored"] = True
         new.result.name = load.result.name
-        home.ops.insert(home.ops.index(load) + 1, new)
-        mapping[load.result] = new.result
+        made_here = [new]
+        if load.attributes.get("other", 0) != 0:  # copies fill with zeros
+            assert load.guard is not None
+            other = make_op("constant", [], load.result.type, value=load.attributes.pop("other"))
+            load.attributes["other"] = 0.0 if is_float(load.result.type) else 0
+            made_here += [other, make_op("select", [load.guard, new.result, other.result])]
+        at = home.ops.index(load) + 1
+        home.ops[at:at] = made_here
+        mapping[load.result] = made_here[-1].result
     for op in (*made.ops, dot):
         op.replace_inputs(mapping)

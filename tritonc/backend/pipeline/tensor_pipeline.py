@@ -31,6 +31,7 @@ from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load, stages
 from tritonc.backend.pipeline.tensor_access import (
     MOST_BOX,
     available,
+    bring_up,
     claim_place,
     forward,
     recognize,
@@ -100,8 +101,9 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                 and context.meta.get("tensor_store", STORE) != 2
                 and bool(context.meta.get("copier", _pays(staged))))
     outer = None
-    if len(groups) == 1 and context.meta.get("continued", 1) and all(
-            available(v, place, cfg) for a in accesses for v in a.strip.map_values()):
+    if len(groups) == 1 and context.meta.get("continued", 1) and bring_up(
+            [v for a in accesses for v in a.strip.map_values()], place, cfg):
+        cfg = Cfg(kernel)
         outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
     home = staged.preheader if outer is None else outer.preheader
     separate &= home not in cfg.innermost  # a copier starts once, and so does its ring

@@ -19,6 +19,7 @@ from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, initial_value
 from tritonc.backend.pipeline.staged_loop import (
     Guards,
     StagedLoop,
+    computed_stays,
     guard_loads,
     stages_that_fit,
     widen,
@@ -301,6 +302,8 @@ class Rewrite:
                for op in readers[phi.result]):
             return False
         if Cfg(self.kernel).predecessors[self.staged.exit] != [header]:
+            return False
+        if not computed_stays(self.staged, start):
             return False
         if isinstance(left.type, Tile) and (scalar(left.type).bits not in (8, 16)
                                             or start not in self.staged.body.ops):

@@ -27,7 +27,12 @@ from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import most_stages
 from tritonc.backend.pipeline.roles import registers
-from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load, stages_that_fit
+from tritonc.backend.pipeline.staged_loop import (
+    StagedLoop,
+    double_computed,
+    source_load,
+    stages_that_fit,
+)
 from tritonc.backend.pipeline.tensor_access import (
     MOST_BOX,
     available,
@@ -107,6 +112,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
     home = staged.preheader if outer is None else outer.preheader
     separate &= home not in cfg.innermost  # a copier starts once, and so does its ring
+    double_computed(kernel, staged, target.shared_per_block - LEFT)
     if separate and len(groups) == 1:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
             staged, target.shared_per_block - LEFT - more) >= context.meta.get(

@@ -314,9 +314,8 @@ class TensorRewrite(Rewrite):
         fill the time until the next one starts, unless threads compute its operand meanwhile."""
         if not self.separate:
             return super().keep_in_flight()
-        starts = [op for op in self.staged.body.ops if op.name == "wgmma"]
-        if any(isinstance(op.operands[0].type, Buffer) for op in starts) \
-                or self.distance > self.stages - 2 or not super().keep_in_flight():
+        loaded = any(op.name == "shared_load" for op in self.staged.body.ops)
+        if not loaded or self.distance > self.stages - 2 or not super().keep_in_flight():
             return False
         self.release_later()
         return True

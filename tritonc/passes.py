@@ -13,6 +13,8 @@ checked when this file is imported.
 
 from __future__ import annotations
 
+from tritonc.backend.dots.bound_conversions import bound_conversions
+from tritonc.backend.dots.raw_operands import raw_operands
 from tritonc.backend.dots.select_dots import select_dots
 from tritonc.backend.dots.split_dots import split_dots
 from tritonc.backend.dots.stage_dots import stage_dots
@@ -38,6 +40,7 @@ from tritonc.backend.memory.specialize import specialize
 from tritonc.backend.memory.step_addresses import step_addresses
 from tritonc.backend.memory.vectorize import vectorize
 from tritonc.backend.pipeline.advance_dots import advance_dots
+from tritonc.backend.pipeline.alternate_registers import alternate_registers
 from tritonc.backend.pipeline.carry_fragments import carry_fragments
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
@@ -129,6 +132,10 @@ BACKEND: list[Pass] = [
          "Again: products of tiles whose extents are powers of two only now.", "backend", 0),
     Pass("split_dots", split_dots,
          "The instructions are known, and warps are not yet counted.", "backend"),
+    Pass("bound_conversions", bound_conversions,
+         "Integers have their final form, and loops no prologues yet.", "backend"),
+    Pass("raw_operands", raw_operands,
+         "Instructions are known; registers that hold operands count.", "backend", 2),
     Pass("choose_warps", choose_warps,
          "Layouts spread tiles over so many threads.", "backend", 0),
     Pass("split_scans", split_scans,
@@ -183,8 +190,10 @@ BACKEND: list[Pass] = [
     Pass("specialize_warps", specialize_warps,
          "What uses which bytes is known, and where copies stand.", "backend"),
     Pass("insert_barriers", insert_barriers,
-         "Last: all accesses of memory stand in their order, and buffers have their places.",
+         "All accesses of memory stand in their order, and buffers have their places.",
          "backend", 0),
+    Pass("alternate_registers", alternate_registers,
+         "Last: to all passes before, a loop is one iteration.", "backend", 2),
 ]
 
 # (earlier, later, why): the first run of `later` comes after a run of `earlier`.
@@ -208,6 +217,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
     ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
     ("choose_warps", "split_scans", "parts are warps"),
+    ("fold_masked_loads", "raw_operands", "a load that needs no select is one that copies make"),
+    ("raw_operands", "assign_layouts", "operands are computed in the layout of their reader"),
     ("pad_tiles", "split_scans", "an axis divides into parts"),
     ("split_scans", "assign_layouts", "a layout has parts in warps"),
     ("choose_warps", "assign_layouts", "a layout spreads a tile over the warps"),
@@ -241,6 +252,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("delay_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),
     ("delay_loads", "limit_registers", "so that less is held"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
+    ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("allocate_shared", "insert_barriers", "buffers that share bytes conflict"),
 ]
 

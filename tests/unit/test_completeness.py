@@ -88,7 +88,8 @@ def test_canonical_spellings_are_long() -> None:
 
 
 # Operations that passes replace before emission, each with the pass that does so.
-REPLACED = {"argreduce": "lower_argreduce", "dot": "stage_dots", "gather": "lower_conversions",
+REPLACED = {"argreduce": "lower_argreduce", "channel": "stage_dots", "dot": "stage_dots",
+            "gather": "lower_conversions",
             "get_global_range": "expand_range"}
 
 

@@ -106,7 +106,7 @@ def _wgmma_wait(machine: Machine, frame: Frame, op: Op) -> None:
             view.space.products.reshape(-1, view.element.bytes)[view.places] -= 1
             view.space.hazards.read(view.places, view.element.bytes, _everybody(view))
         machine.ended.append(product)
-    for value, result in zip(op.operands, op.results, strict=True):
+    for value, result in zip(op.operands, op.results, strict=False):
         array, unknown = frame.read(value), frame.undefined.get(value)
         for product in machine.ended:
             if product.result is array:
@@ -326,6 +326,8 @@ def _rows(first: int, tensor: TensorMap) -> Any:
 
 def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
     """Buffers that nothing in flight reads are as if no thread had read them, once acquired."""
+    if _off(frame, op):
+        return
     view: View = frame.read(op.operands[0])
     machine.get(frame, op, view, _everybody(view), view.offsets.shape)
     for operand in op.operands[1:]:

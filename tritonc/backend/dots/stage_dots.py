@@ -45,7 +45,7 @@ from __future__ import annotations
 from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
-from tritonc.backend.layout.layout_choice import fma_operand
+from tritonc.backend.layout.layout_choice import fma_operand, left_operand
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.backend.shared.allocate_shared import fits
@@ -67,16 +67,19 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
     target: Target = context.target
     warps, exact = kernel.attributes["num_warps"], not context.fast_math
     staged: list[_Staged] = []
+    raw: list[Op] = []  # buffers of what is brought as memory has it
     for block in kernel.blocks:
         ops: list[Op] = []
         for op in block.ops:
             if op.name == "dot":
                 staged.append(_Staged(op, warps, exact))
                 ops += staged[-1].ops
+            elif op.name == "channel":
+                ops += _channel(op, raw)
             else:
                 ops.append(op)
         block.ops = ops
-    kernel.entry.ops[:0] = [buffer for one in staged for buffer in one.buffers]
+    kernel.entry.ops[:0] = [*raw, *(buffer for one in staged for buffer in one.buffers)]
     _replace(kernel, staged, {one.dot.result: one.ops[-1].result for one in staged})
     _store_early(kernel)
     _fit(kernel, staged, target.shared_per_block)
@@ -172,6 +175,18 @@ def _store_early(kernel: Kernel) -> None:
         block.ops = found
 
 
+def _channel(op: Op, buffers: list[Op]) -> list[Op]:
+    """A tile by way of a buffer in the order that it has in memory.  The result stays the same
+    value, for whoever reads it."""
+    (source,) = op.operands
+    buffer = make_op("alloc_shared", [], Buffer(scalar(source.type), shape(source.type), 1,
+                                                _panel(source, ())), table=ALL_OPS, span=op.span)
+    buffer.result.name = f"{source.name}_raw" if source.name else "raw"
+    buffers.append(buffer)
+    op.name, op.operands, op.attributes = "shared_load", [buffer.result], {}
+    return [make_op("shared_store", [buffer.result, source], table=ALL_OPS, span=op.span), op]
+
+
 def _on_cores(op: Op, bits: int, buffers: list[Op]) -> list[Op]:
     a, b, total = op.operands
     result, depth = layout_of(op.result), shape(a.type)[-1] >> bits
@@ -235,10 +250,12 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
 def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
                    buffers: list[Op], exact: bool) -> list[Op]:
     a, b, total = op.operands
-    wanted, _ = matrix.operand_layouts(row, shape(op.result.type), shape(a.type)[-1], warps)
+    computed = left_operand(op, warps)
+    wanted = computed or matrix.operand_layouts(row, shape(op.result.type), shape(a.type)[-1],
+                                                warps)[0]
     slices = slices_of(a, -1, bits)
     left: InMemory | InRegisters = InRegisters(a, wanted, slices, op.span)
-    if _needs_memory(a, wanted):
+    if computed is None and _needs_memory(a, wanted):
         left = InMemory(a, _panel(a, slices, None if row.transposes else 1), slices, buffers)
     slices = slices_of(b, -2, bits)
     right = InMemory(b, _panel(b, slices, None if row.transposes else 0), slices, buffers)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.dots.raw_operands import computed_operand, is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
@@ -46,10 +47,19 @@ def _fits(one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
         return (row.kind == WGMMA and row.feature in target.features
                 and row.operand == element(one.dot.operands[0].type)
                 and row.accumulator == element(one.dot.result.type)
-                and rows < row.rows <= columns and rows >= row.columns and depth >= row.depth
+                and row.rows <= columns and rows >= row.columns and depth >= row.depth
+                and (rows < row.rows or _computed_right(one))
                 and (row.transposes or all(inner_first(one.dot, infos))))
 
     return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, INSTRUCTIONS))
+
+
+def _computed_right(one: SummedDot) -> bool:
+    """Whether the loop computes the right operand alone: turned, it goes through registers."""
+    left, right = one.dot.operands[:2]
+    inside = {op for block in one.loop.blocks for op in block.ops}
+    return is_plain(left, True) and not is_plain(right, True) and computed_operand(
+        right, inside) is not None
 
 
 def _turn(kernel: Kernel, one: SummedDot) -> None:

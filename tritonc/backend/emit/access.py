@@ -98,7 +98,24 @@ def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> di
     name = f.op(text)
     if access.width == 1:
         return {0: name}
-    return {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in wanted}
+    found = {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in wanted}
+    if access.space == SHARED_SPACE and access.element.bits in (8, 16) and access.bytes <= 16:
+        _note_words(f, access, vector, name, found)
+    return found
+
+
+def _note_words(f: FunctionEmitter, access: Access, vector: str, name: str,
+                found: dict[int, str]) -> None:
+    """Say which elements of a loaded vector share a word."""
+    each, count = 4 // access.element.bytes, access.bytes // 4
+    if not count:
+        words = [f.op(f"zext i16 {f.op(f'bitcast {vector} {name} to i16')} to i32")]
+    elif count == 1:
+        words = [f.op(f"bitcast {vector} {name} to i32")]
+    else:
+        cut = f.op(f"bitcast {vector} {name} to <{count} x i32>")
+        words = [f.op(f"extractelement <{count} x i32> {cut}, i32 {i}") for i in range(count)]
+    f.words.update((element, (words[i // each], i % each)) for i, element in found.items())
 
 
 def _asm_load(f: FunctionEmitter, access: Access, wanted: Sequence[int],

@@ -14,6 +14,7 @@ from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
+from tritonc.backend.emit.packed import in_pairs
 from tritonc.backend.emit.registers import members, run_bits
 from tritonc.backend.emit.shared_divisor import divide_by_one
 from tritonc.backend.emit.warps import FULL_WARP
@@ -125,8 +126,11 @@ def division(f: FunctionEmitter, op: Op) -> None:
 
 
 def extreme(f: FunctionEmitter, op: Op) -> None:
-    e = scalar(op.result.type)
-    each_register(f, op, lambda a, b: combine(f, op.name, e, a, b))
+    e, name = scalar(op.result.type), _CALLS[op.name]
+    vector = f"<2 x {llvm_type(e)}>"
+    in_pairs(f, op.result, op.operands, lambda a, b: combine(f, op.name, e, a, b),
+             lambda a, b: f.call(f"{name}.v2{SUFFIX[llvm_type(e)]}", vector, f"{vector} {a}",
+                                 f"{vector} {b}"))
 
 
 def float_binary(f: FunctionEmitter, op: Op) -> None:
@@ -135,7 +139,8 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
     if is_eight_bit_float(e):
         each_register(f, op, lambda a, b: _eight_bit(f, e, f"{name} {flags}", a, b))
     elif name != "fdiv" or not divide_by_one(f, op):
-        each_register(f, op, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"))
+        in_pairs(f, op.result, op.operands, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"),
+                 lambda a, b: emit(f"{name} {flags}<2 x {t}> {a}, {b}"))
 
 
 def any_other(f: FunctionEmitter, op: Op) -> None:
@@ -185,7 +190,8 @@ def fneg(f: FunctionEmitter, op: Op) -> None:
     if is_eight_bit_float(e):
         each_register(f, op, lambda a: f.op(f"xor i8 {a}, -128"))
     else:
-        each_register(f, op, lambda a: f.op(f"fneg {t} {a}"))
+        in_pairs(f, op.result, op.operands, lambda a: f.op(f"fneg {t} {a}"),
+                 lambda a: f.op(f"fneg <2 x {t}> {a}"))
 
 
 def fabs(f: FunctionEmitter, op: Op) -> None:
@@ -193,7 +199,10 @@ def fabs(f: FunctionEmitter, op: Op) -> None:
     if is_eight_bit_float(e):
         each_register(f, op, lambda a: f.op(f"and i8 {a}, 127"))
     else:
-        each_register(f, op, lambda a: f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}"))
+        vector = f"<2 x {t}>"
+        in_pairs(f, op.result, op.operands,
+                 lambda a: f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}"),
+                 lambda a: f.call(f"llvm.fabs.v2{SUFFIX[t]}", vector, f"{vector} {a}"))
 
 
 def fma(f: FunctionEmitter, op: Op) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from tritonc.backend.emit.body import Body, Term
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, llvm_type
+from tritonc.backend.emit.packed import convert_bytes, convert_small
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op
 from tritonc.ir.types import (
@@ -165,7 +166,8 @@ def round_to_tf32(body: Body) -> None:
 
 def fpcast(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    _each(f, op, lambda a: convert_float(f, source, target, a))
+    if not convert_bytes(f, op):
+        _each(f, op, lambda a: convert_float(f, source, target, a))
 
 
 # ---- between integers and floats -----------------------------------------------------------------
@@ -207,11 +209,12 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
 def int_to_float(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     t, to, name = llvm_type(source), llvm_type(target), op.name
+    exact = source.bits <= 16 or "bounds" in op.attributes
 
     def convert(a: str) -> str:
         if target in (F32, TF32, F64):
             return f.op(f"{name} {t} {a} to {to}")
-        if source.bits <= 16:  # exact in f32
+        if exact:  # in f32
             return convert_float(f, F32, target, f.op(f"{name} {t} {a} to float"))
         if target == F16:  # exact in f32, or beyond f16's largest
             return f.op(f"fptrunc float {f.op(f'{name} {t} {a} to float')} to half")
@@ -221,7 +224,8 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
         odd = _helper(f, f"{name}.i64.to.odd.f64", "double", "i64", build, a)
         return convert_float(f, F64, target, odd)
 
-    _each(f, op, convert)
+    if not convert_bytes(f, op) and not convert_small(f, op):
+        _each(f, op, convert)
 
 
 def _signed_to_odd(body: Body) -> None:

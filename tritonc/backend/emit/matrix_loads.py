@@ -8,6 +8,7 @@ from tritonc.backend.emit import shared
 from tritonc.backend.emit.casts import from_bits
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
+from tritonc.backend.emit.packed import note
 from tritonc.backend.emit.shared import SharedAddresses, buffer_layout, buffer_type
 from tritonc.backend.emit.warps import to_words
 from tritonc.backend.layout.access import SharedAccess
@@ -71,8 +72,10 @@ def _elements(f: FunctionEmitter, e: Scalar, word: str) -> list[str]:
         return [from_bits(f, e, word)]
     vector = f"<{count} x i{e.bits}>"
     cut = f.op(f"bitcast i32 {word} to {vector}")
-    return [from_bits(f, e, f.op(f"extractelement {vector} {cut}, i32 {i}"))
-            for i in range(count)]
+    names = [from_bits(f, e, f.op(f"extractelement {vector} {cut}, i32 {i}"))
+             for i in range(count)]
+    note(f, word, names)
+    return names
 
 
 def shared_store(f: FunctionEmitter, op: Op) -> None:

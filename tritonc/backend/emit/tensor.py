@@ -158,7 +158,8 @@ def ring_release(f: FunctionEmitter, op: Op) -> None:
     """A warp's threads wait for products together, so one of them arrives for all."""
     f.target.require("mbarrier_transactions", op.span)
     lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
-    f.under(f.prelude(f"icmp eq i32 {lane}, 0"), "free", lambda: _arrive(f, op))
+    guard = f.scalar(op.guard) if op.guard is not None else ""
+    f.under(f.both(f.prelude(f"icmp eq i32 {lane}, 0"), guard), "free", lambda: _arrive(f, op))
 
 
 def _wait(f: FunctionEmitter, op: Op) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tritonc.backend.emit.casts import as_bits, from_bits
 from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.packed import whole_word
 from tritonc.ir.types import Element
 
 FULL_WARP = "i32 -1"
@@ -20,6 +21,8 @@ def to_words(f: FunctionEmitter, e: Element, names: Sequence[str]) -> list[str]:
     bits = max(e.bits, 8)
     if bits == 32:
         return [as_bits(f, e, names[0])]
+    if len(names) * bits == 32 and (word := whole_word(f, names)):
+        return [word]
     if bits == 64:
         pair = f.op(f"bitcast i64 {as_bits(f, e, names[0])} to <2 x i32>")
         return [f.op(f"extractelement <2 x i32> {pair}, i32 {i}") for i in (0, 1)]

@@ -260,11 +260,20 @@ def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
     """One wait; every register of every value goes in and comes out."""
     text = f"wgmma.wait_group.sync.aligned {op.attributes['pending']};"
     f.target.require("wgmma", op.span)
-    for value, result in zip(op.operands, op.results, strict=True):
+    count = len(op.results)
+    kept = [("r", f"i32 {word}") for value in op.operands[count:] for word in f.values[value]]
+    for value, result in zip(op.operands, op.results, strict=False):
         names, e = f.values[value], scalar(value.type)
         # Registers that a product reads must not change before it has ended.
-        held = [("r", f"i32 {word}") for word in f.held.get(value, [])]
+        held = kept or [("r", f"i32 {word}") for word in f.held.get(value, [])]
         f.values[result] = _threaded(f, text, e, len(names), names, held)
+
+
+def pack(f: FunctionEmitter, op: Op) -> None:
+    e, names = scalar(op.operands[0].type), f.values[op.operands[0]]
+    each = 32 // e.bits
+    f.values[op.result] = [to_words(f, e, names[i : i + each])[0]
+                           for i in range(0, len(names), each)]
 
 
 def take_turns(f: FunctionEmitter, op: Op) -> None:
@@ -294,5 +303,5 @@ def take_turns(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
-    "wgmma": wgmma, "wgmma_wait": wgmma_wait, "take_turns": take_turns,
+    "wgmma": wgmma, "wgmma_wait": wgmma_wait, "pack": pack, "take_turns": take_turns,
 }

@@ -77,7 +77,10 @@ def dot_threads(op: Op) -> int:
         return prod(extents) // ACCUMULATORS
     row = matrix.BY_NAME[name]
     if row.kind == matrix.WGMMA:  # a warpgroup for 64 rows, unless it has too much to hold
-        groups = max(extents[0] // row.rows, prod(extents) // (128 * matrix.ACCUMULATORS))
+        groups = prod(extents) // (128 * matrix.ACCUMULATORS)
+        if "registers" not in op.attributes:
+            groups = max(extents[0] // row.rows, groups)
+        groups = max(groups, 1)
         return 128 * min(4, groups)
     words = prod(extents) * max(1, row.accumulator.bits // 32)
     return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT))

@@ -90,6 +90,8 @@ class _Assignment:
             return STRENGTH[name], layout_choice.dot_layout(op, self.warps)
         if name in STRENGTH:
             return STRENGTH[name], self.access_layout(op)
+        if name == "channel":  # else it is read in any layout
+            return self.primary.get(op.operands[0]) if op.attributes.get("stored") else None
         if name == "reshape" and op.operands[0] in self.primary:
             if not isinstance(op.operands[0].type, Tile) or self.inserts_axes(op):
                 return None  # small and soon broadcast: whoever reads it decides
@@ -209,7 +211,10 @@ class _Assignment:
             return [self.own_layout(op.operands[0]), layout]
         if op.name == "dot":
             a, b, _ = op.operands
-            return [self.own_layout(a), self.own_layout(b), layout]
+            left = layout_choice.left_operand(op, self.warps)
+            return [left or self.own_layout(a), self.own_layout(b), layout]
+        if op.name == "channel":
+            return [self.own_layout(op.operands[0])]
         if op.name == "reshape":
             t = op.operands[0].type
             return [layout_ops.reshape(layout, t.shape) if isinstance(t, Tile) else None]

@@ -244,4 +244,34 @@ def dot_layout(op: Op, warps: int) -> Layout:
     name = op.attributes.get("instruction")
     if name is None:
         return fma_layout(extents, warps)
-    return matrix.accumulator_layout(matrix.BY_NAME[name], extents, warps)
+    found = matrix.accumulator_layout(matrix.BY_NAME[name], extents, warps)
+    return paired_rows(found) if op.attributes.get("pairs") else found
+
+
+def left_operand(op: Op, warps: int) -> Layout | None:
+    """The layout of a dot's left operand that is computed in registers; None for others."""
+    if 0 not in op.attributes.get("registers", ()):
+        return None
+    row = matrix.BY_NAME[op.attributes["instruction"]]
+    found, _ = matrix.operand_layouts(row, shape(op.result.type), shape(op.operands[0].type)[-1],
+                                      warps)
+    return paired_rows(found) if op.attributes.get("pairs") else found
+
+
+def paired_rows(layout: Layout) -> Layout:
+    """The layout whose rows r and r + 8 of each sixteen are 2 r and 2 r + 1 of the tile: a thread
+    that holds both has neighbours.
+
+    A product does not mind in which order its rows stand, if its result has the same.
+
+    >>> print(paired_rows(Layout((16, 2), (16,), (1, 2, 4, 8), ())))
+    #layout<shape=[16,2], register=[2], lane=[1,4,8,16], warp=[]>
+    """
+    columns = layout.shape[1]
+
+    def basis(b: int) -> int:
+        row, column = divmod(b, columns)
+        return (row & ~15 | (row << 1 | row >> 3 & 1) & 15) * columns + column
+
+    return Layout(layout.shape, tuple(map(basis, layout.register)), tuple(map(basis, layout.lane)),
+                  tuple(map(basis, layout.warp)))

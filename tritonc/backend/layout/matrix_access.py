@@ -5,7 +5,7 @@ instruction moves up to four matrices.  Lane 8 j + i tells the address of row i 
 register j, which is 32 bits, of lane l is
 
     plain       bytes 4 (l % 4) ... of row l / 4
-    transposed  column l / 4 of rows 2 (l % 4) and 2 (l % 4) + 1, of 16-bit elements
+    transposed  column l / 4 of rows 2 (l % 4) and 2 (l % 4) + 1, of 16-bit elements or of two bytes
 
 As linear maps: compose the layout of the tile with the inverse of that of the buffer, and each bit
 of the place (register, lane, warp) moves the address.  The bits inside a row must be those that the
@@ -70,7 +70,7 @@ def matrix_accesses(layout: Layout, shared: SharedLayout, element_bytes: int
             shared.alignment < ROW_BYTES:
         return None
     found = _moves(layout, shared, element_bytes, False)
-    if found is None and element_bytes == 2:
+    if found is None and element_bytes <= 2:
         found = _moves(layout, shared, element_bytes, True)
     return found
 
@@ -85,8 +85,14 @@ def _moves(layout: Layout, shared: SharedLayout, size: int, transposed: bool
     if word > len(register):
         return None
     steps = tuple(1 << i for i in range(log2(row)))
+    bits = list(range(word))  # the register's bits, by their place in the word
     if transposed:
-        inside, rows = lane[2:], (*register[:word], *lane[:2])
+        pair = word - 1  # bits of what a column has of a row: two bytes
+        if sorted(register[:word])[:pair] != list(steps[:pair]):
+            return None
+        bits.sort(key=lambda bit: register[bit] if register[bit] in steps[:pair] else row)
+        inside = (*(register[bit] for bit in bits[:pair]), *lane[2:])
+        rows = (register[bits[pair]], *lane[:2])
     else:
         inside, rows = (*register[:word], *lane[:2]), lane[2:]
     if inside != steps:
@@ -103,7 +109,7 @@ def _moves(layout: Layout, shared: SharedLayout, size: int, transposed: bool
     touched = 0
     for offset in thread:
         touched |= offset
-    members = [1 << i for i in (*range(word), *picked)]
+    members = [1 << i for i in (*bits, *picked)]
     skip = sum(members) | layout.replicated_registers
     accesses = []
     for first in range(layout.registers):

@@ -152,8 +152,9 @@ class ContinuedRewrite(TensorRewrite):
         self.turn_with(outer)
         steps, after = advance(whole, {phi.result: phi.result for phi in whole.phis})
         exit_ = self.staged.exit
+        ended = [i + 1 for i, op in enumerate(exit_.ops) if "held" in op.attributes]
         places = [(outer.preheader, len(outer.preheader.ops) - 1, [], initial_values(whole)),
-                  (exit_, len(exit_.phis()), steps, after)]
+                  (exit_, ended[0] if ended else len(exit_.phis()), steps, after)]
         for ops, (block, at, before, values) in zip(openings, places, strict=True):
             known = dict(values)
             before += copy_slice(condition, known)

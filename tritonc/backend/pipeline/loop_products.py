@@ -32,8 +32,8 @@ def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
 
 
 def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:
-    """Whether products in the one block of the body alone read the operands, and are waited for
-    there."""
+    """Whether only the one block of the body reads the operands: threads, and products that it
+    waits for."""
     readers, body = uses(kernel), staged.body
     roots = [allocation(store.operands[0])[0] for store in staged.stores]
     if body is not staged.latch or len(staged.loop.blocks) != 2:
@@ -42,6 +42,8 @@ def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:
         for op in block.ops:
             if op in staged.stores or not any(access.allocation in roots
                                               for access in accesses(op)):
+                continue
+            if op.name == "shared_load" and block is body:
                 continue
             if op.name != "wgmma" or block is not body or not any(
                     end.name == "wgmma_wait" and end in body.ops

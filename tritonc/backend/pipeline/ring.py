@@ -19,6 +19,7 @@ from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, initial_value
 from tritonc.backend.pipeline.staged_loop import (
     Guards,
     StagedLoop,
+    computed_stays,
     guard_loads,
     stages_that_fit,
     widen,
@@ -29,7 +30,7 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import I1, I32, Tile
+from tritonc.ir.types import I1, I32, Tile, scalar
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
@@ -278,28 +279,35 @@ class Rewrite:
                 kept.append(op)
             block.ops = kept
 
-    def keep_in_flight(self) -> None:
-        """A product that only accumulates may still run when the next iteration starts."""
+    def keep_in_flight(self) -> bool:
+        """A product that only accumulates may still run when the next iteration starts; what it
+        reads from registers then stays there (see `alternate_registers`)."""
         header, loop = self.staged.loop.header, self.staged.loop
         readers = uses(self.kernel)
         waits = [op for block in loop.blocks for op in block.ops if op.name == "wgmma_wait"]
         if len(waits) != 1:
-            return
+            return False
         (wait,) = waits
         start = wait.operands[0].op
-        if start is None or start.name != "wgmma" or isinstance(start.operands[0].type, Tile):
-            return
+        if start is None or start.name != "wgmma":
+            return False
+        left = start.operands[0]
         phi = start.operands[2].op
         if phi is None or phi.name != "phi" or phi not in header.ops:
-            return
+            return False
         if readers.get(wait.result) != [phi] or readers.get(start.result) != [wait]:
-            return
+            return False
         inside = {op for block in loop.blocks for op in block.ops}
         if any(op is not start and (op in inside or op.name == "phi")
                for op in readers[phi.result]):
-            return
+            return False
         if Cfg(self.kernel).predecessors[self.staged.exit] != [header]:
-            return
+            return False
+        if not computed_stays(self.staged, start):
+            return False
+        if isinstance(left.type, Tile) and (scalar(left.type).bits not in (8, 16)
+                                            or start not in self.staged.body.ops):
+            return False
         wait.attributes["pending"] = 1
         end = make_op("wgmma_wait", [phi.result], table=ALL_OPS, pending=0)
         end.result.name = phi.result.name
@@ -307,5 +315,22 @@ class Rewrite:
             if op is not start:
                 op.replace_inputs({phi.result: end.result})
         leave = self.staged.exit
-        first = len(leave.phis())
-        leave.ops.insert(first, end)
+        leave.ops.insert(len(leave.phis()), end)
+        if isinstance(left.type, Tile):
+            self.hold(left, start, [wait, end])
+        return True
+
+    def hold(self, left: Value, start: Op, waits: list[Op]) -> None:
+        """Keep what a product reads from registers until the waits, an iteration later."""
+        body = self.staged.body
+        words = make_op("pack", [left], table=ALL_OPS)
+        body.ops.insert(body.ops.index(start), words)
+        none = make_op("constant", [], words.result.type, value=0)
+        self.staged.preheader.ops.insert(-1, none)
+        held = Op("phi", [none.result, words.result], {}, (words.result.type,),
+                  blocks=[self.staged.preheader, self.staged.latch])
+        held.result.name = "in_flight"
+        self.staged.loop.header.ops.insert(0, held)
+        for wait in waits:
+            wait.operands.append(held.result)
+            wait.attributes["held"] = 1

@@ -130,7 +130,8 @@ def _disturbs(op: Op, written: set[Op]) -> bool:
     """Whether an operation other than products and rings uses bytes that copies write."""
     if op.name in (*COPIES, "wgmma") or op.name in HANDS_OVER:
         return False
-    return any(_overlap(access.allocation, other) for access in accesses(op) for other in written)
+    return any(_overlap(access.allocation, other) for access in accesses(op) for other in written
+               if op.name != "shared_load" or access.allocation not in written)
 
 
 def _overlap(a: Op, b: Op) -> bool:

@@ -12,7 +12,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.layout_ops import reduction
-from tritonc.ir.types import F32, I1, TF32, Buffer, Tile, Type, scalar, with_element
+from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
 
 DOTS = ("fma_dot", "mma_dot", "wgmma")
 EXCHANGES = ("convert_layout", "reduce", "gather", "atomic_rmw", "atomic_cas")
@@ -50,6 +50,12 @@ class StagedLoop:
         """Whether the operands are read by the tensor cores' own path to memory."""
         return any(op.name == "wgmma" for block in self.loop.blocks for op in block.ops)
 
+    @property
+    def from_registers(self) -> bool:
+        """Whether a product takes its left operand from registers: then it stays in flight, with
+        the stage that it reads, while threads compute the next one."""
+        return any(op.name == "wgmma" and isinstance(op.operands[0].type, Tile)
+                   for block in self.loop.blocks for op in block.ops)
 
     @property
     def stage_bytes(self) -> int:
@@ -163,9 +169,67 @@ def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
     """The buffer is one stage, stored once, and read in this loop only, by dots or their loads."""
     root, _ = allocation(store.operands[0])
     assert isinstance(root.result.type, Buffer)
+    if _computed_of_shared(store.operands[1], inside):
+        return False  # what is computed of another buffer is no one's to bring
     return root.result.type.stages == 1 and store.operands[0] is root.result and all(
         op is store or (op.name in (*DOTS, "shared_load") and op in inside)
         for op in users[root])
+
+
+def _computed_of_shared(value: Value, inside: set[Op]) -> bool:
+    seen: set[Op] = set()
+    stack = [value.op]
+    while stack:
+        op = stack.pop()
+        if op is not None and op in inside and op not in seen and op.name != "phi":
+            if op.name == "shared_load":
+                return True
+            seen.add(op)
+            stack += [v.op for v in op.inputs()]
+    return False
+
+
+def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
+    """Give each buffer that threads fill in the loop, and wgmma alone reads, a second stage, if
+    that and three stages of the operands fit: a product stays in flight while they fill the other.
+    """
+    body = staged.body
+    if not staged.asynchronous or sum(op.name == "wgmma" for op in body.ops) != 1:
+        return
+    users, own = _buffer_users(kernel), {allocation(store.operands[0])[0] for store in staged.stores}
+    roots = [root for root, ops in users.items() if root not in own
+             and _buffer(root.result).stages == 1 and all(
+                 op.name in ("wgmma", "shared_store") and op in body.ops for op in ops)]
+    if not roots or stages_that_fit(staged, limit - sum(
+            _buffer(root.result).bytes for root in roots)) < 3:
+        return
+    zero, one = (make_op("constant", [], I32, value=value) for value in (0, 1))
+    kernel.entry.ops[:0] = [zero, one]
+    half = Op("phi", [zero.result], {}, (I32,), blocks=[staged.preheader])
+    half.result.name = "half"
+    staged.loop.header.ops.insert(0, half)
+    other = make_op("sub", [one.result, half.result])
+    staged.latch.ops.insert(-1, other)
+    half.operands.append(other.result)
+    half.blocks.append(staged.latch)
+    first = len(body.phis())
+    views = {root.result: widen(root.result, 2, half.result, 0) for root in roots}
+    for op in body.ops:
+        op.replace_inputs({root: view.result for root, view in views.items()})
+    body.ops[first:first] = views.values()
+
+
+def computed_stays(staged: StagedLoop, start: Op) -> bool:
+    """Whether what a product reads from buffers that threads fill in the loop is still there when
+    they fill the next."""
+    for v in start.operands:
+        if isinstance(v.type, Buffer):
+            root = allocation(v)[0]
+            if _buffer(root.result).stages == 1 and any(
+                    op.name == "shared_store" and allocation(op.operands[0])[0] is root
+                    for block in staged.loop.blocks for op in block.ops):
+                return False
+    return True
 
 
 def widen(buffer: Value, stages: int, stage: Value, ahead: int) -> Op:

@@ -52,6 +52,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, axis_bases, log2
+from tritonc.ir.layout_ops import transpose
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import I32, Buffer, Tile, scalar
@@ -169,8 +170,10 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
         assert isinstance(source, Tile) and source.layout is not None
         plan = plan_conversion(source.layout, t.layout, scalar(t).bits)
         return made.operands[0] if isinstance(plan, Shared) else None
-    products = [r.type for other in kernel.ops() if other.name == "wgmma" for r in other.results]
-    return value if any(isinstance(p, Tile) and p.layout == t.layout for p in products) else None
+    products = [r.type.layout for other in kernel.ops() if other.name == "wgmma"
+                for r in other.results if isinstance(r.type, Tile)]
+    return value if any(layout is not None and t.layout in (layout, transpose(layout, (1, 0)))
+                        for layout in products) else None
 
 
 def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -19,13 +19,14 @@ one tensor with a third axis, of boxes of extent 1.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, Mask
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
 from tritonc.analysis.signs import non_negative, positive
+from tritonc.analysis.values import speculatable
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
@@ -192,6 +193,31 @@ def available(value: Value, place: Block, cfg: Cfg) -> bool:
         return True
     home = cfg.block_of.get(value.op)
     return home is not None and cfg.dominates(home, place)
+
+
+def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
+    """Move the numbers that `values` are computed from to the end of a block that comes before, if
+    they can be computed there.  Whether that is so; the graph is to be read again then."""
+    moved: list[Op] = []
+
+    def reach(value: Value) -> bool:
+        op = value.op
+        if available(value, place, cfg) or op in moved:
+            return True
+        if op is None or op.name == "phi" or isinstance(value.type, Tile | Buffer) \
+                or not speculatable(op, ALL_OPS[op.name]) or not all(map(reach, op.inputs())):
+            return False
+        moved.append(op)
+        return True
+
+    if not all([reach(value) for value in values]):
+        return False
+    for op in moved:
+        cfg.block_of[op].ops.remove(op)
+    slots = [i for i, op in enumerate(place.ops) if op.name == "claim_slot"]
+    at = slots[0] if slots else len(place.ops) - 1  # where maps are made
+    place.ops[at:at] = moved
+    return True
 
 
 def claim_place(kernel: Kernel, user: Block) -> Block | None:

@@ -27,10 +27,16 @@ from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import most_stages
 from tritonc.backend.pipeline.roles import registers
-from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load, stages_that_fit
+from tritonc.backend.pipeline.staged_loop import (
+    StagedLoop,
+    double_computed,
+    source_load,
+    stages_that_fit,
+)
 from tritonc.backend.pipeline.tensor_access import (
     MOST_BOX,
     available,
+    bring_up,
     claim_place,
     forward,
     recognize,
@@ -100,15 +106,17 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                 and context.meta.get("tensor_store", STORE) != 2
                 and bool(context.meta.get("copier", _pays(staged))))
     outer = None
-    if len(groups) == 1 and context.meta.get("continued", 1) and all(
-            available(v, place, cfg) for a in accesses for v in a.strip.map_values()):
+    if len(groups) == 1 and context.meta.get("continued", 1) and bring_up(
+            [v for a in accesses for v in a.strip.map_values()], place, cfg):
+        cfg = Cfg(kernel)
         outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
     home = staged.preheader if outer is None else outer.preheader
     separate &= home not in cfg.innermost  # a copier starts once, and so does its ring
+    double_computed(kernel, staged, target.shared_per_block - LEFT)
     if separate and len(groups) == 1:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
             staged, target.shared_per_block - LEFT - more) >= context.meta.get(
-                "num_stages", COPIER_STAGES))
+                "num_stages", COPIER_STAGES + staged.from_registers))
     stages = context.meta.get("num_stages") or most_stages(staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)

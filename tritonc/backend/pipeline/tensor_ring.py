@@ -16,7 +16,7 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
-from tritonc.ir.types import I32, I64, Buffer, Scalar, Tile
+from tritonc.ir.types import I1, I32, I64, Buffer, Scalar, Tile
 
 
 @dataclass
@@ -270,15 +270,16 @@ class TensorRewrite(Rewrite):
         roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
         for i, members in enumerate(self.products):
             own = [roots[m] for m in members]
-            starts = [op for op in body.ops if op.name == "wgmma" and any(
+            readers = [op for op in body.ops if op.name in ("wgmma", "shared_load") and any(
                 isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands)]
-            at = body.ops.index(starts[0])
-            body.ops[at : at + 1] = [*self.arrival(i), starts[0],
-                                     *self.fill(i, write.result, self.distance)]
-            end = next(op for op in reversed(body.ops) if op.name == "wgmma_wait"
-                       and starts[-1].result in op.operands)
+            ends = [op for op in body.ops if op in readers or (op.name == "wgmma_wait" and any(
+                start.result in op.operands for start in readers))]
+            at = body.ops.index(readers[0])
+            body.ops[at:at] = self.arrival(i)
+            at = 1 + body.ops.index(next((op for op in readers if op.name == "wgmma"), readers[-1]))
+            body.ops[at:at] = self.fill(i, write.result, self.distance)
             view = widen(self.released[i], self.stages, read.result, 0)
-            at = body.ops.index(end) + 1
+            at = body.ops.index(ends[-1]) + 1
             body.ops[at:at] = [view, make_op("ring_release", [
                 view.result, *(root.result for root in own)], table=ALL_OPS)]
 
@@ -308,11 +309,38 @@ class TensorRewrite(Rewrite):
     def end(self) -> None:
         """Each copy that was started is waited for: its iteration runs."""
 
-    def keep_in_flight(self) -> None:
-        """Not where warps release stages, which they do when a product has ended: other warps'
-        products fill the time until the next one starts."""
+    def keep_in_flight(self) -> bool:
+        """Where warps release stages, which they do when a product has ended, other warps' products
+        fill the time until the next one starts, unless threads compute its operand meanwhile."""
         if not self.separate:
-            super().keep_in_flight()
+            return super().keep_in_flight()
+        loaded = any(op.name == "shared_load" for op in self.staged.body.ops)
+        if not loaded or self.distance > self.stages - 2 or not super().keep_in_flight():
+            return False
+        self.release_later()
+        return True
+
+    def release_later(self) -> None:
+        """Stages are released when the products that read them have ended, an iteration later."""
+        staged, (read, _) = self.staged, self.ring
+        no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
+        self.kernel.entry.ops[:0] = [no, yes]
+        before = Op("phi", [self.number(0), read.result], {}, (I32,),
+                    blocks=[staged.preheader, staged.latch])
+        ran = Op("phi", [no.result, yes.result], {}, (I1,),
+                 blocks=[staged.preheader, staged.latch])
+        before.result.name, ran.result.name = "stage_in_flight", "ran"
+        staged.loop.header.ops[:0] = [before, ran]
+        places = [staged.body, staged.exit]
+        for release in [op for op in staged.body.ops if op.name == "ring_release"]:
+            for block in places:
+                views = [make_op("buffer_stage", [allocation(v)[0].result, before.result],
+                                 table=ALL_OPS, ahead=-1) for v in release.operands]
+                later = make_op("ring_release", [view.result for view in views],
+                                guard=ran.result, table=ALL_OPS)
+                at = block.ops.index(next(op for op in block.ops if op.name == "wgmma_wait")) + 1
+                block.ops[at:at] = [*views, later]
+            staged.body.ops.remove(release)
 
 
 def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:

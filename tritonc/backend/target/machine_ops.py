@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonc.ir import rules
+from tritonc.ir.layout import Layout, log2
 from tritonc.ir.ops import OPS, OUTPUT, READ, SHARED_READ, SHARED_WRITE, SYNC, OpInfo
 from tritonc.ir.rules import Attributes, TypeMismatch, Types
 from tritonc.ir.types import (
@@ -141,6 +142,27 @@ def _machine_dot(types: Sequence[Type], attributes: Attributes, stated: Type | N
     return (c,)
 
 
+def _held_apart(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return tuple(types[: len(types) - attributes.get("held", 0)])
+
+
+def _packed(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    t = types[0]
+    if not isinstance(t, Tile) or t.element.bits not in (8, 16):
+        raise TypeMismatch(f"a tile of 8 or 16 bits wanted, found {t}")
+    each = 32 // t.element.bits
+    extents = (*t.shape[:-1], t.shape[-1] // each)
+    layout = t.layout
+    if layout is not None:
+        skip = log2(each)
+        if layout.register[:skip] != tuple(1 << i for i in range(skip)):
+            raise TypeMismatch(f"no thread holds words of {t}")
+        register, lane, warp = (tuple(b >> skip for b in bases) for bases in (
+            layout.register[skip:], layout.lane, layout.warp))
+        layout = Layout(extents, register, lane, warp)
+    return (Tile(I32, extents, layout),)
+
+
 def _same_types(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     return tuple(types)
 
@@ -154,6 +176,11 @@ _ROWS: list[OpInfo] = [
     OpInfo("convert_layout", ("a",), _layout_change,
            "The same tile, its elements placed in threads by another layout.",
            lambda m, op, a: a),
+    OpInfo("channel", ("a",), lambda types, attributes, stated: _layout_change(
+               types, attributes, stated or types[0]),
+           "The same tile, brought through shared memory to where it is read in another layout; "
+           "`stored`: from where it is stored to a second buffer (see raw_operands).",
+           lambda m, op, a: a, optional=("stored",)),
     OpInfo("detach", ("a",), _same_types,
            "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
@@ -232,9 +259,13 @@ _ROWS: list[OpInfo] = [
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
            "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "
            "that take part.", None, ("instruction",), ("inner",), effects=frozenset({SHARED_READ})),
-    OpInfo("wgmma_wait", ("*values",), _same_types,
-           "The values, after all but the last `pending` started dots have ended.", None,
-           ("pending",), effects=frozenset({SHARED_READ})),
+    OpInfo("wgmma_wait", ("*values",), _held_apart,
+           "The values, after all but the last `pending` started dots have ended.  The last `held` "
+           "of them are what those read from registers: they stay where they are until then.",
+           None, ("pending",), ("held",), effects=frozenset({SHARED_READ})),
+    OpInfo("pack", ("a",), _packed,
+           "Words of neighbours along the last axis, the first lowest.",
+           lambda m, op, a: m.bitcast(op, a.copy())),
     OpInfo("take_turns", (), rules.nothing,
            "Warpgroups pass `step` one after the other: \"open\" before a loop, \"wait\" for the "
            "own turn, \"give\" it on, \"close\" behind the loop.", None, ("step",),
@@ -296,7 +327,7 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SHARED_READ, SYNC})),
     OpInfo("ring_release", ("ring", "*buffers"), rules.nothing,
            "This warp no longer reads these buffers: counts at the stage's barrier.",
-           effects=frozenset({SHARED_READ, OUTPUT})),
+           effects=frozenset({SHARED_READ, OUTPUT}), guardable=True),
     OpInfo("ring_acquire", ("ring", "phase", "*buffers"), rules.nothing,
            "The thread that copies waits for the phase of that parity: then all warps have "
            "released these buffers.", effects=frozenset({SHARED_READ, SYNC}), guardable=True),

@@ -1,0 +1,185 @@
+"""raw_operands: what an operand is computed from crosses to its product as memory has it.
+
+Before:  %x = load %p : i8<64, 256>           After:  %x = load %p : i8<64, 256>
+         %b = sitofp %x : bf16<64, 256>               %y = channel %x : i8<64, 256>
+         %d = dot %a, %b, %c                          %b = sitofp %y : bf16<64, 256>
+                                                      %d = dot %a, %b, %c
+
+Copies that run ahead of a product bring bytes as they are: where threads compute something of a
+loaded tile before they store it to shared memory, no copy could do their work.  A `channel` parts
+the two: its operand goes to shared memory by whatever means `pipeline` has for it, and its readers
+compute (conversions, factors, maxima, other values where a mask does not hold) on this side.
+
+A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
+names such operands of a dot); a right one is stored to a second buffer.
+
+Done for operands in loops that are made of loads by operations on single elements, of which each
+thread computes what it needs, where the loads come in pieces that copies can move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.analysis import axis_info
+from tritonc.backend.target import matrix
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import F32, TF32, Tile, is_float, scalar, shape
+
+PIECE = 16  # bytes that copies move at once
+SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
+_SHAPES = ("splat", "broadcast", "reshape", "trans", "constant", "range")
+
+
+@dataclass
+class Computed:
+    """An operand that a loop computes from loads; `raw` are the large ones, `ops` the slice."""
+
+    raw: list[Op]
+    ops: list[Op]
+
+
+def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
+    """What makes the operand, if that is more than a load; None if loads and operations on single
+    elements do not."""
+    found: dict[Op, None] = {}
+    loads: list[Op] = []
+    stack = [operand]
+    while stack:
+        op = stack.pop().op
+        if op is None or op in found or op not in inside or op in loads:
+            continue
+        if op.name == "load":
+            t = op.result.type
+            if isinstance(t, Tile) and SMALL * t.size * t.element.bytes >= (
+                    scalar(operand.type).bytes * _size(operand)):
+                loads.append(op)
+            else:
+                found[op] = None
+            continue
+        info = ALL_OPS[op.name]
+        if op.name == "phi" and not (isinstance(op.result.type, Tile) and is_float(op.result.type)):
+            continue  # a counter, or what is compared with it
+        if op.name == "phi" or not info.pure or not (info.elementwise or op.name in _SHAPES
+                                                     or op.name in ("cmpp", "psi", "select")):
+            return None
+        found[op] = None
+        stack += op.inputs()
+    return Computed(loads, list(found)) if loads else None
+
+
+def is_plain(operand: Value, masked: bool = False) -> bool:
+    """Whether the operand is a load, maybe turned, zero where masked, or rounded as an instruction
+    does.  `masked`: before masks are folded into loads."""
+    op = operand.op
+    while op is not None and op.name != "load":
+        if op.name in ("trans", "reshape"):
+            op = op.operands[0].op
+        elif masked and op.name in ("psi", "select"):
+            data = op.operands[1:] if op.name == "select" else op.operands[1::2]
+            left = [v.op for v in data if not _is_zero(v)]
+            op = left[0] if len(left) == 1 else None
+        elif op.name == "fpcast" and (scalar(op.operands[0].type), scalar(op.result.type)) == (
+                F32, TF32):
+            op = op.operands[0].op
+        else:
+            return False
+    return op is not None and op.attributes.get("other", 0) == 0
+
+
+def _is_zero(value: Value) -> bool:
+    op = value.op
+    while op is not None and op.name in _SHAPES and op.operands:
+        op = op.operands[0].op
+    return op is not None and op.name == "constant" and op.attributes["value"] == 0
+
+
+def _size(value: Value) -> int:
+    return value.type.size if isinstance(value.type, Tile) else 1
+
+
+def raw_operands(kernel: Kernel, context: Context) -> bool:
+    """Put channels between loads and what makes operands of them."""
+    target: Target = context.target
+    if "async_copy" not in target.features:
+        return False
+    cfg, infos, readers = Cfg(kernel), axis_info.analyze(kernel), uses(kernel)
+    changed = False
+    for block in cfg.order:
+        loop = cfg.innermost.get(block)
+        if loop is None or loop.latch is None:
+            continue
+        inside = {op for b in loop.blocks for op in b.ops}
+        for op in [op for op in block.ops if op.name == "dot"]:
+            row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
+            if row is None or row.kind != matrix.WGMMA:
+                continue
+            for number in (0, 1):
+                operand = op.operands[number]
+                if is_plain(operand):
+                    continue
+                made = computed_operand(operand, inside)
+                if made is None or not all(_copyable(load, infos) for load in made.raw):
+                    continue
+                if any(reader not in made.ops and reader is not op
+                       for load in made.raw for reader in readers[load.result]):
+                    continue  # another reader has it in registers
+                in_registers = number == 0
+                if in_registers:
+                    op.attributes["registers"] = (0,)
+                    if all(_bytes_by_rows(load, operand, made, infos) for load in made.raw):
+                        op.attributes["pairs"] = True
+                _insert(cfg, made, op, in_registers)
+                changed = True
+    return changed
+
+
+def _copyable(load: Op, infos: axis_info.Infos) -> bool:
+    """Whether 16 bytes in a row are contiguous and aligned."""
+    info, t = infos.get(load.operands[0]), load.operands[0].type
+    if info is None or len(shape(t)) != 2 or load.attributes.get("volatile"):
+        return False
+    size = scalar(pointee(t)).bytes
+    axis = max(range(2), key=lambda d: info.contiguity[d])
+    return axis_info.vector_length(info, None, axis, size) * size >= PIECE
+
+
+def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.Infos) -> bool:
+    """Whether the left operand's rows are what neighbouring bytes of the load are: then two of them
+    come together."""
+    t, info = load.result.type, infos[load.operands[0]]
+    turns, op = 0, operand.op
+    while op is not None and op is not load:
+        turns += op.name == "trans"
+        op = next((v.op for v in op.operands if v.op in made.ops or v.op is load), None)
+    axis = max(range(2), key=lambda d: info.contiguity[d])
+    return op is load and shape(t)[::-1 if turns & 1 else 1] == shape(operand.type) and (
+        scalar(t).bytes == 1 and (axis + turns) % 2 == 0)
+
+
+def _insert(cfg: Cfg, made: Computed, dot: Op, in_registers: bool) -> None:
+    """A channel behind each load, which the operations of the slice and the dot read."""
+    mapping: dict[Value, Value] = {}
+    for load in made.raw:
+        home: Block = cfg.block_of[load]
+        new = make_op("channel", [load.result], load.result.type, span=load.span, table=ALL_OPS)
+        if not in_registers:
+            new.attributes["stored"] = True
+        new.result.name = load.result.name
+        made_here = [new]
+        if load.attributes.get("other", 0) != 0:  # copies fill with zeros
+            assert load.guard is not None
+            other = make_op("constant", [], load.result.type, value=load.attributes.pop("other"))
+            load.attributes["other"] = 0.0 if is_float(load.result.type) else 0
+            made_here += [other, make_op("select", [load.guard, new.result, other.result])]
+        at = home.ops.index(load) + 1
+        home.ops[at:at] = made_here
+        mapping[load.result] = made_here[-1].result
+    for op in (*made.ops, dot):
+        op.replace_inputs(mapping)

@@ -1,0 +1,227 @@
+"""Elements that share a 32-bit register: operations on two of 16 bits at once, and conversions.
+
+Accesses of shared memory that move whole words note of each element which word it is part of
+(`FunctionEmitter.words`), and so do the operations here.  Where two neighbouring registers of an
+operand are the halves of a word, one instruction computes both, and nothing is taken apart.
+
+Bytes become pairs of 16-bit floats.  For an i8 x the word
+
+    (x & 0x7f) | 0x4300    is the bf16 128 + (x & 0x7f)
+    (x & 0x80) | 0x4300    is the bf16 128, or 256 where x is negative
+
+and their difference is x; (x & 0xff) ^ 0x6480 is the f16 1024 + 128 + x.  Bytes 0 and 2 of a word
+are so converted without being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tritonc.backend.emit.function import FunctionEmitter, Names
+from tritonc.backend.emit.literals import literal, llvm_type
+from tritonc.backend.emit.registers import members
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    I8,
+    Scalar,
+    element,
+    is_pointer,
+    scalar,
+)
+
+EXTENT = 128  # integers that a bf16's fraction tells apart
+_HALF_OF_BYTES = {F8E4M3: "e4m3x2", F8E5M2: "e5m2x2"}
+
+
+def note(f: FunctionEmitter, word: str, names: Sequence[str]) -> None:
+    """These elements are `word`, the first lowest."""
+    f.words.update((name, (word, i)) for i, name in enumerate(names))
+
+
+def whole_word(f: FunctionEmitter, names: Sequence[str]) -> str:
+    """The word that these elements are, in their order; "" if there is none."""
+    word = f.words.get(names[0], ("", 0))[0]
+    same = all(f.words.get(name) == (word, i) for i, name in enumerate(names))
+    return word if word and same else ""
+
+
+def _take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
+    """The two elements of a vector."""
+    t = llvm_type(e)
+    names = [f.op(f"extractelement <2 x {t}> {vector}, i32 {i}") for i in (0, 1)]
+    note(f, f.op(f"bitcast <2 x {t}> {vector} to i32"), names)
+    return names
+
+
+def _vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
+    """Two elements as a vector."""
+    t = llvm_type(e)
+    word = whole_word(f, names)
+    if word:
+        return f.op(f"bitcast i32 {word} to <2 x {t}>")
+    found = "poison"
+    for i, name in enumerate(names):
+        found = f.op(f"insertelement <2 x {t}> {found}, {t} {name}, i32 {i}")
+    return found
+
+
+def in_pairs(f: FunctionEmitter, result: Value, operands: Sequence[Value],
+             single: Callable[..., str], double: Callable[..., str]) -> None:
+    """The wanted registers of `result`: two at once by `double`, of vectors, where that saves
+    taking a word apart; else each by `single`."""
+    e, mask = scalar(result.type), f.wanted(result)
+    lists = [f.values[v] for v in operands]
+    found, known = f.blank(result.type), dict[tuple[str, ...], str]()
+    able = e in (F16, BF16) and "bf16_arithmetic" in f.target.features
+    for r in members(mask):
+        if found[r]:
+            continue
+        pair = [(names[r], names[r | 1]) for names in lists] if able and not r & 1 and (
+            mask >> (r | 1) & 1) else []
+        if any(whole_word(f, names) for names in pair):
+            found[r], found[r | 1] = _take(f, e, double(*(_vector(f, e, p) for p in pair)))
+            continue
+        key = tuple(names[r] for names in lists)
+        if key not in known:
+            known[key] = single(*key)
+        found[r] = known[key]
+    f.values[result] = found
+
+
+def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
+    """Convert signed bytes, or 8-bit floats, that came in words to 16-bit floats; False if the
+    operation is something else."""
+    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    mask, names = f.wanted(op.result), f.values[op.operands[0]]
+    signed = source == I8 and op.name == "sitofp"
+    floats = source in _HALF_OF_BYTES and op.name == "fpcast"
+    if target not in (F16, BF16) or not (signed or floats) or \
+            not {"f8_conversion", "bf16_arithmetic"} <= f.target.features:
+        return False
+    wanted = members(mask)
+    if any(not mask >> (r ^ 1) & 1 or names[r] not in f.words for r in wanted):
+        return False
+    found = f.blank(op.result.type)
+    halves: dict[tuple[str, int], str] = {}
+    for r in wanted:
+        if r & 1:
+            continue
+        a, b = f.words[names[r]], f.words[names[r | 1]]
+        if signed:
+            vector = _signed_pair(f, target, _spread(f, a, b))
+        elif target == F16 and (b[0], b[1]) == (a[0], a[1] + 1) and not a[1] & 1:
+            vector = _half(f, source, a, halves)
+        else:
+            vector = _float_pair(f, target, [_single(f, source, one, halves) for one in (a, b)])
+        found[r], found[r | 1] = _take(f, target, vector)
+    f.values[op.result] = found
+    return True
+
+
+def convert_small(f: FunctionEmitter, op: Op) -> bool:
+    """Convert integers that are known to lie within a fraction's numbers: each is added to the bits
+    of a float with that exponent, which is subtracted then."""
+    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    least, most = op.attributes.get("bounds", (0, EXTENT))
+    mask, names = f.wanted(op.result), f.values[op.operands[0]]
+    wanted = members(mask)
+    if target not in (F16, BF16) or source.bits not in (16, 32) or most - least >= EXTENT \
+            or abs(least) > EXTENT or "bf16_arithmetic" not in f.target.features \
+            or any(not mask >> (r ^ 1) & 1 for r in wanted):
+        return False
+    # A float of this exponent counts in ones.
+    pattern, number = (0x4300, 128) if target == BF16 else (0x6400, 1024)
+    t = f"<2 x {llvm_type(target)}>"
+    known: dict[str, str] = {}
+
+    def bits(name: str) -> str:
+        if name not in known:
+            wide = name if source.bits == 32 else f.op(f"zext i16 {name} to i32")
+            known[name] = f.op(f"add i32 {wide}, {pattern - least}") if least else wide
+        return known[name]
+
+    found = f.blank(op.result.type)
+    one = literal(target, float(number - least))
+    for r in wanted:
+        if not r & 1:
+            word = f.call("llvm.nvvm.prmt", "i32", f"i32 {bits(names[r])}",
+                          f"i32 {bits(names[r | 1])}", f"i32 {0x5410}")
+            if not least:
+                word = f.op(f"or i32 {word}, {pattern << 16 | pattern}")
+            vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, "
+                          f"<{llvm_type(target)} {one}, {llvm_type(target)} {one}>")
+            found[r], found[r | 1] = _take(f, target, vector)
+    f.values[op.result] = found
+    return True
+
+
+def _spread(f: FunctionEmitter, a: tuple[str, int], b: tuple[str, int]) -> str:
+    """A word with one byte at its byte 0 and the other one at byte 2."""
+    (word, i), (other, j) = a, b
+    if word == other and j == i + 2:
+        return word if i == 0 else f.op(f"lshr i32 {word}, 8")
+    selector = i | (j + 4 if word != other else j) << 8
+    return f.call("llvm.nvvm.prmt", "i32", f"i32 {word}", f"i32 {other}", f"i32 {selector}")
+
+
+def _signed_pair(f: FunctionEmitter, target: Scalar, word: str) -> str:
+    """Bytes 0 and 2 as two floats.
+
+    ptxas makes two instructions of `(x & c) | d`, at half the rate of others each, if it knows
+    both numbers: so it is not told d.
+    """
+    t = f"<2 x {llvm_type(target)}>"
+
+    def logic(mask: int, number: str, table: str) -> str:
+        made = f.op(f'call i32 asm "lop3.b32 $0, $1, {mask}, $2, {table};", "=r,r,r"'
+                    f"(i32 {word}, i32 {number})")
+        return f.op(f"bitcast i32 {made} to {t}")
+
+    if target == F16:
+        first, second = logic(0x00FF00FF, _hidden(f, 0x64806480), "0x6A"), literal(F16, 1152.0)
+        second = f"<half {second}, half {second}>"
+    else:
+        magic = _hidden(f, 0x43004300)
+        first, second = (logic(mask, magic, "0xEA") for mask in (0x007F007F, 0x00800080))
+    return f.op(f"fsub {t} {first}, {second}")
+
+
+def _hidden(f: FunctionEmitter, number: int) -> str:
+    """A number that the assembler does not know: no address has its highest bit set."""
+    parameter = next((v for v in f.kernel.parameters if is_pointer(v.type)), None)
+    if parameter is None:
+        return str(number)
+    name = f.values[parameter][0]
+    address = f.prelude(f"ptrtoint {llvm_type(element(parameter.type))} {name} to i64")
+    high = f.prelude(f"trunc i64 {f.prelude(f'lshr i64 {address}, 63')} to i32")
+    return f.prelude(f"add i32 {high}, {number}")
+
+
+def _half(f: FunctionEmitter, source: Scalar, place: tuple[str, int],
+          halves: dict[tuple[str, int], str]) -> str:
+    """The two 8-bit floats of the half of a word in which a byte is, as f16."""
+    key = place[0], place[1] >> 1
+    if key not in halves:
+        word = f.op(f"lshr i32 {key[0]}, 16") if key[1] else key[0]
+        halves[key] = f.call(f"llvm.nvvm.{_HALF_OF_BYTES[source]}.to.f16x2.rn", "<2 x half>",
+                             f"i16 {f.op(f'trunc i32 {word} to i16')}")
+    return halves[key]
+
+
+def _single(f: FunctionEmitter, source: Scalar, place: tuple[str, int],
+            halves: dict[tuple[str, int], str]) -> str:
+    """One 8-bit float as f16."""
+    vector = _half(f, source, place, halves)
+    return f.op(f"extractelement <2 x half> {vector}, i32 {place[1] & 1}")
+
+
+def _float_pair(f: FunctionEmitter, target: Scalar, halves: Sequence[str]) -> str:
+    """Two f16 as a pair of `target`, which has them all."""
+    if target == F16:
+        return _vector(f, F16, halves)
+    low, high = (f.op(f"fpext half {name} to float") for name in halves)
+    return f.call("llvm.nvvm.ff2bf16x2.rn", "<2 x bfloat>", f"float {high}", f"float {low}")

@@ -91,7 +91,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     value = _source(kernel, op)
     t = value.type if value is not None else None
     if value is None or not isinstance(t, Tile) or t.layout is None \
-            or not context.meta.get("tensor_store", t.size > LARGE):
+            or not context.meta.get("tensor_store", t.size > LARGE or (
+                t.size == LARGE and _persistent(kernel))):
         return ""
     e = scalar(t)
     strip = recognize(op, e.bytes, Affinity(), None, infos)
@@ -171,6 +172,11 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
         return made.operands[0] if isinstance(plan, Shared) else None
     products = [r.type for other in kernel.ops() if other.name == "wgmma" for r in other.results]
     return value if any(isinstance(p, Tile) and p.layout == t.layout for p in products) else None
+
+
+def _persistent(kernel: Kernel) -> bool:
+    """Whether a block goes on to another instance, whose products run beside the store."""
+    return any(map(counts_instances, Cfg(kernel).loops))
 
 
 def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,15 +6,19 @@ Before:  shared_store %s, %a              After:  shared_store %s, %a
          %q = wgmma %t, %v, ...
 
 `stage_dots` gives each operand of each product a buffer, and stores right behind what they store;
-so the stores of one value stand beside each other.
+so the stores of one value stand beside each other.  Not in a chain of two: the first product of that
+runs an iteration ahead of the second (`advance_dots`), and each has stages of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.backend.dots.together import chained, products
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import Type
+
+PAIR = 2  # products that may be rotated
 
 
 def share_operands(kernel: Kernel) -> Callable[[], None]:
@@ -27,6 +31,8 @@ def share_operands(kernel: Kernel) -> Callable[[], None]:
     shared: dict[Value, Value] = {}
     dropped: set[Op] = set()
     for block in kernel.blocks:
+        if len(products(block.ops)) == PAIR and chained(block):
+            continue
         for op in block.ops:
             if op.name != "shared_store" or op.attributes or count[op.operands[0]] != 1:
                 continue

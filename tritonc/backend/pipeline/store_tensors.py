@@ -10,7 +10,8 @@ Before:  %x = convert_layout %y             After:  for each part of the tile, i
 A result lies in the threads as the matrix instruction left it, in pairs of elements, so it goes
 through shared memory anyway.  From there the engine brings it to global memory on its own, with
 whole rows and the mask at no cost: the next instance's products need not wait for it.  The parts
-are small, so that their buffers fit beside the ring of operands.
+are small, so that their buffers fit beside the ring of operands.  What is computed between product
+and store is computed for each part where it is stored (`slices`).
 
 Done for large products, where the store is an access of a tensor (`tensor_access`) that begins
 inside of it, and the mask is exactly its box.  The engine's writes have an order only where threads
@@ -32,7 +33,7 @@ from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_parameters
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
-from tritonc.backend.layout.lower_conversions import part_type
+from tritonc.backend.pipeline.slices import slices
 from tritonc.backend.pipeline.tensor_access import (
     MOST_BOX,
     available,
@@ -130,6 +131,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         buffer.name = "leaving"
     made = Block("")
     b = Builder(made, span=op.span)
+    sliced = slices(kernel, block, op, value, bits)
     starts = [emit(b, start, I32) for start in strip.starts]
     starts = [b.value("add", v, outside[i]) if i in outside else v for i, v in enumerate(starts)]
     for number in range(1 << len(bits)):
@@ -137,9 +139,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         b.insert(make_op("store_wait", [], table=ALL_OPS, pending=len(buffers) - 1))
         part = value
         if bits:
-            b.insert(make_op("tile_part", [value], part_type(t, bits), table=ALL_OPS, bits=bits,
-                             index=number))
-            part = made.ops[-1].result
+            part = sliced.part(made.ops, number)
         b.insert(make_op("shared_store", [buffer, part], table=ALL_OPS, span=op.span))
         b.insert(make_op("proxy_fence", [], table=ALL_OPS))
         first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)

@@ -26,15 +26,18 @@ from tritonc.ir.types import Tile, shape
 Bits = tuple[int, ...]
 
 
-def slices(kernel: Kernel, block: Block, store: Op, value: Value, bits: Bits) -> Slices:
-    """The parts of `value`, which `store` of the block stores, that `bits` of the index number."""
+def slices(kernel: Kernel, block: Block, store: Op, value: Value, bits: Bits,
+           stored: bool) -> Slices:
+    """The parts of `value`, which `store` of the block stores, that `bits` of the index number.
+    `stored`: each is stored before the next one is computed."""
     readers = uses(kernel)
     before = block.ops[: block.ops.index(store)]
     found = {store}
     passed: list[Op] = []  # between an operation and the store
     for op in reversed(before):
         own = all(reader in found for r in op.results for reader in readers.get(r, ()))
-        if op.results and own and (_computes(op) or _stays(kernel, op, store, passed)):
+        behind = [*passed, store] if stored else passed
+        if op.results and own and (_computes(op) or _stays(kernel, op, behind)):
             found.add(op)
         passed.append(op)
     return Slices(found - {store}, value, bits)
@@ -46,15 +49,14 @@ def _computes(op: Op) -> bool:
         "splat", "constant", "broadcast", "reshape", "convert_layout", "range"))
 
 
-def _stays(kernel: Kernel, op: Op, store: Op, passed: list[Op]) -> bool:
-    """Whether it is a load that may be made where its value is stored, part by part."""
+def _stays(kernel: Kernel, op: Op, passed: list[Op]) -> bool:
+    """Whether it is a load that may be made behind all those, part by part."""
     if op.name != "load" or op.attributes.get("volatile"):
         return False
-    roots, pointer = pointer_roots(kernel), op.operands[0]
-    return not any(may_alias(kernel, pointer, store.operands[0], roots)
-                   or WRITE in ALL_OPS[other.name].effects or SYNC in ALL_OPS[other.name].effects
-                   for other in [*passed, store] if other is not op and (
-                       other is store or ALL_OPS[other.name].effects))
+    roots = pointer_roots(kernel)
+    effects = {other: ALL_OPS[other.name].effects for other in passed}
+    return not any(SYNC in found or (WRITE in found and may_alias(
+        kernel, op.operands[0], other.operands[0], roots)) for other, found in effects.items())
 
 
 class Slices:

@@ -43,6 +43,7 @@ from tritonc.backend.pipeline.tensor_access import (
     make_map,
     recognize,
 )
+from tritonc.backend.pipeline.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -60,6 +61,7 @@ from tritonc.source import Span
 
 PART = 16 * 1024  # bytes of a part, where the layout allows
 BUFFERS = 2
+FEW = 16  # registers of a part that the threads store themselves
 
 
 def store_tensors(kernel: Kernel, context: Context) -> bool:
@@ -77,8 +79,10 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
                 why = _store(kernel, block, op, infos, context)
                 if why is None:
                     served.add(op.span)
-                elif why:
+                    continue
+                if why:
                     hindered[op.span] = why
+                _in_parts(kernel, block, op)
     for span, reason in hindered.items():
         if span not in served:
             context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
@@ -114,8 +118,13 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         return "the engine does not store parts of a tile of these extents"
     if not _alone(kernel, cfg, block, op):
         return "other accesses of the instance may meet with it"
-    count = min(BUFFERS, 1 << len(bits))
-    if not fits(kernel, context.target.shared_per_block - LEFT, count * size):
+    room = context.target.shared_per_block - LEFT
+    sliced = slices(kernel, block, op, value, bits, stored=True)
+    together = slices(kernel, block, op, value, bits, stored=False)
+    at_once = len(together.inside) > len(sliced.inside) and fits(kernel, room, size << len(bits))
+    count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
+    sliced = together if at_once else sliced
+    if not fits(kernel, room, count * size):
         return "its buffers do not fit into shared memory"
     claimed = claim(kernel, place)
     columns = swizzle // e.bytes
@@ -131,16 +140,20 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         buffer.name = "leaving"
     made = Block("")
     b = Builder(made, span=op.span)
-    sliced = slices(kernel, block, op, value, bits)
     starts = [emit(b, start, I32) for start in strip.starts]
     starts = [b.value("add", v, outside[i]) if i in outside else v for i, v in enumerate(starts)]
+    writes: list[Op] = []
+    sends: list[Op] = []
     for number in range(1 << len(bits)):
         buffer = buffers[number % len(buffers)]
-        b.insert(make_op("store_wait", [], table=ALL_OPS, pending=len(buffers) - 1))
+        if not (at_once and number):
+            b.insert(make_op("store_wait", [], table=ALL_OPS,
+                             pending=0 if at_once else len(buffers) - 1))
         part = value
         if bits:
             part = sliced.part(made.ops, number)
-        b.insert(make_op("shared_store", [buffer, part], table=ALL_OPS, span=op.span))
+        writes.append(make_op("shared_store", [buffer, part], table=ALL_OPS, span=op.span))
+        b.insert(writes[-1])
         b.insert(make_op("proxy_fence", [], table=ALL_OPS))
         first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)
         corner = divmod(first, t.shape[1])
@@ -148,13 +161,42 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
                 for v, axis in zip(starts, strip.axes, strict=True)]
         if strip.depth is not None:
             here.append(emit(b, strip.depth[0], I32))
-        b.insert(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
-                         span=op.span, index=index, panels=extents[inner] // columns, box=box))
+        sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
+                             span=op.span, index=index, panels=extents[inner] // columns, box=box))
+        b.insert(sends[-1])
+    if at_once:  # all loads before the first store
+        send_together(made, writes, sends)
     at = block.ops.index(op)
     block.ops[at : at + 1] = made.ops
     _wait_at_end(kernel, claimed.slot.result)
     context.remark("store_tensors", "stored by the copy engine, beside what comes next", op.span)
     return None
+
+
+def _in_parts(kernel: Kernel, block: Block, op: Op) -> None:
+    """Let what the threads store themselves be computed in parts too, as far as it lies as the
+    product left it."""
+    value = _source(kernel, op)
+    t = value.type if value is not None else None
+    if value is None or not isinstance(t, Tile) or t.layout is None:
+        return
+    bits = _columns(t.layout)
+    sliced = slices(kernel, block, op, value, bits, stored=False)
+    if not bits or value.op not in sliced.inside:
+        return
+    ops: list[Op] = []
+    parts: list[Value] = []
+    for number in range(1 << len(bits)):
+        parts.append(sliced.part(ops, number))
+        if any(made.name == "load" for made in sliced.inside):
+            # or the assembler loads all parts before it computes the first one
+            ops.append(make_op("group_barrier", [], table=ALL_OPS))
+    ops.append(make_op("join_parts", parts, t, table=ALL_OPS, span=op.span, bits=bits))
+    ops[-1].result.name = value.name
+    at = block.ops.index(value.op) + 1
+    block.ops[at:at] = ops
+    for other in block.ops[at + len(ops) :]:
+        other.replace_inputs({value: ops[-1].result})
 
 
 def _source(kernel: Kernel, op: Op) -> Value | None:
@@ -177,6 +219,12 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
 def _persistent(kernel: Kernel) -> bool:
     """Whether a block goes on to another instance, whose products run beside the store."""
     return any(map(counts_instances, Cfg(kernel).loops))
+
+
+def _columns(layout: Layout) -> tuple[int, ...]:
+    """The bits that number parts of FEW registers, of columns that stand side by side."""
+    columns = [basis for basis in axis_bases(layout.shape, 1) if basis in layout.register]
+    return tuple(columns[len(columns) - max(0, log2(layout.registers // FEW)) :])
 
 
 def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -14,6 +14,7 @@ checked when this file is imported.
 from __future__ import annotations
 
 from tritonc.backend.dots.bound_conversions import bound_conversions
+from tritonc.backend.dots.join_waits import join_waits
 from tritonc.backend.dots.raw_operands import raw_operands
 from tritonc.backend.dots.select_dots import select_dots
 from tritonc.backend.dots.split_dots import split_dots
@@ -145,6 +146,9 @@ BACKEND: list[Pass] = [
          "backend", 0),
     Pass("stage_dots", stage_dots,
          "Dots read shared memory.", "backend", 0),
+    Pass("join_waits", join_waits,
+         "Each product stands beside its wait still, and no pipeline counts waits yet.", "backend",
+         2),
     Pass("store_tensors", store_tensors,
          "Its buffers have their place before the ring takes the rest; stores still have their "
          "conversions.", "backend"),
@@ -229,6 +233,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "split_dots", "the inner axis divides into slices"),
     ("split_dots", "choose_warps", "slices are warps"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
+    ("stage_dots", "join_waits", "it makes the products that are waited for"),
+    ("join_waits", "pipeline", "what is waited for together has one ring"),
     ("stage_dots", "store_tensors", "it is for kernels with wgmma"),
     ("store_tensors", "pipeline", "the ring takes the shared memory that is left"),
     ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),

@@ -44,12 +44,19 @@ define float @rsqrt_model(float %x) {
   %r = fdiv float 1.0, %s
   ret float %r
 }
+define float @reciprocal_model(float %x) {
+  %r = fdiv float 1.0, %x
+  %wrong = fmul float %r, 0x3FF0000020000000
+  ret float %wrong
+}
 declare float @llvm.sqrt.f32(float)
+declare float @llvm.exp2.f32(float)
 """
 
 
 class NativeFunctions:
-    """Helpers by name, on arrays.  The hardware's approximations are exact here."""
+    """Helpers by name, on arrays.  The hardware's approximations are exact here, but for the
+    reciprocal, which is wrong in its last bit as the hardware's may be."""
 
     def __init__(self, helpers: dict[tuple[str, str], HelperBuilder]) -> None:
         """`helpers`: (name, LLVM type) -> what writes it."""
@@ -62,6 +69,7 @@ class NativeFunctions:
         text = "\n".join(lines).replace("addrspace(1) ", "")
         text = text.replace("@llvm.nvvm.rsqrt.approx.f(", "@rsqrt_model(")
         text = text.replace("@llvm.nvvm.fma.rn.sat.f(", "@saturated_model(")
+        text = text.replace("@llvm.nvvm.rcp.approx.ftz.f(", "@reciprocal_model(")
         text = text.replace("@llvm.nvvm.ex2.approx.ftz.f(", "@llvm.exp2.f32(")
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

@@ -337,7 +337,7 @@ def test_copies_that_are_no_program_of_their_own_stay(change: Callable[[Kernel],
     assert "copier_warps" not in kernel.attributes
 
 
-@pytest.mark.parametrize("columns, engine", [(128, False), (256, True)])
+@pytest.mark.parametrize("columns, engine", [(64, False), (128, True), (256, True)])
 def test_the_copy_engine_serves_large_products(columns: int, engine: bool) -> None:
     program = matmul(BF16, 128, columns, 64, (128, columns, 64), known=64, result=BF16)
     settings = context("sm_90a")

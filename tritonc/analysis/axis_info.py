@@ -343,6 +343,19 @@ def _reshape(op: Op, a: AxisInfo) -> AxisInfo:
     return AxisInfo(contiguity, divisibility, constancy, a.value)
 
 
+def _tile_part(op: Op, a: AxisInfo) -> AxisInfo:
+    """Elements whose index has certain bits: runs end where the lowest of those bits turns."""
+    extents, bits = shape(op.operands[0].type), op.attributes["bits"]
+    ends, stride = [TOP] * len(extents), 1
+    for axis in reversed(range(len(extents))):
+        inside = [bit // stride for bit in bits if stride <= bit < stride * extents[axis]]
+        ends[axis] = min(inside, default=TOP)
+        stride *= extents[axis]
+    contiguity = tuple(map(min, a.contiguity, ends))
+    return AxisInfo(contiguity, tuple(a.start_divisibility(d, c) for d, c in enumerate(contiguity)),
+                    tuple(map(min, a.constancy, ends)), a.value)
+
+
 def _trans(op: Op, a: AxisInfo) -> AxisInfo:
     order = op.attributes["permutation"]
     return AxisInfo(tuple(a.contiguity[d] for d in order), tuple(a.divisibility[d] for d in order),
@@ -384,6 +397,7 @@ _RULES: dict[str, Callable[..., AxisInfo]] = {
                                        a.constancy),
     "assume_multiple": _assume_multiple,
     "splat": _splat, "broadcast": _broadcast, "reshape": _reshape, "trans": _trans,
+    "tile_part": _tile_part,
     **dict.fromkeys(("and", "or", "xor", "smin", "smax", "umin", "umax", "lshr", "ashr", "fcmp",
                      "fptosi", "fptoui"), _pointwise),
 }

@@ -37,12 +37,15 @@ slices of k, one after the other through the same buffers:
     shared_store %t, %b {bits = [1024], index = 1}
     %d = fma_dot %s, %t, %e
 
+An operand that several products read in one layout is stored once (`share_operands`).
+
 Needs layouts.  Leaves barriers to insert_barriers and overlap to prefetch and pipeline.
 """
 
 from __future__ import annotations
 
 from tritonc.backend.dots.promote import promoted, started
+from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
 from tritonc.backend.layout.layout_choice import fma_operand, left_operand
@@ -82,7 +85,11 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
     kernel.entry.ops[:0] = [*raw, *(buffer for one in staged for buffer in one.buffers)]
     _replace(kernel, staged, {one.dot.result: one.ops[-1].result for one in staged})
     _store_early(kernel)
-    _fit(kernel, staged, target.shared_per_block)
+    undo = share_operands(kernel)
+    if not fits(kernel, target.shared_per_block):
+        undo()
+        _fit(kernel, staged, target.shared_per_block)
+        share_operands(kernel)
     for one in staged:
         if one.bits:
             context.remark("stage_dots", f"this product goes in {1 << one.bits} slices of its "

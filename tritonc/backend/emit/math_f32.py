@@ -150,14 +150,22 @@ def cos(body: Body) -> None:
 
 
 def tanh(body: Body) -> None:
-    """A polynomial near 0, 1 - 2 / (e^2x + 1) elsewhere."""
+    """A polynomial near 0, 1 - 2 / (e^2x + 1) elsewhere.
+
+    The quotient is the hardware's approximation and a step of Newton's: a division would branch
+    for operands that are out of its range, and none is.  A NaN takes the polynomial.
+    """
     x = body.parameters[0]
     magnitude = body.abs(x)
     square = x * x
     near = body.fma(x * square, body.polynomial(square, TANH), x)
-    power = body.intrinsic("exp2", magnitude * (2 * LOG2_E))
-    far = body.fma(-2.0, 1.0 / (power + 1.0), 1.0)
-    body.give(body.select(magnitude < 0.6, near, body.copy_sign(far, x)))
+    within = body.intrinsic("minnum", magnitude, body.term(10.0, "float"))
+    sum = body.call("llvm.nvvm.ex2.approx.ftz.f", "float", within * (2 * LOG2_E)) + 1.0
+    about = body.call("llvm.nvvm.rcp.approx.ftz.f", "float", sum)
+    quotient = body.fma(about, body.fma(-sum, about, 1.0), about)
+    far = body.fma(-2.0, quotient, 1.0)
+    is_far = magnitude.compare("", "oge", 0.6)
+    body.give(body.select(is_far, body.copy_sign(far, x), near))
 
 
 def erf(body: Body) -> None:
@@ -166,7 +174,7 @@ def erf(body: Body) -> None:
     magnitude = body.abs(x)
     near = body.fma(x, body.polynomial(x * x, ERF), x)
     within = body.intrinsic("minnum", magnitude, body.term(4.0, "float"))
-    far = 1.0 - body.intrinsic("exp2", body.polynomial(within, ERFC))
+    far = 1.0 - body.call("llvm.nvvm.ex2.approx.ftz.f", "float", body.polynomial(within, ERFC))
     found = body.select(magnitude > 1.0, body.copy_sign(far, x), near)
     body.give(found)
 

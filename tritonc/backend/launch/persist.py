@@ -21,33 +21,30 @@ only the body that is taken first gets the loop: what is made once per block is 
 
 Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma and is so
 large that the copy engine brings its operands: then there are tensor maps to make, and a block
-fills a multiprocessor.  Not if several dots are of one iteration: their loop is slower in another
+fills a multiprocessor.  Not if dots of one iteration are chained: their loop is slower in another
 loop, where the assembler keeps stages and addresses in registers of threads.
 Meta-parameter `persistent`: 0 leaves one block for each instance.
 """
 
 from __future__ import annotations
 
-from math import prod
-
+from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.backend.target.matrix import BY_NAME, LARGE, WGMMA
+from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I32, shape
+from tritonc.ir.types import I32
 
 _NUMBERS = ("get_program_id", "get_num_programs")
 
 
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
-    chained = any(sum(op.name == "dot" for op in block.ops) > 1 for block in kernel.blocks)
-    large = context.meta.get("tensor_copy", any(
-        op.name == "dot" and prod(shape(op.result.type)) > LARGE for op in kernel.ops()))
-    if not context.meta.get("persistent", large and not chained):
+    brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
+    if not context.meta.get("persistent", brought and not any(map(chained, kernel.blocks))):
         return False
     found = False
     for op in kernel.ops():

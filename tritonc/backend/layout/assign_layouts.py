@@ -27,6 +27,7 @@ from __future__ import annotations
 from tritonc.analysis import axis_info
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
+from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import layout_ops
 from tritonc.ir.cfg import Cfg
@@ -60,6 +61,8 @@ class _Assignment:
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
         self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
         self.staged = _staged_loads(kernel)
+        self.accumulators = [layout_choice.dot_layout(op, self.warps) for op in kernel.ops()
+                             if op.name == "dot" and _on_wgmma(op)]
 
     def run(self) -> None:
         self.flow_forward()
@@ -296,9 +299,14 @@ class _Assignment:
         return list(found)
 
     def reads_well(self, op: Op, layout: Layout) -> bool:
-        """Whether the load uses memory in `layout` as it does in its own, or only repeats a row."""
+        """Whether the load uses memory in `layout` as it does in its own, or only repeats a row.
+
+        Beside a product on wgmma, instructions that read a sector in parts, one after the other,
+        cost less than a detour through shared memory, which the ring of operands fills and at which
+        all warps meet.
+        """
         threads = 32 * self.warps
-        if layout.registers * threads >= 4 * layout.size:
+        if layout.registers * threads >= 4 * layout.size or layout in self.accumulators:
             return True
         return self.share(op, layout) >= self.share(op, self.access_layout(op))
 
@@ -341,6 +349,11 @@ def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
             break
         value = op.result
     return value
+
+
+def _on_wgmma(dot: Op) -> bool:
+    name = dot.attributes.get("instruction")
+    return name is not None and matrix.BY_NAME[name].kind == matrix.WGMMA
 
 
 def _staged_loads(kernel: Kernel) -> dict[Op, int]:

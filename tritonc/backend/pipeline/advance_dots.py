@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tritonc.backend.dots.together import chained
 from tritonc.backend.pipeline.late_sums import late_chains, split_lanes
 from tritonc.backend.pipeline.roles import START
 from tritonc.backend.pipeline.scale_early import scale_early
@@ -137,7 +138,7 @@ def _part(kernel: Kernel, loop: Loop) -> _Parts | None:
     _close(parts, readers)
     _take_rings(parts)
     _close(parts, readers)
-    if parts.products[0] in parts.second or not _apart(parts):
+    if parts.products[0] in parts.second or not _apart(parts) or not chained(body):
         return None
     if _copier(kernel):
         _take_sums(kernel, parts, readers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tritonc.backend.dots.together import chained
 from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.shared.shared_memory import accesses, allocation
 from tritonc.ir.core import Kernel, Op, uses
@@ -9,11 +10,13 @@ from tritonc.ir.types import Buffer
 
 
 def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
-    """The numbers of the stores that feed each product of the loop; all in one list unless each
-    product, with the wait for its result, stands in the one block of the loop's body."""
+    """The numbers of the stores that feed each product of the loop; all in one list unless the
+    products are chained, and each, with the wait for its result, stands in the one block of the
+    loop's body."""
     together = [list(range(len(staged.stores)))]
     readers = uses(kernel)
-    if staged.body is not staged.latch or len(staged.loop.blocks) != 2:
+    if staged.body is not staged.latch or len(staged.loop.blocks) != 2 \
+            or not chained(staged.body):
         return together
     found: dict[Op, list[int]] = {op: [] for op in staged.body.ops if op.name == "wgmma"}
     for product in found:

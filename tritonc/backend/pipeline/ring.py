@@ -28,7 +28,7 @@ from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, incoming
+from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I1, I32, Tile, scalar
 
@@ -280,44 +280,35 @@ class Rewrite:
             block.ops = kept
 
     def keep_in_flight(self) -> bool:
-        """A product that only accumulates may still run when the next iteration starts; what it
+        """Products that only accumulate may still run when the next iteration starts; what one
         reads from registers then stays there (see `alternate_registers`)."""
-        header, loop = self.staged.loop.header, self.staged.loop
-        readers = uses(self.kernel)
+        header, loop, leave = self.staged.loop.header, self.staged.loop, self.staged.exit
         waits = [op for block in loop.blocks for op in block.ops if op.name == "wgmma_wait"]
-        if len(waits) != 1:
+        if len(waits) != 1 or Cfg(self.kernel).predecessors[leave] != [header]:
             return False
         (wait,) = waits
-        start = wait.operands[0].op
-        if start is None or start.name != "wgmma":
+        sums = accumulators(self.kernel, loop, wait)
+        starts = [value.op for value in wait.operands if value.op is not None]
+        if len(sums) < len(wait.operands) or not all(
+                computed_stays(self.staged, start) for start in starts):
             return False
-        left = start.operands[0]
-        phi = start.operands[2].op
-        if phi is None or phi.name != "phi" or phi not in header.ops:
+        held = [start for start in starts if isinstance(start.operands[0].type, Tile)]
+        if held and (len(starts) > 1 or starts[0] not in self.staged.body.ops
+                     or scalar(starts[0].operands[0].type).bits not in (8, 16)):
             return False
-        if readers.get(wait.result) != [phi] or readers.get(start.result) != [wait]:
-            return False
-        inside = {op for block in loop.blocks for op in block.ops}
-        if any(op is not start and (op in inside or op.name == "phi")
-               for op in readers[phi.result]):
-            return False
-        if Cfg(self.kernel).predecessors[self.staged.exit] != [header]:
-            return False
-        if not computed_stays(self.staged, start):
-            return False
-        if isinstance(left.type, Tile) and (scalar(left.type).bits not in (8, 16)
-                                            or start not in self.staged.body.ops):
-            return False
-        wait.attributes["pending"] = 1
-        end = make_op("wgmma_wait", [phi.result], table=ALL_OPS, pending=0)
-        end.result.name = phi.result.name
-        for op in readers[phi.result]:
-            if op is not start:
-                op.replace_inputs({phi.result: end.result})
-        leave = self.staged.exit
+        wait.attributes["pending"] = len(sums)
+        end = make_op("wgmma_wait", [phi.result for phi in sums], table=ALL_OPS, pending=0)
+        ended: dict[Value, Value] = {}
+        for phi, result in zip(sums, end.results, strict=True):
+            result.name = phi.result.name
+            ended[phi.result] = result
+        for block in self.kernel.blocks:
+            for op in block.ops:
+                if block not in loop:
+                    op.replace_inputs(ended)
         leave.ops.insert(len(leave.phis()), end)
-        if isinstance(left.type, Tile):
-            self.hold(left, start, [wait, end])
+        for start in held:
+            self.hold(start.operands[0], start, [wait, end])
         return True
 
     def hold(self, left: Value, start: Op, waits: list[Op]) -> None:
@@ -334,3 +325,25 @@ class Rewrite:
         for wait in waits:
             wait.operands.append(held.result)
             wait.attributes["held"] = 1
+
+
+def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
+    """The phis of the loop's header to which the products that `wait` waits for add, as far as
+    nothing else in the loop reads one, or what the product makes of it."""
+    readers = uses(kernel)
+    inside = {op for block in loop.blocks for op in block.ops}
+    found = []
+    for value, result in zip(wait.operands, wait.results, strict=True):
+        start = value.op
+        if start is None or start.name != "wgmma" or start not in inside:
+            continue
+        phi = start.operands[2].op
+        if phi is None or phi not in loop.header.phis():
+            continue
+        if readers.get(result) != [phi] or readers.get(value) != [wait]:
+            continue
+        if any(op is not start and (op in inside or op.name == "phi")
+               for op in readers[phi.result]):
+            continue
+        found.append(phi)
+    return found

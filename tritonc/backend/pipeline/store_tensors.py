@@ -10,7 +10,8 @@ Before:  %x = convert_layout %y             After:  for each part of the tile, i
 A result lies in the threads as the matrix instruction left it, in pairs of elements, so it goes
 through shared memory anyway.  From there the engine brings it to global memory on its own, with
 whole rows and the mask at no cost: the next instance's products need not wait for it.  The parts
-are small, so that their buffers fit beside the ring of operands.
+are small, so that their buffers fit beside the ring of operands.  What is computed between product
+and store is computed for each part where it is stored (`slices`).
 
 Done for large products, where the store is an access of a tensor (`tensor_access`) that begins
 inside of it, and the mask is exactly its box.  The engine's writes have an order only where threads
@@ -32,7 +33,7 @@ from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_parameters
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
-from tritonc.backend.layout.lower_conversions import part_type
+from tritonc.backend.pipeline.slices import slices
 from tritonc.backend.pipeline.tensor_access import (
     MOST_BOX,
     available,
@@ -42,6 +43,7 @@ from tritonc.backend.pipeline.tensor_access import (
     make_map,
     recognize,
 )
+from tritonc.backend.pipeline.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -60,6 +62,7 @@ from tritonc.source import Span
 
 PART = 16 * 1024  # bytes of a part, where the layout allows
 BUFFERS = 2
+FEW = 16  # registers of a part that the threads store themselves
 
 
 def store_tensors(kernel: Kernel, context: Context) -> bool:
@@ -77,8 +80,10 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
                 why = _store(kernel, block, op, infos, context)
                 if why is None:
                     served.add(op.span)
-                elif why:
+                    continue
+                if why:
                     hindered[op.span] = why
+                _in_parts(kernel, block, op)
     for span, reason in hindered.items():
         if span not in served:
             context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
@@ -92,7 +97,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     value = _source(kernel, op)
     t = value.type if value is not None else None
     if value is None or not isinstance(t, Tile) or t.layout is None \
-            or not context.meta.get("tensor_store", t.size > LARGE):
+            or not context.meta.get("tensor_store", t.size > LARGE or (
+                t.size == LARGE and _persistent(kernel))):
         return ""
     e = scalar(t)
     strip = recognize(op, e.bytes, Affinity(), None, infos)
@@ -113,8 +119,13 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         return "the engine does not store parts of a tile of these extents"
     if not _alone(kernel, cfg, block, op):
         return "other accesses of the instance may meet with it"
-    count = min(BUFFERS, 1 << len(bits))
-    if not fits(kernel, context.target.shared_per_block - LEFT, count * size):
+    room = context.target.shared_per_block - LEFT
+    sliced = slices(kernel, block, op, value, bits, stored=True)
+    together = slices(kernel, block, op, value, bits, stored=False)
+    at_once = len(together.inside) > len(sliced.inside) and fits(kernel, room, size << len(bits))
+    count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
+    sliced = together if at_once else sliced
+    if not fits(kernel, room, count * size):
         return "its buffers do not fit into shared memory"
     claimed = claim(kernel, place)
     columns = swizzle // e.bytes
@@ -132,15 +143,18 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     b = Builder(made, span=op.span)
     starts = [emit(b, start, I32) for start in strip.starts]
     starts = [b.value("add", v, outside[i]) if i in outside else v for i, v in enumerate(starts)]
+    writes: list[Op] = []
+    sends: list[Op] = []
     for number in range(1 << len(bits)):
         buffer = buffers[number % len(buffers)]
-        b.insert(make_op("store_wait", [], table=ALL_OPS, pending=len(buffers) - 1))
+        if not (at_once and number):
+            b.insert(make_op("store_wait", [], table=ALL_OPS,
+                             pending=0 if at_once else len(buffers) - 1))
         part = value
         if bits:
-            b.insert(make_op("tile_part", [value], part_type(t, bits), table=ALL_OPS, bits=bits,
-                             index=number))
-            part = made.ops[-1].result
-        b.insert(make_op("shared_store", [buffer, part], table=ALL_OPS, span=op.span))
+            part = sliced.part(made.ops, number)
+        writes.append(make_op("shared_store", [buffer, part], table=ALL_OPS, span=op.span))
+        b.insert(writes[-1])
         b.insert(make_op("proxy_fence", [], table=ALL_OPS))
         first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)
         corner = divmod(first, t.shape[1])
@@ -148,13 +162,42 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
                 for v, axis in zip(starts, strip.axes, strict=True)]
         if strip.depth is not None:
             here.append(emit(b, strip.depth[0], I32))
-        b.insert(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
-                         span=op.span, index=index, panels=extents[inner] // columns, box=box))
+        sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
+                             span=op.span, index=index, panels=extents[inner] // columns, box=box))
+        b.insert(sends[-1])
+    if at_once:  # all loads before the first store
+        send_together(made, writes, sends)
     at = block.ops.index(op)
     block.ops[at : at + 1] = made.ops
     _wait_at_end(kernel, claimed.slot.result)
     context.remark("store_tensors", "stored by the copy engine, beside what comes next", op.span)
     return None
+
+
+def _in_parts(kernel: Kernel, block: Block, op: Op) -> None:
+    """Let what the threads store themselves be computed in parts too, as far as it lies as the
+    product left it."""
+    value = _source(kernel, op)
+    t = value.type if value is not None else None
+    if value is None or not isinstance(t, Tile) or t.layout is None:
+        return
+    bits = _columns(t.layout)
+    sliced = slices(kernel, block, op, value, bits, stored=False)
+    if not bits or value.op not in sliced.inside:
+        return
+    ops: list[Op] = []
+    parts: list[Value] = []
+    for number in range(1 << len(bits)):
+        parts.append(sliced.part(ops, number))
+        if any(made.name == "load" for made in sliced.inside):
+            # or the assembler loads all parts before it computes the first one
+            ops.append(make_op("group_barrier", [], table=ALL_OPS))
+    ops.append(make_op("join_parts", parts, t, table=ALL_OPS, span=op.span, bits=bits))
+    ops[-1].result.name = value.name
+    at = block.ops.index(value.op) + 1
+    block.ops[at:at] = ops
+    for other in block.ops[at + len(ops) :]:
+        other.replace_inputs({value: ops[-1].result})
 
 
 def _source(kernel: Kernel, op: Op) -> Value | None:
@@ -174,6 +217,17 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
                 for r in other.results if isinstance(r.type, Tile)]
     return value if any(layout is not None and t.layout in (layout, transpose(layout, (1, 0)))
                         for layout in products) else None
+
+
+def _persistent(kernel: Kernel) -> bool:
+    """Whether a block goes on to another instance, whose products run beside the store."""
+    return any(map(counts_instances, Cfg(kernel).loops))
+
+
+def _columns(layout: Layout) -> tuple[int, ...]:
+    """The bits that number parts of FEW registers, of columns that stand side by side."""
+    columns = [basis for basis in axis_bases(layout.shape, 1) if basis in layout.register]
+    return tuple(columns[len(columns) - max(0, log2(layout.registers // FEW)) :])
 
 
 def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

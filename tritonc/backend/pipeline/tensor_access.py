@@ -210,7 +210,8 @@ def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
         moved.append(op)
         return True
 
-    if not all([reach(value) for value in values]):
+    reached = [reach(value) for value in values]  # all of them: each may move operations
+    if not all(reached):
         return False
     for op in moved:
         cfg.block_of[op].ops.remove(op)

@@ -21,6 +21,8 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
 from tritonc.analysis.signs import known_parameters
+from tritonc.backend.dots.together import chained, large
+from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, outer_loop
 from tritonc.backend.pipeline.loop_products import handed_over, products
@@ -46,7 +48,6 @@ from tritonc.backend.pipeline.warm_start import copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -163,9 +164,8 @@ def _all(staged: StagedLoop, why: str) -> Hindered:
 
 def _pays(staged: StagedLoop) -> bool:
     """A small product alone does not: making maps takes longer than the threads' own copies."""
-    products = [op.result.type for block in staged.loop.blocks for op in block.ops
-                if op.name == "wgmma"]
-    return len(products) != 1 or (isinstance(products[0], Tile) and products[0].size > LARGE)
+    blocks = [block for block in staged.loop.blocks if products_of(block.ops)]
+    return len(blocks) > 1 or any(chained(block) or large(block) for block in blocks)
 
 
 def _recognize(store: Op, affinity: Affinity, iteration: Iteration,

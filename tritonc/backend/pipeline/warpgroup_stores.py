@@ -58,16 +58,17 @@ def spread(kernel: Kernel, fits: Callable[[int], bool]) -> list[Op]:
                           if op.name == "store_wait"]
         first.attributes["pending"] = 0
         block.ops = [op for op in block.ops if op not in others]
-        _send_together(block, writes, sends)
+        send_together(block, writes, sends)
     return found
 
 
-def _send_together(block: Block, writes: list[Op], sends: list[Op]) -> None:
+def send_together(block: Block, writes: list[Op], sends: list[Op]) -> None:
     """Send the parts when all are written: with one fence, behind which threads meet once."""
     first, last = block.ops.index(writes[0]), block.ops.index(sends[-1])
     between = block.ops[first:last]
     fences = [op for op in between if op.name == "proxy_fence"]
-    if all(ALL_OPS[op.name].pure or op in (*fences, *writes, *sends) for op in between):
+    if all(ALL_OPS[op.name].pure or op.name == "load" or op in (*fences, *writes, *sends)
+           for op in between):
         kept = [op for op in between if op not in (*fences[:-1], *sends)]
         block.ops[first:last] = [*kept, *sends[:-1]]
 

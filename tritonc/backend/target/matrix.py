@@ -83,7 +83,7 @@ INSTRUCTIONS: tuple[MatrixInstruction, ...] = (
 BY_NAME: dict[str, MatrixInstruction] = {row.name: row for row in INSTRUCTIONS}
 
 MOST_COLUMNS = 256  # of one wgmma
-LARGE = 128 * 128  # elements of a product above which the copy engine serves wgmma best
+LARGE = 128 * 128  # elements of a product from which on TMA serves wgmma best
 ACCUMULATORS = 128  # registers of a thread that a dot's result may fill
 
 

@@ -1,0 +1,49 @@
+"""Which products of a block run beside each other, and how large they are together.
+
+Two products of one iteration are *chained* if one takes part in what the other multiplies or adds
+to, as in attention.  Products that are not (gate and up of a SwiGLU) are one large product in all
+but name: they start together, wait once, and want what a large product wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from tritonc.backend.target.matrix import LARGE
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.types import shape
+
+PRODUCTS = ("dot", "wgmma")
+
+
+def products(ops: Iterable[Op]) -> list[Op]:
+    """The generic products and those on wgmma."""
+    return [op for op in ops if op.name in PRODUCTS]
+
+
+def chained(block: Block) -> bool:
+    """Whether a product of the block takes part in another one of it."""
+    inside, found = set(block.ops), products(block.ops)
+    return any(_reaches(other, product, inside) for product in found for other in found
+               if other is not product)
+
+
+def _reaches(source: Op, target: Op, inside: set[Op]) -> bool:
+    """Whether `target` depends on `source` within a block."""
+    seen: set[Op] = set()
+    stack: list[Value] = list(target.inputs())
+    while stack:
+        op = stack.pop().op
+        if op is source:
+            return True
+        if op is not None and op in inside and op not in seen:
+            seen.add(op)
+            stack += () if op.name == "phi" else op.inputs()
+    return False
+
+
+def large(block: Block) -> bool:
+    """Whether products of the block that run beside each other make a large one."""
+    sizes = [prod(shape(op.result.type)) for op in products(block.ops)]
+    return bool(sizes) and (max(sizes) if chained(block) else sum(sizes)) >= LARGE

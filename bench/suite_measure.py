@@ -1,0 +1,343 @@
+"""One workload of the suite on a GPU: checked, then timed beside its peers.
+
+A sample is a CUDA graph of launches that go through several copies of the data in turn, as many as
+the L2 cache cannot hold; candidates take turns, with idle gaps between them.  Each candidate's
+result is compared with the reference first; who is wrong is not timed.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from suite_support import Workload
+
+DTYPES = {
+    "bool": torch.bool, "signed char": torch.int8, "unsigned char": torch.uint8,
+    "short": torch.int16, "int": torch.int32, "long long": torch.int64, "half": torch.float16,
+    "bfloat16": torch.bfloat16, "float": torch.float32, "double": torch.float64,
+    "float8_e4m3": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
+}  # fmt: skip
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3,
+              torch.bfloat16: 1e-2, torch.float8_e4m3fn: 5e-2, torch.float8_e5m2: 1e-1}
+BEYOND_L2 = 160 << 20  # bytes of all copies together, at least
+COPIES = 48
+GAPS = {False: 0.004, True: 0.02}  # seconds of rest after a sample; longer where the chip heats
+PEER_SLACK = 4  # a peer may be so much less exact than a kernel
+
+Run = Callable[[], Any]
+Say = Callable[[str], None]
+
+
+class Case:
+    """Tensors, scalars, sizes and macros of a workload by name, as attributes."""
+
+    def __init__(self, values: Mapping[str, Any], device: str) -> None:
+        self.__dict__.update(values)
+        self.names, self.device = list(values), device
+
+    def clone(self) -> Case:
+        """The same values in other memory."""
+        return Case({name: value.clone() if isinstance(value, torch.Tensor) else value
+                     for name, value in self.items()}, self.device)
+
+    def items(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self.names]
+
+    @property
+    def bytes(self) -> int:
+        """Of all tensors."""
+        return sum(value.numel() * value.element_size() for _, value in self.items()
+                   if isinstance(value, torch.Tensor))
+
+
+def case_of(workload: Workload, types: Mapping[str, str], device: str = "cuda") -> Case:
+    """The arguments as the `//!` lines say; `types` has those of the parameters, as the manifest
+    spells them."""
+    def randn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device=device)
+
+    makers: dict[str, Any] = {
+        "randn": randn,
+        "rand": lambda *shape: torch.rand(*shape, device=device),
+        "randint": lambda low, high, *shape: torch.randint(low, high, shape, device=device),
+        "zeros": lambda *shape: torch.zeros(*shape, device=device),
+        "ones": lambda *shape: torch.ones(*shape, device=device),
+        "full": lambda *shape: torch.full(shape[:-1], shape[-1], device=device),
+        "arange": lambda count: torch.arange(count, device=device),
+        "__builtins__": {"min": min, "max": max, "abs": abs},
+    }
+    sizes = {**workload.macros, **workload.sizes}
+    case = Case(sizes, device)
+    if workload.kind.inputs:
+        _add(case, workload.kind.inputs(case), types)
+    for stage in workload.problem.stages:
+        for name, text in stage.arguments.items():
+            if name not in case.names or name in sizes:
+                value = eval(text, makers, sizes)
+                _add(case, {name: value}, types)
+    return case
+
+
+def _add(case: Case, values: Mapping[str, Any], types: Mapping[str, str]) -> None:
+    for name, value in values.items():
+        kind = types.get(name, "")
+        if kind.endswith("*"):
+            dtype = DTYPES[kind.removeprefix("const ").removesuffix("*").strip()]
+            value = torch.as_tensor(value, device=case.device).to(dtype).contiguous()
+        setattr(case, name, value)
+        if name not in case.names:
+            case.names.append(name)
+
+
+def types_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The types of all kernels' parameters by name."""
+    return {p["name"]: p["type"] for kernel in manifest["kernels"] for p in kernel["parameters"]}
+
+
+def fresh(workload: Workload, case: Case) -> Case:
+    """A copy whose outputs hold nothing that could be taken for a result."""
+    copy = case.clone()
+    pure = {name for stage in workload.problem.stages for name, text in stage.arguments.items()
+            if text.startswith("zeros(")}
+    for name in workload.problem.outputs:
+        value = getattr(copy, name)
+        if name in pure and name not in workload.kind.zeroed:
+            if value.dtype.is_floating_point and value.element_size() > 1:
+                value.fill_(float("nan"))
+            elif value.dtype != torch.bool:
+                value.view(torch.int8).fill_(77)
+    return copy
+
+
+def error_of(workload: Workload, case: Case, result: Any, want: Mapping[str, torch.Tensor],
+             slack: float = 1) -> tuple[float, str]:
+    """The greatest relative error, and what is wrong, if anything.
+
+    `result` is what a peer returned, if that is the first output (or all); otherwise the outputs
+    of `case` count.
+    """
+    found = {name: getattr(case, name) for name in want}
+    given = result if isinstance(result, (tuple, list)) else [result]
+    for name, value in zip(want, given):
+        if isinstance(value, torch.Tensor) and value.numel() == want[name].numel():
+            found[name] = value
+            if not isinstance(result, (tuple, list)) or len(result) < len(want):
+                found = {name: value}
+    worst, complaint = 0.0, ""
+    for name, got in found.items():
+        a, b = got.reshape(-1), want[name].reshape(-1)
+        if b.dtype.is_floating_point:
+            tolerance = (workload.kind.tolerance or workload.problem.tolerance
+                         or TOLERANCES[getattr(case, name).dtype])
+            tolerance = max(tolerance, TOLERANCES.get(a.dtype, 0.0))
+            error = _relative(a, b)
+        else:
+            tolerance = workload.kind.tolerance or 0.0
+            error = float((a.to(b.dtype) != b).double().mean()) if b.numel() else 0.0
+        worst = max(worst, error) if error == error else error
+        if not error <= tolerance * slack:
+            complaint = f"{name}: error {error:.1e}, allowed {tolerance * slack:.0e}"
+    return worst, complaint
+
+
+def _relative(got: torch.Tensor, want: torch.Tensor) -> float:
+    """||got - want|| / ||want||, in pieces."""
+    above = below = 0.0
+    for a, b in zip(got.split(1 << 26), want.split(1 << 26), strict=True):
+        a, b = a.double(), b.double()
+        above += float((a - b).square().sum())
+        below += float(b.square().sum())
+    return math.sqrt(above / below) if below else math.sqrt(above)
+
+
+def launcher(workload: Workload, kernels: Mapping[str, Any], case: Case) -> Run:
+    """A launch of all kernels of a file, behind clearing what they add to."""
+    cleared = [getattr(case, name) for name in workload.kind.zeroed]
+    known = dict(case.items())
+    parts = []
+    for stage in workload.problem.stages:
+        kernel = kernels[stage.kernel] if stage.kernel else next(iter(kernels.values()))
+        extents = tuple(int(workload.number(text)) for text in stage.range)
+        parts.append((kernel, extents, [known[p.name] for p in kernel.parameters]))
+
+    def run() -> None:
+        for tensor in cleared:
+            tensor.zero_()
+        stream = torch.cuda.current_stream().cuda_stream
+        for kernel, extents, arguments in parts:
+            kernel.launch(stream, extents, *arguments)
+
+    return run
+
+
+class Sampler:
+    """A candidate: launches on each copy of the data, in a graph."""
+
+    def __init__(self, runs: Sequence[Run], least_ms: float) -> None:
+        for run in (runs[0], runs[-1], runs[0]):
+            run()
+        torch.cuda.synchronize()
+        once = min(_milliseconds(runs[0]), _milliseconds(runs[-1]))
+        self.count = min(400, max(len(runs), math.ceil(least_ms / max(once, 2e-3))))
+        self.runs, self.captured = runs, True
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._all()
+            self.go: Run = graph.replay
+        except Exception:  # what waits for the GPU cannot be captured
+            torch.cuda.synchronize()
+            self.captured, self.go = False, self._all
+        self.go()
+        torch.cuda.synchronize()
+
+    def _all(self) -> None:
+        for index in range(self.count):
+            self.runs[index % len(self.runs)]()
+
+    def sample(self) -> float:
+        """Milliseconds of a launch."""
+        return _milliseconds(self.go) / self.count
+
+
+def _milliseconds(run: Run) -> float:
+    start = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
+    start.record()
+    run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)
+
+
+def in_turn(samplers: Mapping[str, Sampler], rounds: int, gap: float) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in samplers}
+    for _ in range(rounds):
+        for name, sampler in samplers.items():
+            times[name].append(sampler.sample())
+            time.sleep(gap)
+    return times
+
+
+def spread(values: Sequence[float]) -> float:
+    """Half the distance of the quartiles, relative to the median."""
+    if len(values) < 3:
+        return 0.0
+    low, middle, high = statistics.quantiles(values, n=4)
+    return (high - low) / 2 / middle
+
+
+def copy_runs(moved: int) -> list[Run]:
+    """Copies that read and write `moved` bytes together, through buffers beyond L2."""
+    count = max(1, min(moved, 4 << 30) // 8)
+    pieces = max(1, min(COPIES, -(-BEYOND_L2 // (8 * count))))
+    source = torch.zeros(pieces, count, device="cuda")
+    target = torch.empty_like(source)
+    return [lambda a=source[i], b=target[i]: torch.mul(a, 1, out=b) for i in range(pieces)]
+
+
+def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, Any]]],
+            rounds: int, least_ms: float, skip: Sequence[str], say: Say) -> dict[str, Any]:
+    """Times and errors of a workload.
+
+    `modules` has what was compiled: "ours" by default, "told ..." for sizes; each is what has
+    kernels by name, and its manifest.  `skip` names candidates that broke a run before.
+    """
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    kind, notes = workload.kind, []
+    say("data")
+    case = case_of(workload, types_of(modules["ours"][1]))
+    say("reference")
+    want = dict(kind.want(case))
+    torch.cuda.synchronize()
+    errors: dict[str, float] = {}
+    wrong: dict[str, str] = {}
+
+    def attempt(name: str, start: Callable[[Case], Run], slack: float = 1) -> bool:
+        if name in skip:
+            wrong[name] = "broke a run"
+            return False
+        say(name)
+        trial = fresh(workload, case)
+        try:
+            result = start(trial)()
+            torch.cuda.synchronize()
+            errors[name], complaint = error_of(workload, trial, result, want, slack)
+            if complaint:
+                wrong[name] = f"wrong: {complaint}"
+        except Exception as error:
+            wrong[name] = f"{type(error).__name__}: {error}".split("\n")[0][:160]
+            torch.cuda.synchronize()  # raises where the context is lost
+        return name not in wrong
+
+    starts: dict[str, Callable[[Case], Run]] = {}
+    for name, (kernels, _) in modules.items():
+        starts[name] = lambda c, kernels=kernels: launcher(workload, kernels, c)
+    say("peers")
+    for name in kind.peers(case):
+        starts[name] = lambda c, name=name: kind.peers(c)[name]
+    good = [name for name, start in starts.items()
+            if attempt(name, start, 1 if name in modules else PEER_SLACK)]
+    del want
+    gc.collect()
+    torch.cuda.empty_cache()
+
+    copies = max(1, min(COPIES, -(-BEYOND_L2 // max(1, case.bytes))))
+    cases = [case, *(case.clone() for _ in range(copies - 1))]
+    launches = {name: [starts[name](c) for c in cases] for name in good if name in modules}
+    by_case = [kind.peers(c) for c in cases]
+    launches |= {name: [peers[name] for peers in by_case] for name in good if name not in modules}
+    moved = int(workload.number(workload.problem.bytes)) if workload.problem.bytes else 0
+    if moved:
+        launches["copy"] = copy_runs(moved)
+    samplers: dict[str, Sampler] = {}
+    for name, runs in launches.items():
+        say(f"{name} timed")
+        samplers[name] = Sampler(runs, least_ms)
+        if not samplers[name].captured:
+            notes.append(f"{name}: no graph")
+    gap = GAPS[kind.hot]
+    samplers = _best_of_each(samplers, gap)
+    say("rounds")
+    times = in_turn(samplers, rounds, gap)
+    return {
+        "times": times, "errors": errors, "wrong": wrong, "notes": notes, "copies": copies,
+        "moved": moved, "flops": float(workload.number(workload.problem.flops or "0")),
+        "local": _local_bytes(modules["ours"][0]),
+    }
+
+
+def _best_of_each(samplers: Mapping[str, Sampler], gap: float) -> dict[str, Sampler]:
+    """Of the candidates that share their first word the fastest: tiles told, and configurations."""
+    groups: dict[str, dict[str, Sampler]] = {}
+    for name, sampler in samplers.items():
+        groups.setdefault(name.split()[0], {})[name] = sampler
+    chosen = {}
+    for rivals in groups.values():
+        if len(rivals) > 1:
+            times = in_turn(rivals, 3, gap / 4)
+            best = min(times, key=lambda name: min(times[name]))
+            rivals = {best: rivals[best]}
+        chosen |= rivals
+    return chosen
+
+
+def _local_bytes(kernels: Mapping[str, Any]) -> int | None:
+    """Bytes of local memory of a thread, which are spills; None where the driver does not say."""
+    try:
+        from tritonc.launch import cuda_driver
+
+        driver = cuda_driver.open_driver()
+        wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES
+        return max(int(driver.cuFuncGetAttribute(wanted, kernel.module.entry(driver, 0, kernel))[1])
+                   for kernel in kernels.values())
+    except Exception:
+        return None

@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="list the workloads and exit")
     parser.add_argument("--compile-only", action="store_true", help="compile, and say what came")
     parser.add_argument("--no-told", action="store_true", help="no tiles but the default's")
+    parser.add_argument("--tiles", type=int, default=3, help="to try at most, for told")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--least-ms", type=float, default=2.0, help="of a sample")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -102,7 +103,7 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     if "failed" in ours:
         return {**row, "failed": f"does not compile: {ours['failed']}"}
     modules, told = {"ours": ours["at"]}, {}
-    for tune in [] if options.no_told else [{}, *workload.tiles]:
+    for tune in tunes(workload, options):
         found = compiled[_key(workload, tune, True)]
         if "failed" not in found and found["at"] not in modules.values():
             name = "told " + (" ".join(f"{k}={v}" for k, v in tune.items()) or "sizes")
@@ -127,6 +128,11 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     return suite_report.judged(row, workload, told)
 
 
+def tunes(workload: Workload, options: argparse.Namespace) -> list[Job]:
+    """Tunables to try beside the default: none but told the sizes, and some tiles."""
+    return [] if options.no_told else [{}, *workload.tiles[:options.tiles]]
+
+
 def _short(compiled: Job) -> Job:
     """What of a compilation is worth keeping."""
     return {key: compiled[key] for key in ("seconds", "load", "tunables", "meta", "kernels",
@@ -135,7 +141,7 @@ def _short(compiled: Job) -> Job:
 
 def _key(workload: Workload, tune: Job, told: bool) -> tuple[Any, ...]:
     """What distinguishes a compilation."""
-    sizes = tuple(workload.sizes.items()) if told else ()
+    sizes = tuple(workload.sizes.items()) if told and not tune else ()
     return workload.stem, workload.defines, tuple(sorted(tune.items())), sizes
 
 
@@ -144,13 +150,11 @@ def compile_all(chosen: Sequence[Workload], options: argparse.Namespace, folder:
     jobs: dict[tuple[Any, ...], Job] = {}
     whole = not options.compile_only
     for workload in chosen:
-        tunes = [(dict[str, int](), False)]
-        if whole and not options.no_told:
-            tunes += [({}, True), *((tune, True) for tune in workload.tiles)]
-        for tune, told in tunes:
+        told_tunes = [(tune, True) for tune in tunes(workload, options)] if whole else []
+        for tune, told in [(dict[str, int](), False), *told_tunes]:
             jobs[_key(workload, tune, told)] = {
                 "do": "compile", "stem": workload.stem, "defines": workload.defines, "tune": tune,
-                "sizes": dict(workload.sizes) if told else {}, "arch": options.arch,
+                "sizes": dict(workload.sizes) if told and not tune else {}, "arch": options.arch,
                 "options": dict(workload.kind.options), "folder": str(folder), "load": whole,
                 "assemble": not whole}
     for key, job in jobs.items():

@@ -27,7 +27,7 @@ TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3,
               torch.bfloat16: 1e-2, torch.float8_e4m3fn: 5e-2, torch.float8_e5m2: 1e-1}
 BEYOND_L2 = 160 << 20  # bytes of all copies together, at least
 COPIES = 48
-GAPS = {False: 0.004, True: 0.02}  # seconds of rest after a sample; longer where the chip heats
+GAPS = {False: 0.003, True: 0.012}  # seconds of rest after a sample; longer where the chip heats
 PEER_SLACK = 4  # a peer may be so much less exact than a kernel
 
 Run = Callable[[], Any]
@@ -252,6 +252,7 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
     kind, notes = workload.kind, []
     say("data")
     case = case_of(workload, types_of(modules["ours"][1]))
@@ -286,7 +287,7 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
         starts[name] = lambda c, name=name: kind.peers(c)[name]
     good = [name for name, start in starts.items()
             if attempt(name, start, 1 if name in modules else PEER_SLACK)]
-    del want
+    want.clear()
     gc.collect()
     torch.cuda.empty_cache()
 

@@ -12,8 +12,8 @@ from suite_support import GROUPS, Workload
 
 Row = dict[str, Any]
 COLUMNS = ("default", "told")
-HEADING = (f"{'workload':42} {'ours':>9} {'told':>9} {'peer':>9} {'':16} {'default':>7} {'told':>6} "
-           f"{'copy':>5}  notes")
+HEADING = (f"{'workload':42} {'ours':>9} {'told':>9} {'peer':>9} {'':16} {'default':>7} "
+           f"{'told':>6} {'copy':>5}  notes")
 
 
 def judged(row: Row, workload: Workload, told: Mapping[str, Row]) -> Row:

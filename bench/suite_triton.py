@@ -31,6 +31,12 @@ def run(kernel: Any, grid: Any, *arguments: Any, **meta: Any) -> Callable[[], An
     return launch
 
 
+def all_of(steps: Sequence[Callable[[], Any]]) -> None:
+    """One launch behind the other."""
+    for step in steps:
+        step()
+
+
 def each(kernel: Any, grid: Any, arguments: Sequence[Any], **values: Sequence[int]) -> Launches:
     """Launches for each configuration: `values` has lists of equal length, by name; `warps` and
     `stages` are Triton's own.  `grid` may be a function of the configuration."""
@@ -159,7 +165,7 @@ def norm_backward(kernel: Any, arguments: Sequence[Any], sums: Sequence[Any], m:
         first = run(kernel, (parts,), *arguments, *partial, m, n, *more, ROWS=rows,
                     BLOCK=power(n), num_warps=warps)
         steps = [first, *(summed(p, y) for p, y in zip(partial, sums, strict=True))]
-        found[f"triton rows{rows} warps{warps}"] = lambda steps=steps: [step() for step in steps][0]
+        found[f"triton rows{rows} warps{warps}"] = lambda steps=steps: all_of(steps)
     return found
 
 

@@ -65,14 +65,21 @@ def _count_peers(t: Any) -> Launches:
                 lambda go=go: (t.counts.zero_(), go(), None)[2])
         return found
 
-    return {"torch": lambda: torch.histc(t.x, 256, 0, 255) if t.x.dtype.is_floating_point
-            else torch.bincount(t.x, minlength=256), **with_triton(tritons)}
+    return {"torch": lambda: torch.histc(t.x, 256, 0, 255), **with_triton(tritons)}
 
 
 def _stencil(t: Any) -> Any:
     e, c = t.edge, t.corner
     weights = torch.tensor([[c, e, c], [e, 1 - 4 * e - 4 * c, e], [c, e, c]], device=t.device)
     return weights[None, None]
+
+
+def _stencil_want(t: Any) -> Any:
+    p = functional.pad(t.x.double(), (1, 1, 1, 1))
+    sides = p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]
+    corners = p[:-2, :-2] + p[:-2, 2:] + p[2:, :-2] + p[2:, 2:]
+    middle = (1 - 4 * t.edge - 4 * t.corner) * p[1:-1, 1:-1]
+    return middle + t.edge * sides + t.corner * corners
 
 
 def _bodies(t: Any) -> Mapping[str, Any]:
@@ -105,6 +112,12 @@ def _over_time(t: Any, kind: Any) -> Any:
     x = t.x.to(kind).transpose(1, 2)
     y = functional.conv1d(x, t.w.to(kind)[:, None], t.bias.to(kind), padding=3, groups=t.E)
     return functional.silu(y[:, :, :t.L]).transpose(1, 2)
+
+
+def _exact(function: Callable[[Any, Any], Any], *arguments: Any) -> Any:
+    """Without cuDNN, which has few convolutions of such kinds in such types."""
+    with torch.backends.cudnn.flags(enabled=False):
+        return function(*arguments)
 
 
 def _escape(t: Any) -> Mapping[str, Any]:
@@ -163,8 +176,7 @@ KINDS = {
     "scan_three": long_scan(),
     "scan_lookback": long_scan(zeroed=("told", "ticket")),
     "stencil": Kind(
-        LOOPS, want=lambda t: {"y": functional.conv2d(t.x.double()[None, None],
-                                                      _stencil(t).double(), padding=1)},
+        LOOPS, want=lambda t: {"y": _stencil_want(t)},
         peers=beside("torch", lambda t: functional.conv2d(t.x[None, None], _stencil(t), padding=1),
                      peers_of("stencil", _squares,
                               lambda t: [t.x, t.y, t.H, t.W, t.edge, t.corner],
@@ -184,13 +196,13 @@ KINDS = {
                        NS=lambda t: [t.NS] * 5, TE=[8, 16, 32, 64, 128], warps=[1, 1, 2, 4, 4]),
         told=told("TE", (8,), (16,), (32,), (64,)), macros=lambda s: {"NS": 16}),
     "depthwise": Kind(
-        LOOPS, want=lambda t: {"y": _depthwise(t, torch.float64)}, hot=True,
+        LOOPS, want=lambda t: {"y": _exact(_depthwise, t, torch.float64)}, hot=True,
         peers=beside("cudnn", lambda t: _depthwise(t, torch.float32), peers_of(
             "depthwise", _planes, lambda t: [t.x, t.w, t.y, t.C, t.H, t.W],
             TM=[8, 16, 16, 32], TN=[64, 64, 32, 64], warps=[4, 4, 4, 8])),
         told=told("TH TW", (16, 128), (8, 64), (16, 64), (32, 32))),
     "depthwise_time": Kind(
-        LOOPS, want=lambda t: {"y": _over_time(t, torch.float32).contiguous()},
+        LOOPS, want=lambda t: {"y": _exact(_over_time, t, torch.float32).contiguous()},
         peers=beside("torch", lambda t: _over_time(t, torch.bfloat16), peers_of(
             "depthwise_time", lambda t, c: (-(-t.L // c["TM"]), -(-t.E // c["TN"]), t.B),
             lambda t: [t.x, t.w, t.bias, t.y, t.L, t.E], TM=[4, 8, 16, 32],

@@ -27,6 +27,7 @@ TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3,
               torch.bfloat16: 1e-2, torch.float8_e4m3fn: 5e-2, torch.float8_e5m2: 1e-1}
 BEYOND_L2 = 160 << 20  # bytes of all copies together, at least
 COPIES = 48
+DEVICE = "cuda"
 GAPS = {False: 0.003, True: 0.012}  # seconds of rest after a sample; longer where the chip heats
 PEER_SLACK = 4  # a peer may be so much less exact than a kernel
 
@@ -56,7 +57,7 @@ class Case:
                    if isinstance(value, torch.Tensor))
 
 
-def case_of(workload: Workload, types: Mapping[str, str], device: str = "cuda") -> Case:
+def case_of(workload: Workload, types: Mapping[str, str], device: str = DEVICE) -> Case:
     """The arguments as the `//!` lines say; `types` has those of the parameters, as the manifest
     spells them."""
     def randn(*shape: int) -> torch.Tensor:
@@ -237,7 +238,7 @@ def copy_runs(moved: int) -> list[Run]:
     """Copies that read and write `moved` bytes together, through buffers beyond L2."""
     count = max(1, min(moved, 4 << 30) // 8)
     pieces = max(1, min(COPIES, -(-BEYOND_L2 // (8 * count))))
-    source = torch.zeros(pieces, count, device="cuda")
+    source = torch.zeros(pieces, count, device=DEVICE)
     target = torch.empty_like(source)
     return [lambda a=source[i], b=target[i]: torch.mul(a, 1, out=b) for i in range(pieces)]
 
@@ -302,7 +303,12 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
     samplers: dict[str, Sampler] = {}
     for name, runs in launches.items():
         say(f"{name} timed")
-        samplers[name] = Sampler(runs, least_ms)
+        try:
+            samplers[name] = Sampler(runs, least_ms)
+        except Exception as error:
+            wrong[name] = f"{type(error).__name__}: {error}".split("\n")[0][:160]
+            torch.cuda.synchronize()  # raises where the context is lost
+            continue
         if not samplers[name].captured:
             notes.append(f"{name}: no graph")
     gap = GAPS[kind.hot]

@@ -1,0 +1,51 @@
+"""bench/suite: each workload's problem is right in the interpreter, and the tables fit the files.
+
+Problems run as the compiler's cost model makes them, at the sizes that they state.  On a GPU,
+bench/suite.py checks them at the sizes that it measures.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tritonc.launch.run_problems import run_problems
+from tritonc.meta_parameters import BY_NAME as META
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted((ROOT / "bench" / "suite").glob("*.tc"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_problems_are_right(path: Path) -> None:
+    diagnostics = Diagnostics()
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    for outcome in run_problems(source, Options(), "tc", diagnostics):
+        assert outcome.ok, outcome.line()
+    assert [d.message for d in diagnostics.items] == []
+
+
+def test_tables_name_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.setattr(sys, "path", [*sys.path])  # which the scripts extend
+    import suite_support
+
+    assert sorted(suite_support.kinds()) == [path.stem for path in FILES]
+    found = suite_support.workloads()
+    assert len({workload.name for workload in found}) == len(found)
+    for workload in found:
+        for stage in workload.problem.stages:
+            assert all(workload.number(text) > 0 for text in stage.range), workload.name
+        for text in (workload.problem.flops, workload.problem.bytes):
+            assert text is None or workload.number(text) > 0, workload.name
+        assert workload.kind.group in suite_support.GROUPS
+        text = (suite_support.FOLDER / f"{workload.stem}.tc").read_text(encoding="utf-8")
+        known = {*re.findall(r"tunable int (\w+)", text), *META}
+        assert all(set(tile) <= known for tile in workload.tiles), workload.name
+        macros = set(re.findall(r"#ifndef (\w+)", text))
+        assert set(workload.macros) <= macros, workload.name

@@ -151,9 +151,10 @@ def print_comparison(old: Row, new: Row) -> None:
 
 
 def print_compiled(workloads: Sequence[Workload], results: Sequence[Row]) -> None:
-    """What --compile-only says, a line for each kernel of each compilation."""
+    """What --compile-only says, a line for each kernel of each compilation: bytes, seconds, and
+    how long a processor was busy, since others may compile beside it."""
     print(f"{'kernel':44} {'tile':>14} {'threads':>7} {'shared':>7} {'regs':>4} {'spills':>6} "
-          f"{'compile':>7} {'ptxas':>6}  tunables; machinery")
+          f"{'compile':>7} {'busy':>5} {'ptxas':>6} {'busy':>5}  tunables; machinery")
     seen = set()
     for workload, result in zip(workloads, results, strict=True):
         key = workload.stem, workload.defines
@@ -174,7 +175,8 @@ def print_compiled(workloads: Sequence[Workload], results: Sequence[Row]) -> Non
                                 {**result["tunables"], **result["meta"]}.items())
             print(f"{label:44} {tile:>14} {kernel['threads']:7} {shared:7} "
                   f"{found.get('registers', 0):4} {found.get('spills', 0):6} "
-                  f"{result['seconds']:7.2f} {assembled['seconds']:6.2f}  {tunables}; "
+                  f"{result['seconds']:7.2f} {result['busy']:5.2f} "
+                  f"{assembled['seconds']:6.2f} {assembled['busy']:5.2f}  {tunables}; "
                   f"{machinery(result['remarks'])}"
                   + "".join(f"; {advice}" for advice in assembled["advice"])
                   + (f"; ptxas: {assembled['failed']}" if "failed" in assembled else ""))

@@ -31,14 +31,14 @@ def run(directory: Path, kinds: set[str]) -> int:
 
 def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(tmp_path, {"python"}) == 3
+    assert run(tmp_path, {"python"}) == 4
 
 
 @pytest.mark.gpu
 def test_blocks_on_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    assert run(tmp_path, {"python", "python gpu"}) == 6
+    assert run(tmp_path, {"python", "python gpu"}) == 7
 
 
 @pytest.mark.gpu

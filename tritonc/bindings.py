@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from tritonc.frontend.lexer import Token
 from tritonc.meta_parameters import BY_NAME, legal_text
@@ -15,6 +17,10 @@ from tritonc.tune.tuning_file import Entry
 if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
+    from tritonc.variants import Variant, VariantSet
+
+Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
+Sizes = Callable[["Kernel", Sequence[str]], list[dict[str, Any]]]
 
 
 class Bindings:
@@ -32,7 +38,9 @@ class Bindings:
         self.tuning: str | None = None
         self._options = options
         self._entries: dict[str, Entry] = {}  # of the tuning file, by kernel
+        self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
+        self._lists: dict[str, Sequence[int]] = {}  # the declared values of each tunable
 
     def read_tuning_file(self, path: str, tokens: Iterable[Token], diagnostics: Diagnostics
                          ) -> None:
@@ -42,6 +50,7 @@ class Bindings:
         entries = tuning_file.read(path)
         source = tuning_file.source_hash(tokens)
         self._entries = tuning_file.lookup(entries, source, options.arch, options.sizes)
+        self._sizes = tuning_file.matching(entries, source, options.arch)
         if tuning_file.is_stale(entries, source, options.arch, options.defines):
             diagnostics.warning(
                 "stale-tuning", None, f"'{path}' was made for another text of this program; the "
@@ -56,6 +65,7 @@ class Bindings:
         except CompileError:
             return dict(self._options.tune)  # the analysis reports it too, and what else is wrong
         given = self.split({t.name for t in declared})
+        self._lists = {t.name: t.values for t in declared if t.values}
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
         if not unbound:
             return dict(given)
@@ -100,6 +110,107 @@ class Bindings:
         meta.update(self._given_meta)
         self.meta.update(meta)
         return dict(sorted(meta.items()))
+
+    def meta_of(self, binding: Mapping[str, int], tunables: Mapping[str, int]) -> dict[str, int]:
+        """The meta-parameters of a variant: its own, and what is given for all kernels."""
+        own = {name: _legal(name, value) for name, value in binding.items()
+               if name in BY_NAME and name not in tunables}
+        return dict(sorted({**own, **self._given_meta}.items()))
+
+    def variants(self, kernel: Kernel, tunables: Mapping[str, int], lower: Lower, sizes: Sizes
+                 ) -> VariantSet:
+        """The variants to have of a kernel, beside the one with these `tunables`.
+
+        `sizes` says what of a launch the sizes of a problem are.  Raises CompileError.
+        """
+        from tritonc.variants import VariantSet, concerns, parse  # only where variants are wanted
+
+        given = [variant for text in self._options.variant
+                 if concerns(variant := parse(text), kernel)]
+        if given:
+            return self._given(given, kernel, tunables, lower)
+        if self._options.variants < 1:
+            return VariantSet()
+        entries = self._sizes.get(kernel.name, [])
+        if len(entries) > 1:
+            return self._tuned(kernel, entries, tunables, sizes)
+        return self._modelled(kernel, tunables, lower)
+
+    def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
+               lower: Lower) -> VariantSet:
+        """Those that the user names, with their costs where the model knows them."""
+        from tritonc.backend.target.target import find
+        from tritonc.tune.portfolio import priced
+        from tritonc.variants import VariantSet
+
+        target = find(self._options.arch, self._options.ptx)
+        bindings = [{**tunables, **{k: v for k, v in each.items() if k in tunables}}
+                    for each in ({}, *(variant.binding for variant in given))]
+        found = priced(bindings, lambda binding: lower(binding, kernel.name), target)
+        if found is None:
+            return VariantSet(given)
+        length, (general, *costs) = found
+        return VariantSet([replace(variant, cost=cost) for variant, cost
+                           in zip(given, costs, strict=True)], general, length)
+
+    def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],
+               sizes: Sizes) -> VariantSet:
+        """A variant for each binding of the tuning file, the most frequent first."""
+        from tritonc.variants import Variant, VariantSet
+
+        found = VariantSet()
+        names = sorted(entries[0].size)
+        found.sizes = [dict(row) for row in sizes(kernel, names)]
+        if not found.sizes:
+            found.notes.append(f"no variants of {kernel.name}: a launch does not say the sizes "
+                               f"{', '.join(names)} of the tuning file")
+            return found
+        given = self._options.tune
+        bindings = [{**{k: v for k, v in tunables.items() if k in kernel.tunables},
+                     **entry.tunables, **given} for entry in entries]
+        general = {**tunables, **(self._entries[kernel.name].tunables
+                                  if kernel.name in self._entries else {}), **given}
+        general = {k: v for k, v in general.items() if k in kernel.tunables or k in BY_NAME}
+        keys = [tuple(sorted(binding.items())) for binding in bindings]
+        counts = Counter(keys)
+        places = {tuple(sorted(general.items())): -1}
+        for key, _ in sorted(counts.items(), key=lambda item: (-item[1], keys.index(item[0]))):
+            if key not in places and len(found.variants) < self._options.variants:
+                places[key] = len(found.variants)
+                found.variants.append(Variant(dict(key)))
+        for entry, key in zip(entries, keys, strict=True):
+            if key in places and sorted(entry.size) == names:
+                known = tuple(entry.size[str(row["name"])] for row in found.sizes)
+                found.points.append((known, places[key]))
+        self.tuning = self._options.tuning
+        return found
+
+    def _modelled(self, kernel: Kernel, tunables: Mapping[str, int], lower: Lower) -> VariantSet:
+        """The cost model's portfolio."""
+        from tritonc.backend.target.target import find
+        from tritonc.tune.portfolio import portfolio
+        from tritonc.variants import Variant, VariantSet
+
+        space = {name: values for name, values in self._lists.items()
+                 if name in kernel.tunables and name not in self._options.tune}
+        found = VariantSet()
+        fixed = {name: value for name, value in tunables.items() if name not in space}
+        target = find(self._options.arch, self._options.ptx)
+        chosen = portfolio(space, lambda binding: lower({**fixed, **binding}, kernel.name), target,
+                           tunables, self._options.variants) if space else None
+        if chosen is None:
+            found.notes.append(f"no variants of {kernel.name}: no tunable is open, or the cost "
+                               "model knows no product in a loop there")
+            return found
+        found.variants = [Variant(member.binding, cost=member.cost) for member in chosen.members]
+        found.general, found.length = chosen.general, chosen.length
+        found.notes.append(
+            f"variants of {kernel.name}: by the cost model {chosen.served:.0%} of all sizes are "
+            f"within 5 % of the best, the worst at {chosen.worst:.2f}")
+        if chosen.length is None:
+            found.notes.append(f"variants of {kernel.name}: no parameter says how long the loop of "
+                               "its product is; the choice knows the range only")
+        return found
 
     def _take(self, name: str, entry: Entry) -> None:
         self.tuned[name] = entry

@@ -294,6 +294,9 @@ SEMA: dict[str, Row] = {
     "meta-parameter": Row("error",
         "The value given for a meta-parameter of a pass, by --tune or by a tuning file, is not one "
         "that it can have."),
+    "variant": Row("error",
+        "A variant of --variant is not spelt as one, is none of a kernel, binds what is no tunable "
+        "or meta-parameter, assumes what cannot be, or cannot take the place of its kernel."),
     "static-assertion": Row("error",
         "The condition of a static_assert does not hold."),
     "constant-table": Row("error",

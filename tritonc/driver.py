@@ -25,6 +25,7 @@ from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options, warning_sets
 from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFile, Span, fail
 from tritonc.spelling import closest
+from tritonc.variant_kernels import Variants
 
 if TYPE_CHECKING:
     from tritonc.frontend.preprocess import Preprocessed
@@ -61,6 +62,7 @@ class Result:
     remarks: list[Remark] = field(default_factory=list)  # in the order of their places
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
+    variants: Variants = field(default_factory=Variants)  # none, if they are not asked for
 
 
 def pass_names() -> list[str]:
@@ -87,17 +89,19 @@ def new_diagnostics(options: Options) -> Diagnostics:
 def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",), *,
             language: str = "tc", dump: Callable[[str, str], None] | None = None,
             diagnostics: Diagnostics | None = None,
-            read_file: Callable[[str], bytes] | None = None) -> Result:
+            read_file: Callable[[str], bytes] | None = None, alike: Result | None = None
+            ) -> Result:
     """Compile `source` ("tc" or "tir") to `kinds` of output, as named in `outputs.KINDS`.
 
     `read_file` gives the bytes of what the source includes.  `dump(title, text)` receives the IR
-    for --print-before and --print-after.  Raises CompileError with all diagnostics, warnings too,
-    where the source is wrong; InternalError.
+    for --print-before and --print-after.  `alike` is the result for another target, whose variants
+    this one shall have too.  Raises CompileError with all diagnostics, warnings too, where the
+    source is wrong; InternalError.
     """
     if diagnostics is None:
         diagnostics = new_diagnostics(options)
     compilation = _Compilation(source, options, tuple(kinds), language, dump, diagnostics,
-                               read_file)
+                               read_file, alike)
     try:
         compilation.run()
         diagnostics.raise_if_errors()
@@ -138,8 +142,9 @@ class _Compilation:
 
     def __init__(self, source: SourceFile, options: Options, kinds: tuple[str, ...], language: str,
                  dump: Callable[[str, str], None] | None, diagnostics: Diagnostics,
-                 read_file: Callable[[str], bytes] | None) -> None:
+                 read_file: Callable[[str], bytes] | None, alike: Result | None = None) -> None:
         self.read_file = read_file
+        self.alike = alike
         self.source = source
         self.options = options
         self.wanted = set(kinds)
@@ -190,6 +195,8 @@ class _Compilation:
         for kind in ("i", "ast"):
             if kind in self.wanted:
                 raise fail("no-such-output", None, f"a .tir source has no output '{kind}'")
+        if self.options.variants or self.options.variant:
+            raise fail("variant", None, "variants are made of Triton-C, not of Triton-IR")
         with self._stage("parse"):
             module = parse_module(self.source, self.diagnostics, ALL_OPS)
             self.result.problem_lines = problem_lines(self.source)
@@ -248,7 +255,32 @@ class _Compilation:
             self.diagnostics.raise_if_errors()
         for kernel in module.kernels:
             self.result.tunables.update(kernel.tunables)
+        if self.options.variants or self.options.variant:
+            with self._stage("choose variants"):
+                self._add_variants(program, module, values)
         return module
+
+    def _add_variants(self, program: Program, module: Module, values: Mapping[str, int]) -> None:
+        """The kernels of variants, after all others."""
+        from tritonc import sema, variant_kernels
+        from tritonc.ir.core import Module
+
+        def lower(values: Mapping[str, int], name: str) -> Module:
+            lowered = sema.analyze(program, values, Diagnostics(limit=1), self.options)
+            return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
+
+        variants, known = self.result.variants, {t.name for t in sema.tunables(
+            program, self.diagnostics)}
+        variant_kernels.check_given(self.options.variant, module, known)
+        for kernel in module.kernels:
+            if self.alike is not None:
+                variants.sets[kernel.name] = self.alike.variants.sets[kernel.name]
+            else:
+                variants.sets[kernel.name] = self.bindings.variants(
+                    kernel, values, lower, variant_kernels.sizes_of(self.result.problem_lines))
+        variants.add(module, lambda binding, name: lower(
+            {**values, **{k: v for k, v in binding.items() if k in known}}, name),
+            self.alike.variants if self.alike is not None else None)
 
     # from Triton-IR on
 
@@ -261,8 +293,11 @@ class _Compilation:
         with self._stage("import passes"):
             from tritonc import pass_manager, passes
             from tritonc.ir.context import by_place
+        variants = self.result.variants
         meta = {kernel.name: self.bindings.of_kernel(kernel, self.result.tunables)
-                for kernel in module.kernels}
+                for kernel in module.kernels if kernel.name not in variants.added}
+        meta |= {name: self.bindings.meta_of(variants.variant(name).binding, self.result.tunables)
+                 for name in variants.added}
         context = context_of(self.options)
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
@@ -277,6 +312,7 @@ class _Compilation:
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place(context.remarks)
         if done and machine:
+            meta = variants.settle(module, meta, self.alike is None)
             self._emit(module, context.target, meta)
 
     def _passes(self, stage: str, module: Module, context: Context,
@@ -298,11 +334,19 @@ class _Compilation:
             hooks.verify = lambda kernel, context: verify(kernel, table=context.table, known=known)
         completed = True
         with self._stage(stage):
-            for kernel in module.kernels:
+            for kernel in [*module.kernels]:
                 own_context = replace(context, meta=meta[kernel.name])  # with the same remarks
-                completed &= pass_manager.run(
-                    kernel, own_context, [row for _, row in rows], hooks=hooks,
-                    level=self.options.opt_level, names=[label for label, _ in rows])
+                variant = kernel.name in self.result.variants.added
+                if variant:  # places of the source are remarked on once, for the general entry
+                    own_context = replace(own_context, remarks=[])
+                try:
+                    completed &= pass_manager.run(
+                        kernel, own_context, [row for _, row in rows], hooks=hooks,
+                        level=self.options.opt_level, names=[label for label, _ in rows])
+                except CompileError as error:
+                    if not variant or self.result.variants.variant(kernel.name).given:
+                        raise
+                    self.result.variants.leave_out(kernel, module, error)
         self.result.timings += [(f"  {label}", s) for label, s in hooks.seconds.items()]
         return completed
 
@@ -311,7 +355,7 @@ class _Compilation:
 
         used = self.bindings.tuning
         tuning = PurePath(used).name if used is not None else None
-        contents = manifest(module, target, tuning, meta)
+        contents = manifest(module, target, tuning, meta, self.result.variants.groups())
         self.result.manifest = contents
         if "manifest" in self.wanted:
             self.result.outputs["manifest"] = as_file(contents)

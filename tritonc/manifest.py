@@ -14,6 +14,10 @@ of bytes for a pointer.  `tunables` has the meta-parameters that were bound too;
 there only if one was used, names the tuning file.  An assumption is a sentence that the host has to
 make true; `at_least` and `at_most` of a parameter, which are there only if something is promised,
 bound it as a signed number.  The host fills the constant tables that are not initialized.
+
+A kernel with variants has two members more: "variants", each with what of the above is its own and
+with `requires`, what must hold for a launch of it beside what the kernel itself wants; and
+"choice", by which a launch chooses among the kernel, number 0, and them (`tritonc.choice`).
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from tritonc.backend.llvm import uses_dynamic_shared
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.types import Pointer, Scalar
+from tritonc.variants import VariantSet, required
 
 _MARK = "// tritonc: "  # what the first line of a .ptx file begins with
 _C_NAMES = {
@@ -38,20 +43,29 @@ _C_NAMES = {
 
 
 def manifest(module: Module, target: Target, tuning: str | None = None,
-             meta: Mapping[str, Mapping[str, int]] | None = None) -> dict[str, Any]:
+             meta: Mapping[str, Mapping[str, int]] | None = None,
+             variants: Mapping[str, tuple[VariantSet, Mapping[str, int]]] | None = None
+             ) -> dict[str, Any]:
     """The manifest of a module whose kernels went through the backend.
 
     `tuning` is the name of the tuning file that was used, if one was; `meta` has the
-    meta-parameters that were bound, by kernel.
+    meta-parameters that were bound, by kernel; `variants` the variants of a kernel, and which of
+    them the module has, by the names of their entries.
     """
     used = {"tuning": tuning} if tuning is not None else {}
+    rows = {kernel.name: _kernel(kernel, target, (meta or {}).get(kernel.name, {}))
+            for kernel in module.kernels}
+    for name, (known, entries) in (variants or {}).items():
+        own = [rows.pop(entry) for entry in entries]
+        if own:
+            rows[name] |= {"variants": [_variant(rows[name], row) for row in own],
+                           "choice": known.rule([*entries.values()])}
     return {
         "compiler": f"tritonc {__version__}",
         "target": target.name,
         "ptx": f"{target.ptx // 10}.{target.ptx % 10}",
         **used,
-        "kernels": [_kernel(kernel, target, (meta or {}).get(kernel.name, {}))
-                    for kernel in module.kernels],
+        "kernels": [*rows.values()],
         "constants": [{"name": table.name, "type": _C_NAMES[table.element.name],
                        "count": table.count, "initialized": table.data is not None}
                       for table in module.constants],
@@ -104,6 +118,12 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "assumptions": [text for value, info in zip(kernel.parameters, kernel.info, strict=True)
                         for text in _assumptions(value, info)],
     }
+
+
+def _variant(general: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What a variant has of its own, and what it requires."""
+    kept = ("entry", "threads", "shared_bytes", "dynamic_shared_bytes", "tile", "tunables")
+    return {**{key: own[key] for key in kept}, "requires": required(general, own)}
 
 
 def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:

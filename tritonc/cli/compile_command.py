@@ -45,8 +45,8 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     path = only_file(files)
     kinds = kinds_of(given)
     arch, *others = (given["arch"] or "").split(",")
-    if others and ({*kinds} - {"fatbin", "header"} or (
-            "header" in kinds and given["embed"] != "fatbin")):
+    embeds = given["embed"] == "fatbin" or (given["embed"] is None and "fatbin" in kinds)
+    if others and ({*kinds} - {"fatbin", "header"} or ("header" in kinds and not embeds)):
         raise click.UsageError("several targets go into a fatbin: --emit=fatbin, or --header with "
                                "--embed=fatbin")
     given["arch"] = arch or None
@@ -126,8 +126,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     settings = Settings(stem_of(path), given["embed"], given["prefix"] or "", given["ptxas"],
                         options.line_info)
     more = [driver.compile(source, native(replace(options, arch=arch, tune={
-        **options.tune, **result.tunables})), wanted, language=language_of(path, given))
-            for arch in others]
+        **options.tune, **result.tunables})), wanted, language=language_of(path, given),
+        alike=result) for arch in others]
     made = make([*targets], result, settings, more)
     files: dict[str, str | bytes] = {}
     for kind, target in targets.items():

@@ -49,6 +49,8 @@ def options_from(given: Mapping[str, Any]) -> Options:
         values["opt_level"] = int(values["opt_level"])
     elif values.get("debug"):
         values["opt_level"] = 0  # a line that passes copied has several places; gdb stops at one
+    if (count := values.get("variants")) is not None and not 0 <= count <= 63:
+        raise click.UsageError(f"--variants takes 0 to 63, not '{count}'")
     if "fp_contract" in values:
         values["fp_contract"] = values["fp_contract"] == "on"
     return Options(**values)

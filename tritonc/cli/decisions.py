@@ -60,6 +60,11 @@ def tell(result: Result, options: Options) -> None:
         lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
                      f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
                      f"memory, tile {kernel['tile']}")
+        for number, variant in enumerate(kernel.get("variants", []), 1):
+            values = ", ".join(f"{k} = {v}" for k, v in variant["tunables"].items())
+            lines.append(f"  variant {number}, {variant['entry']}: {variant['threads']} threads, "
+                         f"tile {variant['tile']}, {values}")
+    lines += result.variants.notes()
     print("\n".join(lines), file=sys.stderr)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tritonc.meta_parameters import META_PARAMETERS
-from tritonc.options import DEFAULT_ARCH
+from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS
 
 MESSAGES = "-"  # as the file of --remarks: among the messages
 SHORT = "short"  # as the topic of --help: what is used most
@@ -240,6 +240,13 @@ TABLE: tuple[Option, ...] = (
            "for make.", DEPENDENCIES, "TARGET", many=True),
     Option("depend_phony", ("-MP", "--dependency-phony"), "Add an empty rule for each included "
            "file.", DEPENDENCIES),
+    Option("variants", ("--variants",), "Make variants of each kernel, at most COUNT beside the "
+           "general one; the launch chooses. They come from the tuning file, if it has several "
+           "sizes, else from the cost model.", OPTIMISATION, "COUNT",
+           optional_value=str(MOST_VARIANTS), common=True),
+    Option("variant", ("--variant",), "Make this variant of a kernel: tunables, meta-parameters, "
+           "and facts of parameters that the launch tests (N%8, stride==1, K>=1).", OPTIMISATION,
+           "[KERNEL:]NAME=VALUE,FACT...", many=True),
     Option("sizes", ("--set",), "A size of the problem: the tuning file's nearest entry counts.",
            OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True),
     Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",

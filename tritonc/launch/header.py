@@ -10,6 +10,8 @@ manifest.  For a module `name` and each of its kernels `kernel`:
     name_fill_table(values, stream)          for each constant table that the host fills
     kernel_launch(range0, ..., stream, arguments...)
     kernel_check(range0, ..., arguments..., reason)
+    kernel_variant(range0, ..., arguments...)        where there are variants, see header_choice.py
+    kernel_launch_variant(number, range0, ..., stream, arguments...)
     kernel_threads, kernel_tile0, ...        constants of the manifest
 
 docs/embedding.md describes them.  Definitions that the files of a program share are weak symbols
@@ -24,6 +26,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from pkgutil import get_data
 from typing import Any
 
+from tritonc.launch.header_choice import choosing
 from tritonc.manifest import one_line
 
 _TYPES = {
@@ -45,6 +48,8 @@ _RESERVED = frozenset("""
     NULL EOF errno stdin stdout stderr linux unix
     BUFSIZ BYTE_ORDER FILENAME NFDBITS alloca offsetof sched_priority
 """.split())
+# And, of kernels with variants, what the functions that choose use.
+_LOCAL = frozenset("variant variants allowed length least time best number points size".split())
 # Of cuda.h, whose functions are macros for their newest versions, of runtime.h, of C's own headers.
 _RESERVED_PATTERN = re.compile(
     r"CU|cu[A-Z]|TRITONC|tritonc_|_|RESOURCE_ABI_|RTLD_|SCHED_|SEEK_|EXIT_|FD_|SIG_"
@@ -67,26 +72,32 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
     content = (data or b"") + f"{one_line(manifest)} {module}".encode()
     tag = f"tritonc_{module}_{hashlib.sha256(content).hexdigest()[:12]}"
     kernels = manifest["kernels"]
-    runtime = get_data("tritonc.launch", "runtime.h")
-    assert runtime is not None
+    texts = ["runtime.h", *["runtime_choice.h"] * any("variants" in k for k in kernels)]
+    entries = [row for kernel in kernels for row in (kernel, *kernel.get("variants", ()))]
     lines = [
         f"/* Kernels of {module} for {manifest['target']}, by {manifest['compiler']}: do not edit.",
         " * They run in the current context; each function returns an error code of the driver. */",
         f"#ifndef {tag}_h", f"#define {tag}_h", "",
-        runtime.decode("utf-8"),
-        *_definitions(manifest, tag, data),
+        *map(_runtime, texts),
+        *_definitions(manifest, entries, tag, data),
         f"static const tritonc_module {module}_module = {{",
-        f"    {tag}_manifest, {f'{tag}_image' if data else 'NULL'}, {len(kernels)}, {tag}_kernels,",
+        f"    {tag}_manifest, {f'{tag}_image' if data else 'NULL'}, {len(entries)}, {tag}_kernels,",
         f"    &{tag}_state, {tag}_functions}};", "",
         *_loading(module, data is not None),
     ]
     for table in manifest["constants"]:
         if not table["initialized"]:
             lines += _fill(module, table)
-    for index, kernel in enumerate(kernels):
-        lines += _kernel(module, _prefix(before + kernel["name"]), index, kernel)
+    for kernel in kernels:
+        lines += _kernel(module, _prefix(before + kernel["name"]), entries.index(kernel), kernel)
     lines.append("#endif")
     return "\n".join(lines) + "\n"
+
+
+def _runtime(name: str) -> str:
+    text = get_data("tritonc.launch", name)
+    assert text is not None
+    return text.decode("utf-8")
 
 
 def identifier(name: str) -> str:
@@ -109,9 +120,9 @@ def _prefix(name: str) -> str:
     return f"{plain}_" if re.fullmatch("tritonc_*", plain) else plain
 
 
-def _definitions(manifest: Mapping[str, Any], tag: str, image: bytes | None) -> Iterator[str]:
-    """What the files of a program share."""
-    kernels = manifest["kernels"]
+def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], tag: str,
+                 image: bytes | None) -> Iterator[str]:
+    """What the files of a program share.  `entries` are the kernels, each before its variants."""
     yield '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Woverlength-strings"'
     yield '#ifdef __cplusplus\nextern "C" {\n#endif'
     yield f"TRITONC_SHARED extern const char {tag}_manifest[];"
@@ -122,7 +133,7 @@ def _definitions(manifest: Mapping[str, Any], tag: str, image: bytes | None) -> 
         yield "\n".join(f"    {_literal(line)}" for line in _lines(image)) + ";"
     yield f"TRITONC_SHARED extern const tritonc_kernel {tag}_kernels[];"
     yield f"const tritonc_kernel {tag}_kernels[] = {{"
-    for kernel in kernels:
+    for kernel in entries:
         tile = ", ".join(str(extent) for extent in (*kernel["tile"], 1, 1, 1)[:3])
         yield (f"    {{{_literal(kernel['entry'])}, {kernel['threads']}, "
                f"{kernel['dynamic_shared_bytes']}, {{{tile}}}}},")
@@ -130,7 +141,7 @@ def _definitions(manifest: Mapping[str, Any], tag: str, image: bytes | None) -> 
     yield f"TRITONC_SHARED extern tritonc_state {tag}_state;"
     yield f"tritonc_state {tag}_state;"
     yield f"TRITONC_SHARED extern CUfunction {tag}_functions[];"
-    yield f"CUfunction {tag}_functions[{len(kernels)} * TRITONC_CONTEXTS];"
+    yield f"CUfunction {tag}_functions[{len(entries)} * TRITONC_CONTEXTS];"
     yield "#ifdef __cplusplus\n}\n#endif\n#pragma GCC diagnostic pop\n"
 
 
@@ -187,20 +198,45 @@ def _kernel(module: str, name: str, index: int, kernel: Mapping[str, Any]) -> It
                  "dynamic_shared_bytes": kernel["dynamic_shared_bytes"]}
     constants |= {f"tile{axis}": extent for axis, extent in enumerate(kernel["tile"])}
     constants |= {f"tunable_{tunable}": value for tunable, value in kernel["tunables"].items()}
+    variants = kernel.get("variants", ())
+    if variants:
+        constants["variants"] = len(variants)
     listed = ",\n".join(f"  {name}_{constant} = {value}" for constant, value in constants.items())
     yield f"enum {{\n{listed}\n}};\n"
-    names = _parameter_names(kernel["parameters"], {f"{module}_module", f"{name}_check"})
+    own = [f"{name}_{word}" for word in ("check", "variant", "allowed", "launch_variant")]
+    used = {f"{module}_module", *own[: len(own) if variants else 1]}
+    names = _parameter_names(kernel["parameters"], used | (_LOCAL if variants else set()))
     axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
     parameters = [_declaration(p, n) for p, n in zip(kernel["parameters"], names, strict=True)]
     yield from _check(module, name, index, kernel, axes, names, parameters)
+    extents = [f"int64_t {axis}" for axis in axes]
+    if variants:
+        heads = {"allowed": _function(f"{name}_allowed", [*extents, *parameters], "uint64_t"),
+                 "variant": _function(f"{name}_variant", [*extents, *parameters], "unsigned")}
+        yield from choosing(kernel, name, heads, names, axes)
+        yield "/* Launches one variant, if it may run with these arguments. */"
+        yield _function(f"{name}_launch_variant", ["unsigned variant", *extents, "CUstream stream",
+                                                   *parameters])
+        yield from _start(module, name, f"{index} + variant", axes, names, (
+            f"variant > {len(variants)} || !({name}_allowed({', '.join([*axes, *names])})"
+            " >> variant & 1)"))
     if kernel["assumptions"]:
         yield "/* The arguments must be such that " + ",\n * ".join(kernel["assumptions"]) + ". */"
-    extents = [f"int64_t {axis}" for axis in axes]
     yield _function(f"{name}_launch", [*extents, "CUstream stream", *parameters])
+    number = f"{name}_variant({', '.join([*axes, *names])})"
+    yield from _start(module, name, f"{index} + {number}" if variants else str(index), axes, names)
+
+
+def _start(module: str, name: str, index: str, axes: list[str], names: list[str],
+           refused: str | None = None) -> Iterator[str]:
+    """The body of a launch of the entry number `index`."""
     yield f"  const int64_t range[3] = {{{', '.join([*axes, '1', '1', '1'][:3])}}};"
     addresses = ", ".join(f"&{n}" for n in names) or "NULL"
     yield f"  void *arguments[] = {{{addresses}}};"
     yield f"  CUresult code = {name}_check({', '.join([*axes, *names, 'NULL'])});"
+    if refused is not None:
+        yield f"  if (code == CUDA_SUCCESS && ({refused}))"
+        yield "    code = CUDA_ERROR_INVALID_VALUE;"
     yield "  return code != CUDA_SUCCESS ? code : tritonc_launch("
     yield f"      &{module}_module, {index}, range, stream, arguments);\n}}\n"
 
@@ -234,15 +270,17 @@ def _check(module: str, name: str, index: int, kernel: Mapping[str, Any], axes: 
     yield "  return code;\n}\n"
 
 
-def _function(name: str, parameters: Sequence[str]) -> str:
+def _function(name: str, parameters: Sequence[str], returns: str = "CUresult") -> str:
     """The head of a function, in lines of no more than 100 columns where that can be."""
-    lines = [f"static inline CUresult {name}("]
+    lines = [f"static inline {returns} {name}("]
     for at, parameter in enumerate(parameters):
         text = parameter + (") {" if at == len(parameters) - 1 else ",")
         if len(lines[-1]) + len(text) < 99:
             lines[-1] += text if lines[-1].endswith("(") else f" {text}"
         else:
             lines.append(f"    {text}")
+    if not parameters:
+        lines[-1] += "void) {"
     return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from tritonc.launch import arrays, cuda_driver
+from tritonc.launch.choosing import Chooser, launch_function
 from tritonc.launch.packing import Block, layout
 from tritonc.launch.parameters import Parameter
 from tritonc.render import rendered
@@ -90,7 +91,11 @@ class Module:
 
 
 class Kernel:
-    """One kernel.  `launch(stream, global_range, *arguments)` runs it."""
+    """One kernel.  `launch(stream, global_range, *arguments)` runs it.
+
+    `variants` are its others, each a kernel of the same name and parameters: `launch` chooses
+    among them and the kernel itself, which is number 0.
+    """
 
     def __init__(self, module: Module, row: Mapping[str, Any]) -> None:
         self.module = module
@@ -103,6 +108,39 @@ class Kernel:
         self.tunables: Mapping[str, int] = row["tunables"]
         self.assumptions: Sequence[str] = row["assumptions"]
         self.launch = _launch_function(_Launcher(self))
+        own = {key: value for key, value in row.items() if key not in ("variants", "choice")}
+        self.variants = tuple(Kernel(module, {**own, **variant})
+                              for variant in row.get("variants", ()))
+        if self.variants:
+            self._chooser: Chooser | None = Chooser(row, self.parameters)
+            self._launches = [self.launch, *(variant.launch for variant in self.variants)]
+            self.launch = launch_function(self._chooser, self._launches)
+        else:
+            self._chooser, self._launches = None, [self.launch]
+
+    def variant(self, global_range: Range, *arguments: Any) -> int:
+        """The number of the variant that `launch` takes for these arguments.
+
+        Raises TypeError for what is no range, or no integer where the choice needs one.
+        """
+        return 0 if self._chooser is None else self._chooser.number(global_range, arguments)
+
+    def launch_variant(self, number: int, stream: Any, global_range: Range, *arguments: Any
+                       ) -> None:
+        """`launch`, of the variant of this number.
+
+        Raises ValueError if there is none, or if it requires what does not hold; and what `launch`
+        raises.
+        """
+        if not 0 <= number < len(self._launches):
+            raise ValueError(f"kernel '{self.name}' has variants 0 to {len(self.variants)}, not "
+                             f"{number}")
+        if number and self._chooser is not None and len(arguments) == len(self.parameters):
+            extents = self._chooser.extents(global_range)
+            if not self._chooser.allowed(extents, arguments)[number]:
+                raise ValueError(f"variant {number} of kernel '{self.name}' requires what does not "
+                                 "hold for these arguments")
+        self._launches[number](stream, global_range, *arguments)
 
     @property
     def ptx(self) -> str:

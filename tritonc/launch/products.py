@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonc import ptxas
+from tritonc.choice import restricted
 from tritonc.driver import Result
 from tritonc.launch.header import header
 from tritonc.source import fail
@@ -94,15 +95,38 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
 def _alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """A manifest for both targets: a launch asks for the shared memory of the one that wants more.
 
-    Raises CompileError if something else of a launch differs.
+    Variants that are not launched alike are none any more.  Raises CompileError if something else
+    of a launch of the kernel itself differs.
     """
     kernels = []
     for one, two in zip(first["kernels"], other["kernels"], strict=True):
-        for key in one:
-            if one[key] != two[key] and key not in ("shared_bytes", "dynamic_shared_bytes"):
-                raise fail("different-launches", None, f"kernel '{one['name']}' is not launched "
-                           f"alike: {key} is {one[key]} for {first['target']}, {two[key]} for "
-                           f"{other['target']}")
-        shared = {key: max(one[key], two[key]) for key in ("shared_bytes", "dynamic_shared_bytes")}
-        kernels.append({**one, **shared})
+        if (key := _difference(one, two)) is not None:
+            raise fail("different-launches", None, f"kernel '{one['name']}' is not launched "
+                       f"alike: {key} is {one[key]} for {first['target']}, {two[key]} for "
+                       f"{other['target']}")
+        found = _larger(one, two)
+        if "variants" in one:
+            theirs = {variant["entry"]: variant for variant in two.get("variants", ())}
+            kept = [number for number, variant in enumerate(one["variants"], 1)
+                    if variant["entry"] in theirs
+                    and _difference(variant, theirs[variant["entry"]]) is None]
+            variants = [one["variants"][number - 1] for number in kept]
+            found["variants"] = [_larger(v, theirs[v["entry"]]) for v in variants]
+            found["choice"] = restricted(one["choice"], kept)
+            if not kept:
+                del found["variants"], found["choice"]
+        kernels.append(found)
     return {**first, "kernels": kernels}
+
+
+_SHARED = ("shared_bytes", "dynamic_shared_bytes")
+
+
+def _difference(one: Mapping[str, Any], two: Mapping[str, Any]) -> str | None:
+    """What of two launches is not alike."""
+    return next((key for key in one if key not in (*_SHARED, "variants", "choice")
+                 and one[key] != two[key]), None)
+
+
+def _larger(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
+    return {**one, **{key: max(one[key], two[key]) for key in _SHARED}}

@@ -12,7 +12,8 @@ Entries are sorted and written one fact on a line, so that differences read well
 
 Of several sizes, a compilation takes the nearest to the one that it is told: the least sum of
 |log2(a / b)| over the sizes' names, the first in sorted order if several are as near.  Told
-none, it takes the largest, by the product of its sizes.
+none, it takes the largest, by the product of its sizes.  Launches of variants measure the same
+distance (`tritonc.choice`), in integers.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from math import log2, prod
+from math import prod
 from typing import Any, Protocol
 
+from tritonc.choice import distance
 from tritonc.options import Options
 from tritonc.outputs import STANDARD
 from tritonc.source import fail
@@ -152,14 +154,20 @@ def merge(old: Iterable[Entry], new: Sequence[Entry]) -> list[Entry]:
     return [*(e for e in old if not any(n.replaces(e) for n in new)), *new]
 
 
-def lookup(entries: Iterable[Entry], source: str, target: str, size: Mapping[str, int]
-           ) -> dict[str, Entry]:
-    """The entry to use for each kernel that has one for this source and target."""
+def matching(entries: Iterable[Entry], source: str, target: str) -> dict[str, list[Entry]]:
+    """The entries for this source and target by their kernels, sorted."""
     found: dict[str, list[Entry]] = {}
     for entry in sorted(entries, key=lambda e: e.order):
         if (entry.source, entry.target) == (source, target):
             found.setdefault(entry.kernel, []).append(entry)
-    return {kernel: _nearest(choice, size) for kernel, choice in found.items()}
+    return found
+
+
+def lookup(entries: Iterable[Entry], source: str, target: str, size: Mapping[str, int]
+           ) -> dict[str, Entry]:
+    """The entry to use for each kernel that has one for this source and target."""
+    return {kernel: nearest(choice, size)
+            for kernel, choice in matching(entries, source, target).items()}
 
 
 def is_stale(entries: Iterable[Entry], source: str, target: str, defines: tuple[str, ...]) -> bool:
@@ -168,11 +176,12 @@ def is_stale(entries: Iterable[Entry], source: str, target: str, defines: tuple[
     return bool(mine) and all(e.source != source for e in mine)
 
 
-def _nearest(entries: Sequence[Entry], size: Mapping[str, int]) -> Entry:
-    def distance(entry: Entry) -> float:
-        return sum(abs(log2(max(entry.size[name], 1) / max(size[name], 1)))
-                   for name in entry.size if name in size)
+def nearest(entries: Sequence[Entry], size: Mapping[str, int]) -> Entry:
+    """The entry of the nearest size; of the largest if `size` is empty."""
+    def far(entry: Entry) -> int:
+        names = [name for name in entry.size if name in size]
+        return distance([entry.size[n] for n in names], [size[n] for n in names])
 
     if size:
-        return min(entries, key=distance)
+        return min(entries, key=far)
     return max(entries, key=lambda e: prod(max(n, 1) for n in e.size.values()))

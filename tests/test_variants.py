@@ -1,0 +1,428 @@
+"""Variants: what is compiled, and that C, C++ and Python choose the same of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import tritonc
+from host_tools import INCLUDE, build, need, run, stub
+from variant_sources import FACTS, PRODUCT, SIZES, STREAM, write, write_tuning
+
+import tritonc as package
+from tritonc import choice
+from tritonc.manifest import read
+
+SIGNED = {"M": 32, "columns": 64, "depth": 64, "step": 32, "N": 32, "stride": 32}
+
+
+@pytest.fixture(autouse=True)
+def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+class At:
+    """An array at an address, as torch's tensors tell it."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+def words(rule: str) -> list[str]:
+    """A source for a rule of the choice, in the current folder, and how to compile it."""
+    path = write(Path(), f"{rule}.tc", STREAM if rule == "first" else PRODUCT)
+    if rule == "nearest":
+        write_tuning(path)
+    more = [f"--variant={text}" for text in FACTS] if rule == "first" else ["--variants"]
+    return [str(path), *more]
+
+
+def manifest_of(*arguments: str) -> dict[str, Any]:
+    done = tritonc(*arguments, "--emit=ptx", "-o", "-")
+    assert done.code == 0, done.err
+    return read(done.out)
+
+
+# --- what is compiled ---
+
+
+def test_the_plain_name_is_what_it_is_without_variants() -> None:
+    """Its code too, and the variants have the source's parameters."""
+    arguments = words("cost")
+    with_variants = tritonc(*arguments, "-o", "-").out
+    without = tritonc(arguments[0], "-o", "-").out
+    row, plain = read(with_variants)["kernels"][0], read(without)["kernels"][0]
+    assert {k: v for k, v in row.items() if k not in ("variants", "choice")} == plain
+
+    def body(ptx: str, name: str) -> str:
+        return ptx.split(f".visible .entry {name}(")[1].split("\n}\n")[0]
+
+    assert body(with_variants, "product") == body(without, "product")
+    for number, variant in enumerate(row["variants"], 1):
+        assert variant["entry"] == f"product__v{number}" and variant["requires"] == []
+        assert (body(with_variants, variant["entry"]).split(")")[0].count(".param")
+                == body(without, "product").split(")")[0].count(".param"))
+    assert len({json.dumps(v["tunables"]) for v in (row, *row["variants"])}) == 5
+
+
+def test_the_same_bytes() -> None:
+    for rule in ("cost", "nearest", "first"):
+        arguments = words(rule)
+        first = [tritonc(*arguments, f"--emit={kind}", "-o", "-").out for kind in ("ptx", "header")]
+        again = [tritonc(*arguments, f"--emit={kind}", "-o", "-").out for kind in ("ptx", "header")]
+        assert first == again
+
+
+def test_the_tuning_file_of_several_sizes() -> None:
+    """Equal values are one variant; the largest size's are the general entry."""
+    (row,) = manifest_of(*words("nearest"))["kernels"]
+    assert row["tunables"]["TN"] == 128 and len(row["variants"]) == 2
+    assert row["variants"][0]["tunables"] == {"TM": 16, "TN": 64, "TK": 8}
+    assert [of["name"] for of in row["choice"]["sizes"]] == ["K", "M", "N"]
+    assert {p["variant"] for p in row["choice"]["points"]} == {0, 1, 2}
+    (one,) = manifest_of("nearest.tc", "--variants=1")["kernels"]
+    assert len(one["variants"]) == 1
+    assert {p["variant"] for p in one["choice"]["points"]} == {0, 1}
+
+
+def test_a_tuned_size_has_its_own_variant() -> None:
+    """And `--set` of a compilation takes what a launch of that size takes."""
+    arguments = words("nearest")
+    kernel = package.compile(arguments[0], "sm_80", variants=4)
+    for sizes in (*SIZES, {"M": 20, "N": 2000, "K": 3000}, {"M": 1, "N": 1, "K": 1}):
+        m, n, k = sizes["M"], sizes["N"], sizes["K"]
+        number = kernel.variant((m, n), None, None, None, m, n, k, 1)
+        told = package.compile(arguments[0], "sm_80", sizes=sizes)
+        assert [kernel, *kernel.variants][number].tunables == told.tunables
+
+
+def test_facts() -> None:
+    (row,) = manifest_of(*words("first"))["kernels"]
+    assert [v["requires"] for v in row["variants"]] == [
+        [{"argument": 0, "multiple_of": 16}, {"argument": 1, "multiple_of": 4, "at_least": 64},
+         {"argument": 2, "at_least": 1, "at_most": 1}],
+        [{"argument": 2, "at_least": 1, "at_most": 1}], [{"argument": 1, "at_most": 63}]]
+    assert row["parameters"][0] == {"name": "x", "type": "float *", "access": "read write",
+                                    "multiple_of": 4}
+    assert row["choice"] == {"rule": "first"}
+    ptx = tritonc(*words("first"), "-o", "-").out
+    plain, fast = (ptx.split(f".entry twice{name}(")[1].split("\n}\n")[0] for name in ("", "__v1"))
+    assert "stride" not in fast.replace("twice__v1_param_2", "") and len(fast) < len(plain)
+
+
+def test_a_name_that_is_taken() -> None:
+    path = write(Path(), "k.tc", STREAM + "\nkernel void twice__v1(float* x) { *x = 1; }\n")
+    rows = manifest_of(str(path), "--variant=twice:T=64")["kernels"]
+    assert [row["name"] for row in rows] == ["twice", "twice__v1"]
+    assert rows[0]["variants"][0]["entry"] == "twice__v1_"
+
+
+def test_variants_that_are_equal_are_one() -> None:
+    path = write(Path(), "k.tc", STREAM)
+    (row,) = manifest_of(str(path), "--tune", "T=64", "--variant=T=256", "--variant=T=64",
+                         "--variant=T=256")["kernels"]
+    assert [v["tunables"]["T"] for v in row["variants"]] == [256]
+
+
+PROGRAM_IDS = """\
+const tunable int T = {64, 256};
+kernel void f(float* x, float* sums, int N) {
+  int r[T] = get_global_range(0);
+  float v[T] = r < N ? *(x + r) : 0;
+  *(sums + get_program_id(0)) = v[+];
+}
+kernel void g(float* x, int N) {
+  int r[T] = get_program_id(0) * T + 0 ... T;
+  @(r < N) *(x + r) = 1;
+}
+"""
+
+
+@pytest.mark.parametrize("kernel, why", [("f", "program ids of axis 0, which it cuts otherwise"),
+                                         ("g", "the host counts the programs of axis 0")])
+def test_variants_that_would_change_the_interface(kernel: str, why: str) -> None:
+    path = write(Path(), "k.tc", PROGRAM_IDS)
+    done = tritonc(str(path), "--tune=T=64", f"--variant={kernel}:T=256", "-o", "x.ptx")
+    assert done.code == 1 and why in done.err and not Path("x.ptx").exists()
+    assert tritonc(str(path), "--tune=T=64", f"--variant={kernel}:num_warps=1").code == 0
+
+
+@pytest.mark.parametrize("text, why", [
+    ("T=", "is no NAME=VALUE"), ("U=3", "there is no tunable 'U'"), ("N%0", "a multiple of 0"),
+    ("num_warps=3", "can be 1, 2, 4, 8 or 16"), ("M%8", "parameters of its facts"),
+    ("x>=1", "cannot be"),
+    ("h:T=64", "no kernel of that name"), ("x%12", "a power of two"), ("N>=4294967296", "cannot"),
+    ("N>=3,N<=2", "cannot be"), ("1:T=64", "names no kernel"), ("", "is no NAME=VALUE")])
+def test_variants_that_are_none(text: str, why: str) -> None:
+    path = write(Path(), "k.tc", STREAM)
+    done = tritonc(str(path), f"--variant={text}", "-o", "x.ptx")
+    assert done.code == 1 and why in done.err, done.err
+    assert not Path("x.ptx").exists()
+
+
+def test_other_misuse() -> None:
+    path = write(Path(), "k.tc", STREAM)
+    assert tritonc(str(path), "--variants=64").code == 2
+    assert tritonc(str(path), "--variants=x").code == 2
+    done = tritonc(str(path), *[f"--variant=T=64,N>={n}" for n in range(1, 65)], "-o", "x.ptx")
+    assert done.code == 1 and "it can have 63" in done.err
+    assert tritonc(str(path), "--emit=tir", "-o", "k.tir").code == 0
+    assert "not of Triton-IR" in tritonc("k.tir", "--variants", "-o", "x.ptx").err
+    done = tritonc(str(path), "--variants", "-v", "-o", "x.ptx")  # the model knows no product there
+    assert done.code == 0 and "no variants of twice" in done.err
+    assert "variants" not in read(Path("x.ptx").read_text())["kernels"][0]
+
+
+def test_several_targets() -> None:
+    """Variants of all of them; those that are not launched alike are left out."""
+    need("ptxas", "fatbinary")
+    arguments = words("cost")
+    done = tritonc(*arguments, "--arch=sm_80,sm_90", "-o", "k.fatbin", "--header=k.h")
+    assert done.code == 0, done.err
+    assert "product_launch_variant" in Path("k.h").read_text()
+    assert "product__v1" in Path("k.fatbin").read_bytes().decode("latin-1")
+
+
+# --- the choice: C against Python ---
+
+MAIN = """\
+#include "{name}.h"
+#include <stdio.h>
+int main(void) {{
+  long long r0, r1 = 0;
+  unsigned long long {words};
+  while (scanf("%lld{second}{formats}", &r0{take}, {addresses}) == {count}) {{
+    unsigned v = {kernel}_variant({call});
+    printf("%u %llu\\n", v, (unsigned long long){kernel}_allowed({call}));
+  }}
+  (void)r1;
+  return 0;
+}}
+"""
+CASTS = {"product": ["(const float *)(uintptr_t)a0", "(const float *)(uintptr_t)a1",
+                     "(float *)(uintptr_t)a2", "(unsigned)a3", "(long long)a4", "a5", "(int)a6"],
+         "twice": ["(float *)(uintptr_t)a0", "(unsigned)a1", "(int)a2"]}
+
+
+def program(name: str, kernel: str) -> str:
+    casts, axes = CASTS[kernel], 2 if kernel == "product" else 1
+    taken = [f"a{i}" for i in range(len(casts))]
+    extents = ["r0", "r1"][:axes]
+    return MAIN.format(
+        name=name, kernel=kernel, words=", ".join(taken), second=" %lld" * (axes - 1),
+        formats=" %llu" * len(casts), take=", &r1" * (axes - 1),
+        addresses=", ".join(f"&{word}" for word in taken), count=axes + len(casts),
+        call=", ".join([*extents, *casts]))
+
+
+def cases(kernel: str, seed: int, count: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Extents of a range, and arguments as patterns of 64 bits: small, usual, huge, negative."""
+    rng = random.Random(seed)
+
+    def number(bits: int) -> int:
+        kind = rng.randrange(5)
+        if kind == 0:
+            return rng.choice([0, 1, -1, -(1 << bits - 1), (1 << bits - 1) - 1, (1 << bits) - 1])
+        if kind == 1:
+            return rng.randrange(-100, 100)
+        if kind == 2:
+            return rng.randrange(1 << bits)
+        return rng.randrange(1 << rng.randrange(1, 20))
+
+    def extent() -> int:
+        if rng.randrange(20) == 0:
+            return rng.choice([-1, -(1 << 63), (1 << 63) - 1, 1 << 31, (1 << 31) - 1, 0])
+        return rng.randrange(1 << rng.randrange(1, rng.choice([16, 24, 32])))
+
+    for _ in range(count):
+        if kernel == "product":
+            pointers, integers = 3, [32, 64, 64, 32]
+        else:
+            pointers, integers = 1, [32, 32]
+        arguments = [rng.randrange(64) * rng.choice([1, 16]) for _ in range(pointers)]
+        arguments += [number(bits) % (1 << bits) for bits in integers]
+        if rng.randrange(2):
+            arguments[-1] = 1  # the stride
+        yield [extent() for _ in range(2 if kernel == "product" else 1)], arguments
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++", "clang++"])
+@pytest.mark.parametrize("rule", ["cost", "nearest", "first"])
+def test_c_and_python_choose_alike(rule: str, compiler: str, tmp_path: Path) -> None:
+    """Whatever the arguments are: the same variant, of those that may run."""
+    need(compiler)
+    kernel_name = "twice" if rule == "first" else "product"
+    arguments = words(rule)
+    done = tritonc(*arguments, "--header", f"{rule}.h", "-o", f"{rule}.ptx")
+    assert done.code == 0, done.err
+    kernel = package.load(f"{rule}.ptx")
+    assert kernel.variants and kernel._chooser is not None
+    library = stub(tmp_path)
+    suffix = ".c" if compiler == "gcc" else ".cpp"
+    Path(f"choose{suffix}").write_text(program(rule, kernel_name))
+    flags = ["-Wconversion", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover"]
+    build(tmp_path, "choose", f"choose{suffix}", library, *flags, compiler=compiler)
+    given = [*cases(kernel_name, 7, 4000)]
+    Path("cases").write_text("".join(
+        f"{' '.join(map(str, [*extents, *rest]))}\n" for extents, rest in given))
+    said = run("sh", "-c", "./choose < cases", cwd=tmp_path, LD_LIBRARY_PATH=".").split("\n")
+    unsigned = {"M", "depth", "N"}
+    seen = set()
+    for (extents, rest), line in zip(given, said, strict=False):
+        values = [At(bits) if p.pointer else bits if p.name in unsigned
+                  or bits < 1 << SIGNED[p.name] - 1 else bits - (1 << SIGNED[p.name])
+                  for p, bits in zip(kernel.parameters, rest, strict=True)]
+        number, allowed = map(int, line.split())
+        mask = kernel._chooser.allowed(extents, values)
+        assert [bool(allowed >> i & 1) for i in range(len(mask))] == mask, (extents, rest)
+        assert kernel.variant(tuple(extents), *values) == number, (extents, rest)
+        assert mask[number]
+        seen.add(number)
+    assert seen == set(range(len(kernel.variants) + 1))
+
+
+LOGIC = """\
+#include "first.h"
+#include "nearest.h"
+#include "stub.h"
+#include <stdio.h>
+
+static int failures;
+#define CHECK(condition) \\
+  do { if (!(condition)) { printf("line %d: %s\\n", __LINE__, #condition); failures++; } } while (0)
+
+int main(void) {
+  CUcontext context;
+  float *x = (float *)64, *odd = (float *)68;
+  cuInit(0);
+  stub_context(&context);
+  cuCtxSetCurrent(context);
+  CHECK(first_load_file("first.ptx", NULL, 0) == CUDA_SUCCESS);
+  CHECK(nearest_load_file("nearest.ptx", NULL, 0) == CUDA_SUCCESS);
+  CHECK(twice_variants == 3 && product_variants == 2);
+  stub.count = 3;
+  /* what holds decides */
+  CHECK(twice_launch(1024, NULL, x, 1024, 1) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "twice__v1") == 0 && stub.grid[0] == 4);
+  CHECK(twice_launch(1024, NULL, odd, 1024, 1) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "twice__v2") == 0);
+  CHECK(twice_launch(1024, NULL, odd, 60, 2) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "twice__v3") == 0);
+  CHECK(twice_launch(1024, NULL, odd, 1024, 2) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "twice") == 0);
+  CHECK(stub.launches == 4);
+  /* by hand */
+  CHECK(twice_launch_variant(0, 1024, NULL, x, 1024, 1) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "twice") == 0);
+  CHECK(twice_launch_variant(2, 1024, NULL, x, 1024, 1) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "twice__v2") == 0 && stub.launches == 6);
+  CHECK(twice_launch_variant(1, 1024, NULL, odd, 1024, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(twice_launch_variant(4, 1024, NULL, x, 1024, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(twice_launch_variant(4294967295u, 1024, NULL, x, 1024, 1) == CUDA_ERROR_INVALID_VALUE);
+  /* what is wrong is wrong as without variants, and nothing is launched */
+  CHECK(twice_launch(-1, NULL, x, 1024, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(twice_launch(INT64_MIN, NULL, x, 1024, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(twice_launch(INT64_MAX, NULL, x, 1024, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(twice_launch(1024, NULL, (float *)65, 1024, 1) == CUDA_ERROR_MISALIGNED_ADDRESS);
+  CHECK(twice_launch_variant(2, 1024, NULL, (float *)65, 1024, 1)
+        == CUDA_ERROR_MISALIGNED_ADDRESS);
+  CHECK(twice_launch(0, NULL, NULL, 0, 0) == CUDA_SUCCESS);
+  CHECK(stub.launches == 6);
+  CHECK(twice_launch(5, NULL, NULL, 1024, 1) == CUDA_SUCCESS); /* null is aligned, as ever */
+  /* tuned sizes */
+  stub.count = 7;
+  CHECK(product_launch(16, 2560, NULL, x, x, x, 16, 2560, 2560, 1) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "product__v1") == 0 && stub.grid[0] == 1 && stub.grid[1] == 40);
+  CHECK(product_launch(4096, 4096, NULL, x, x, x, 4096, 4096, 4096, 1) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "product") == 0 && stub.grid[0] == 64 && stub.grid[1] == 32);
+  CHECK(stub.threads == product_threads);
+  /* a grid that the nearest cannot have: the next that can */
+  CHECK(product_launch(16, 65535 * 64 + 1, NULL, x, x, x, 16, 2560, 2560, 1) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "product") == 0);
+  CHECK(product_launch_variant(1, 16, 65535 * 64 + 1, NULL, x, x, x, 16, 2560, 2560, 1)
+        == CUDA_ERROR_INVALID_VALUE);
+  CHECK(product_launch(16, 65535LL * 128 + 1, NULL, x, x, x, 16, 2560, 2560, 1)
+        == CUDA_ERROR_INVALID_VALUE);
+  CHECK(stub.launches == 10);
+  if (failures == 0)
+    puts("ok");
+  return failures != 0;
+}
+"""
+
+
+def test_launching_logic(tmp_path: Path) -> None:
+    """Two sources' headers in one program, each with variants."""
+    need("gcc")
+    for rule in ("first", "nearest"):
+        assert tritonc(*words(rule), "--header", f"{rule}.h", "-o", f"{rule}.ptx").code == 0
+    library = stub(tmp_path)
+    Path("logic.c").write_text(LOGIC)
+    build(tmp_path, "logic", "logic.c", library)
+    assert run("./logic", cwd=tmp_path, LD_LIBRARY_PATH=".") == "ok\n"
+
+
+RESERVED = """\
+const tunable int T = {64, 256};
+kernel void f(float* allowed, float* length, int variant, int best, int time, int f_variant,
+              int f_allowed, int f_launch_variant, int points, int size, int least, int number,
+              int f_check, int variants) {
+  int r[T] = get_global_range(0);
+  @(r < length[0]) *(allowed + r) = variant + best + time + f_variant + f_allowed + points + size
+    + f_launch_variant + least + number + f_check + variants;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++", "clang", "clang++"])
+def test_headers_compile_without_a_warning(compiler: str, tmp_path: Path) -> None:
+    """Two modules, one with a prefix, and parameters with the names that the choice uses."""
+    need(compiler)
+    path = write(Path(), "r.tc", RESERVED.replace("length[0]", "*length"))
+    facts = "variant>=3,best%4,allowed%32,time<=-5,points==7"
+    done = tritonc(str(path), "--tune=T=64", f"--variant=T=256,{facts}", "--header", "r.h")
+    assert done.code == 0, done.err
+    for rule in ("cost", "nearest", "first"):
+        assert tritonc(*words(rule), "--emit=header", "--embed", f"--prefix={rule}", "-o",
+                       f"{rule}.h").code == 0
+    language = ["-x", "c++"] if "++" in compiler else []
+    Path("a.c").write_text("".join(f'#include "{name}.h"\n' for name in
+                                   ("cost", "r", "first", "nearest", "cost"))
+                           + "int main(void) { return cost_product_variants != 4; }\n")
+    for flag in ("-O0", "-O2", "-DTRITONC_DLOPEN"):
+        standard = "-std=c++11" if language else "-std=c99"
+        run(compiler, standard, *"-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror".split(),
+            flag, "-isystem", INCLUDE, *language, "-c", "a.c", "-o", "a.o", cwd=tmp_path)
+
+
+# --- the pieces ---
+
+
+def test_logarithms_grow() -> None:
+    numbers = sorted({*range(1, 70000), *(1 << e for e in range(63)),
+                      *((1 << e) - 1 for e in range(1, 64)), (1 << 64) - 1})
+    found = [choice.log2(n) for n in numbers]
+    assert found == sorted(found) and choice.log2(1) == 0 == choice.log2(-(1 << 63))
+    assert max(abs(a / 65536 - math.log2(min(n, choice.LARGEST)))
+               for a, n in zip(found, numbers, strict=True)) < 0.009
+
+
+def test_times_hold_in_64_bits() -> None:
+    most = choice.Cost(1, 1, 1, 1 << 20, choice.MOST_CYCLES, choice.MOST_CYCLES)
+    assert choice.time(most, (1, 1, 1), (2**31, 2**31, 2**31), 2**63) < 2**63
+
+
+def test_what_several_targets_have_in_common() -> None:
+    """The choice is of the variants that are left, by their new numbers."""
+    rule = {"rule": "nearest", "sizes": [], "points": [
+        {"size": [1], "variant": 2}, {"size": [2], "variant": 1}, {"size": [3], "variant": 0}]}
+    assert choice.restricted(rule, [2])["points"] == [
+        {"size": [1], "variant": 1}, {"size": [3], "variant": 0}]

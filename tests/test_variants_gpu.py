@@ -1,0 +1,52 @@
+"""Variants on a GPU: each is right, and so is the launch that chooses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from variant_sources import FACTS, PRODUCT, SIZES, STREAM, write, write_tuning
+
+import tritonc
+
+pytestmark = pytest.mark.gpu
+torch = pytest.importorskip("torch")
+ODD = ((1, 1, 1), (17, 2560, 33), (2560, 16, 2560), (300, 500, 700), (1024, 1024, 1024))
+
+
+@pytest.mark.parametrize("tuned", [False, True], ids=["model", "tuned"])
+def test_products(tuned: bool, tmp_path: Path) -> None:
+    """At several sizes, as chosen and each variant by hand."""
+    path = write(tmp_path, "product.tc", PRODUCT)
+    kernel = tritonc.compile(path, variants=4)
+    if tuned:
+        write_tuning(path, kernel.module.manifest["target"])
+        kernel = tritonc.compile(path, variants=4)
+    assert kernel.variants
+    stream = torch.cuda.current_stream()
+    chosen = set()
+    for m, n, k in (*ODD, *((s["M"], s["N"], s["K"]) for s in SIZES[:3])):
+        a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
+        wanted = (a.double() @ b.double()).float()
+        numbers = [None, *range(len(kernel.variants) + 1)]
+        for number in numbers:
+            c = torch.full((m, n), float("nan"), device="cuda")
+            arguments = (m, n), a, b, c, m, n, k, 1
+            if number is None:
+                kernel.launch(stream, *arguments)
+            else:
+                kernel.launch_variant(number, stream, *arguments)
+            torch.testing.assert_close(c, wanted, rtol=1e-4, atol=1e-3)
+        chosen.add(kernel.variant((m, n), a, b, c, m, n, k, 1))
+    assert len(chosen) > 1
+
+
+def test_facts() -> None:
+    kernel = tritonc.compile(STREAM, tunables={"T": 64}, variant=FACTS)
+    x = torch.randn(4096, device="cuda")
+    for start, count, stride in ((0, 1024, 1), (1, 1024, 1), (0, 60, 2), (0, 1024, 2)):
+        own = x.clone()
+        kernel.launch(0, count, own[start:], count, stride)
+        wanted = x.clone()
+        wanted[start : start + count * stride : stride] *= 2
+        torch.testing.assert_close(own, wanted)

@@ -1,0 +1,84 @@
+"""Variants: launches from Python as the driver sees them, and what each computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_driver import FakeTensor, install
+from variant_sources import FACTS, PRODUCT, STREAM, write, write_tuning
+
+import tritonc as package
+from tritonc import driver
+from tritonc.launch.compare import differences
+from tritonc.launch.data import prepare
+from tritonc.launch.interpreter import launch
+from tritonc.launch.run_problems import read_problems
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+
+
+def test_launches_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry, its grid; a choice that was made before is looked up."""
+    gpu = install(monkeypatch)
+    kernel = package.compile(STREAM, "sm_80", tunables={"T": 64}, variant=FACTS)
+    x, odd = FakeTensor(8192), FakeTensor(8196)
+
+    def entry(number: int | None, *arguments: Any) -> str:
+        count = len(gpu.launches)
+        if number is None:
+            kernel.launch(0, 1024, *arguments)
+        else:
+            kernel.launch_variant(number, 0, 1024, *arguments)
+        assert len(gpu.launches) == count + 1
+        return str(gpu.launches[-1].function).removesuffix(" on 0")
+
+    for _ in range(3):
+        assert entry(None, x, 1024, 1) == "twice__v1" and gpu.launches[-1].grid == (4, 1, 1)
+        assert entry(None, odd, 1024, 1) == "twice__v2" and gpu.launches[-1].grid == (16, 1, 1)
+        assert entry(None, odd, 60, 2) == "twice__v3"
+        assert entry(None, x, 1024, 2) == "twice"
+        assert entry(None, x, 2**32 - 4, 1) == "twice__v2"  # as a signed number it is -4
+    assert entry(0, x, 1024, 1) == "twice" and entry(2, x, 1024, 1) == "twice__v2"
+    count = len(gpu.launches)
+    for number, arguments in ((1, (odd, 1024, 1)), (4, (x, 1024, 1)), (-1, (x, 1024, 1))):
+        with pytest.raises(ValueError, match="variant"):
+            kernel.launch_variant(number, 0, 1024, *arguments)
+    for wrong in ((x, 1024), (x, 2.5, 1), (x, 2**40, 1), (None, 1024, 1), (FakeTensor(8193), 8, 1)):
+        for _ in range(2):
+            with pytest.raises((TypeError, ValueError), match="twice"):
+                kernel.launch(0, 1024, *wrong)
+    for extent in (-1, 2**40, None, "x", [1024.5]):
+        with pytest.raises((TypeError, ValueError), match="range"):
+            kernel.launch(0, extent, x, 1024, 1)
+    assert len(gpu.launches) == count
+    kernel.launch(0, [1024], x, 1024, 1)
+    assert gpu.launches[-1].function == "twice__v1 on 0"
+
+
+def test_sizes_from_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gpu = install(monkeypatch)
+    path = write(tmp_path, "product.tc", PRODUCT)
+    write_tuning(path)
+    kernel = package.compile(path, "sm_80", variants=4)
+    x = FakeTensor(8192)
+    for _ in range(2):
+        kernel.launch(0, (16, 2560), x, x, x, 16, 2560, 2560, 1)
+        assert gpu.launches[-1].function == "product__v1 on 0"
+        kernel.launch(0, (4096, 4096), x, x, x, 4096, 4096, 4096, 1)
+        assert gpu.launches[-1].function == "product on 0"
+
+
+def test_the_interpreter_runs_variants() -> None:
+    """Each as right as the kernel, with what it assumes."""
+    source = SourceFile("p.tc", PRODUCT)
+    options = Options(variant=("TM=64,TN=16,TK=8,step==1,M%8", "TM=16,TN=128,num_warps=2"))
+    module = driver.compile(source, replace(options, stop_after=driver.LOWER), ("tir",)).module
+    assert module is not None
+    assert [k.name for k in module.kernels] == ["product", "product__v1", "product__v2"]
+    (problem,) = read_problems(source, options, "tc", Diagnostics())
+    for kernel in module.kernels:
+        data = prepare(problem, module, kernel, {}, 0)
+        assert differences(data, launch(module, data)) == []

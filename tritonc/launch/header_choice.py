@@ -1,0 +1,132 @@
+"""The C by which a header chooses among the variants of a kernel, as `tritonc.choice` defines it.
+
+For a kernel `k` with variants:
+
+    k_variants                                  how many there are beside the general entry
+    k_variant(range0, ..., arguments...)        the number of the one that a launch takes
+    k_allowed(range0, ..., arguments...)        a bit for each variant that may run
+    k_launch_variant(number, range0, ..., stream, arguments...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tritonc.choice import log2, reach
+
+
+def choosing(kernel: Mapping[str, Any], name: str, heads: Mapping[str, str], names: Sequence[str],
+             axes: Sequence[str]) -> Iterator[str]:
+    """`name`_allowed and `name`_variant.  `heads` are the functions' first lines, by these words;
+    `names` are the parameters', `axes` those of the extents."""
+    variants = kernel["variants"]
+    unused = [f"  (void){each};" for each in (*axes, *names)]
+    yield "/* A bit for each variant that may run with these arguments; bit 0: the general one. */"
+    yield heads["allowed"]
+    yield from unused
+    yield "  return 1"
+    for number, variant in enumerate(variants, 1):
+        conditions = [*_reaches(variant, axes), *_facts(kernel, variant, names)]
+        joined = " && ".join(conditions) or "1"
+        yield f"         | (uint64_t)({joined}) << {number}"
+    yield "      ;\n}\n"
+    yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
+    yield heads["variant"]
+    call = ", ".join([*axes, *names])
+    yield f"  const uint64_t allowed = {name}_allowed({call});"
+    choice = kernel["choice"]
+    rule = {"cost": _cost, "nearest": _nearest, "first": _first}[choice["rule"]]
+    yield from rule(kernel, choice, names, axes)
+    yield "}\n"
+
+
+def _reaches(variant: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
+    """What extents a variant's tile can cover."""
+    return [f"{axis} <= INT64_C({reach(part, i)})"
+            for i, (axis, part) in enumerate(zip(axes, variant["tile"], strict=True))]
+
+
+def _facts(kernel: Mapping[str, Any], variant: Mapping[str, Any], names: Sequence[str]
+           ) -> list[str]:
+    found = []
+    for fact in variant["requires"]:
+        place = fact["argument"]
+        pointer = "access" in kernel["parameters"][place]
+        name = f"(uintptr_t){names[place]}" if pointer else names[place]
+        if "multiple_of" in fact:
+            found.append(f"{name} % {fact['multiple_of']} == 0")
+        signed = _as_signed(kernel["parameters"][place]["type"], names[place])
+        found += [f"{signed} {relation} {_constant(fact[key])}"
+                  for key, relation in (("at_least", ">="), ("at_most", "<=")) if key in fact]
+    return found
+
+
+def _constant(number: int) -> str:
+    """A number of 64 bits; the least has no literal of its own."""
+    return "INT64_MIN" if number == -(1 << 63) else f"INT64_C({number})"
+
+
+def _as_signed(type: str, name: str) -> str:
+    """The bits of an integer as a signed number."""
+    bits = {"unsigned char": 8, "unsigned short": 16, "unsigned int": 32,
+            "unsigned long long": 64}.get(type)
+    return name if bits is None else f"(int{bits}_t){name}"
+
+
+def _number(of: Mapping[str, Any], kernel: Mapping[str, Any], names: Sequence[str],
+            axes: Sequence[str]) -> str:
+    if "range" in of:
+        return axes[int(of["range"])]
+    name = names[int(of["argument"])]
+    wide = kernel["parameters"][of["argument"]]["type"] == "unsigned long long"
+    return f"tritonc_signed({name})" if wide else name
+
+
+def _cost(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[str],
+          axes: Sequence[str]) -> Iterator[str]:
+    length = _number(choice["length"], kernel, names, axes) if "length" in choice else "1"
+    yield f"  const int64_t length = {length};"
+    yield "  uint64_t least = UINT64_MAX, time;"
+    yield "  unsigned best = 0;"
+    tiles = [kernel["tile"], *(variant["tile"] for variant in kernel["variants"])]
+    for number in (*range(1, len(tiles)), 0):
+        count = "1"
+        for axis, part in zip(axes, tiles[number], strict=True):
+            count = f"tritonc_tiles({count}, {axis}, {part})"
+        processors, resident, depth, start, busy, wait = choice["costs"][number]
+        yield f"  time = tritonc_time({count}, length, {processors},"
+        yield f"                      {resident}, {depth}, {start}, {busy}, {wait});"
+        condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"
+        yield f"  if ({condition}) {{\n    least = time;\n    best = {number};\n  }}"
+    yield "  return best;"
+
+
+def _nearest(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[str],
+             axes: Sequence[str]) -> Iterator[str]:
+    sizes, points = choice["sizes"], choice["points"]
+    if not points:
+        yield "  (void)allowed;\n  return 0;"
+        return
+    words = ", ".join(of["name"] for of in sizes)
+    yield f"  /* the logarithms of {words} where the kernel was tuned, and what was best there */"
+    yield f"  static const int32_t points[] = {{ /* {len(points)} */"
+    for point in points:
+        logarithms = ", ".join(str(log2(number)) for number in point["size"])
+        yield f"      {logarithms}, /* {', '.join(map(str, point['size']))} */"
+    yield "  };"
+    numbers = ", ".join(str(point["variant"]) for point in points)
+    yield f"  static const unsigned char variants[] = {{{numbers}}};"
+    yield f"  int32_t size[{len(sizes)}];"
+    for place, of in enumerate(sizes):
+        yield f"  size[{place}] = tritonc_log2({_number(of, kernel, names, axes)});"
+    yield (f"  return tritonc_nearest(points, variants, {len(points)}, {len(sizes)}, size, "
+           "allowed);")
+
+
+def _first(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[str],
+           axes: Sequence[str]) -> Iterator[str]:
+    yield "  unsigned number;"
+    yield f"  for (number = 1; number <= {len(kernel['variants'])}; number++)"
+    yield "    if (allowed >> number & 1)\n      return number;"
+    yield "  return 0;"

@@ -1,0 +1,64 @@
+/* The choice among the variants of a kernel.  tritonc/choice.py is the definition; this computes
+ * the same, in integers that never overflow. */
+#ifndef TRITONC_CHOICE
+#define TRITONC_CHOICE 1
+
+/* How many parts of an extent there are; at most `most`. */
+static inline uint64_t tritonc_parts(int64_t extent, int64_t part, uint64_t most) {
+  uint64_t count = extent > 0 ? (uint64_t)((extent - 1) / part) + 1 : 0;
+  return count < most ? count : most;
+}
+
+/* So many tiles along one more axis. */
+static inline uint64_t tritonc_tiles(uint64_t tiles, int64_t extent, int64_t tile) {
+  const uint64_t most = UINT64_C(1) << 24;
+  tiles *= tritonc_parts(extent, tile, most);
+  return tiles < most ? tiles : most;
+}
+
+/* The time of a variant, in quarters of a clock cycle. */
+static inline uint64_t tritonc_time(uint64_t tiles, int64_t length, uint64_t processors,
+                                    uint64_t resident, int64_t depth, uint64_t start,
+                                    uint64_t busy, uint64_t wait) {
+  uint64_t steps = tritonc_parts(length, depth, UINT64_C(1) << 20);
+  uint64_t full = (tiles + processors - 1) / processors * (start + steps * busy);
+  uint64_t alone = (tiles + resident - 1) / resident * (start + steps * wait);
+  return full > alone ? full : alone;
+}
+
+/* The logarithm, in units of 2^-16, of a number of at least 1. */
+static inline int32_t tritonc_log2(int64_t value) {
+  uint64_t number = value > 1 ? (uint64_t)value : 1;
+  int32_t exponent = 63 - __builtin_clzll(number);
+  uint32_t part = (uint32_t)(exponent >= 16 ? number >> (exponent - 16)
+                                            : number << (16 - exponent)) & 0xffffu;
+  return (exponent << 16) + (int32_t)(part + ((part * (65536u - part) >> 16) * 22525u >> 16));
+}
+
+/* An unsigned number as a signed one, the greatest if it is greater. */
+static inline int64_t tritonc_signed(uint64_t number) {
+  return number <= (uint64_t)INT64_MAX ? (int64_t)number : INT64_MAX;
+}
+
+/* The variant of the nearest of `count` sizes with `names` names each: `points` has their
+ * logarithms.  A bit of `allowed` says whether a variant may run; the general one, 0, always may. */
+static inline unsigned tritonc_nearest(const int32_t *points, const unsigned char *variants,
+                                       unsigned count, unsigned names, const int32_t *size,
+                                       uint64_t allowed) {
+  unsigned best = 0, i, j;
+  int64_t least = INT64_MAX;
+  for (i = 0; i < count; i++) {
+    int64_t sum = 0;
+    for (j = 0; j < names; j++) {
+      int32_t difference = points[i * names + j] - size[j];
+      sum += difference < 0 ? -difference : difference;
+    }
+    if (sum < least && (allowed >> variants[i] & 1)) {
+      least = sum;
+      best = variants[i];
+    }
+  }
+  return best;
+}
+
+#endif

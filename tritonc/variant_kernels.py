@@ -1,0 +1,177 @@
+"""The kernels of variants in a module: they are added behind the others, and some leave it again.
+
+    add       lowers each variant to Triton-IR, as a kernel `NAME__v1`, `NAME__v2`, ...
+    leave_out of one that a pass refuses, unless the user asked for it by name
+    settle    after the passes: of equal ones the first stays; numbers have no gaps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tritonc.source import CompileError, Diagnostics, Span, fail
+
+if TYPE_CHECKING:
+    from tritonc.ir.core import Kernel, Module
+    from tritonc.variants import Binding, Variant, VariantSet
+
+MOST = 63  # variants of a kernel: a launch has a bit for each, and for the general entry
+Lower = Callable[["Binding", str], "Module"]
+
+
+@dataclass
+class Variants:
+    """Of one compilation.  `sets`: by kernel.  `added`: the kernel and the place in its set of each
+    kernel that is a variant, by its name."""
+
+    sets: dict[str, VariantSet] = field(default_factory=dict)
+    added: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def variant(self, name: str) -> Variant:
+        """The variant that a kernel of the module is."""
+        kernel, place = self.added[name]
+        return self.sets[kernel].variants[place]
+
+    def groups(self) -> dict[str, tuple[VariantSet, dict[str, int]]]:
+        """For each kernel its set, and which of it the module has, by name."""
+        return {kernel: (known, {name: place for name, (of, place) in self.added.items()
+                                 if of == kernel}) for kernel, known in self.sets.items()}
+
+    def notes(self) -> list[str]:
+        """What -v says."""
+        return [note for known in self.sets.values() for note in known.notes]
+
+    def add(self, module: Module, lower: Lower, other: Variants | None = None) -> None:
+        """Lower all variants.  Raises CompileError if one that the user asked for cannot be.
+
+        `other`: what another target has, from which the sets are; only that is added.
+        """
+        from tritonc.variants import assume, check_interface, entry_name, failed
+
+        kernels, taken = [*module.kernels], {kernel.name for kernel in module.kernels}
+        names = {of: name for name, of in other.added.items()} if other is not None else None
+        for general in kernels:
+            known = self.sets[general.name]
+            if len(known.variants) > MOST:
+                raise fail("variant", general.span, f"kernel '{general.name}' has "
+                           f"{len(known.variants)} variants; it can have {MOST}")
+            for place, variant in enumerate(known.variants):
+                if names is not None and (general.name, place) not in names:
+                    continue
+                try:
+                    lowered = lower(variant.binding, general.name)
+                    (kernel,) = lowered.kernels
+                    reason = check_interface(general, kernel)
+                    if [*map(_content, lowered.constants)] != [*map(_content, module.constants)]:
+                        reason = "constant tables depend on its tunables"
+                    if reason is not None:
+                        raise fail("variant", general.span, f"a variant of '{general.name}' cannot "
+                                   f"take its place: {reason}")
+                    assume(kernel, variant.facts)
+                except CompileError as error:
+                    if variant.given:
+                        raise
+                    if other is None:
+                        known.notes.append(failed(general.name, variant, error))
+                    continue
+                kernel.name = (names[general.name, place] if names is not None else
+                               entry_name(general.name, place + 1, taken))
+                taken.add(kernel.name)
+                self.added[kernel.name] = general.name, place
+                module.kernels.append(kernel)
+
+    def leave_out(self, kernel: Kernel, module: Module, error: CompileError) -> None:
+        """Take a variant away that a pass refuses."""
+        from tritonc.variants import failed
+
+        general, _ = self.added[kernel.name]
+        self.sets[general].notes.append(failed(general, self.variant(kernel.name), error))
+        module.kernels.remove(kernel)
+        del self.added[kernel.name]
+
+    def settle(self, module: Module, meta: Mapping[str, Mapping[str, int]], renumber: bool
+               ) -> dict[str, dict[str, int]]:
+        """Let each kernel of the module be another one, and give them their final names.
+
+        Returns `meta`, by the new names.  Without `renumber` all stay as they are: what another
+        target has must find its own.
+        """
+        if not renumber or not self.added:
+            return {name: {**own} for name, own in meta.items()}
+        from tritonc.ir.text import print_kernel
+        from tritonc.variants import entry_name
+
+        found: dict[str, dict[str, int]] = {}
+        added: dict[str, tuple[str, int]] = {}
+        seen: dict[tuple[str, str], int] = {}
+        kept = []
+        taken = {kernel.name for kernel in module.kernels if kernel.name not in self.added}
+        for kernel in module.kernels:
+            general, place = self.added.get(kernel.name, (kernel.name, -1))
+            text = print_kernel(replace(kernel, name="", tunables={}))
+            if (same := seen.setdefault((general, text), place)) != place:
+                self.sets[general].merge(place, same)
+                continue
+            own = {**meta[kernel.name]}
+            if place >= 0:
+                number = 1 + sum(of == general for of, _ in added.values())
+                kernel.name = entry_name(general, number, taken)
+                taken.add(kernel.name)
+                added[kernel.name] = general, place
+            found[kernel.name] = own
+            kept.append(kernel)
+        module.kernels[:] = kept
+        self.added = added
+        return found
+
+
+def _content(table: Any) -> tuple[Any, ...]:
+    return table.name, table.element, table.count, table.data
+
+
+def check_given(texts: Sequence[str], module: Module, tunables: set[str]) -> None:
+    """Refuse a variant that is no kernel's, or binds what nobody knows.  Raises CompileError."""
+    from tritonc.meta_parameters import BY_NAME
+    from tritonc.variants import concerns, parse
+
+    for text in texts:
+        variant = parse(text)
+        for name in variant.binding:
+            if name not in tunables and name not in BY_NAME:
+                raise fail("variant", None, f"variant '{text}': there is no tunable '{name}'; "
+                           f"there are {', '.join([*sorted(tunables), *BY_NAME])}")
+        if not any(concerns(variant, kernel) for kernel in module.kernels):
+            raise fail("variant", None, f"variant '{text}': there is no kernel of that name, or "
+                       "none that has the parameters of its facts")
+
+
+def sizes_of(problem_lines: Sequence[tuple[str, Span]]
+             ) -> Callable[[Kernel, Sequence[str]], list[dict[str, Any]]]:
+    """What says a problem's sizes in a launch of a kernel: an integer parameter of that name, one
+    whose `arg:` line is the name, or an axis of the range that is; those of the names that have
+    something."""
+
+    def sizes(kernel: Kernel, names: Sequence[str]) -> list[dict[str, Any]]:
+        from tritonc.problem.lines import parse
+
+        problem = next((p for p in parse(problem_lines, Diagnostics())
+                        if p.kernel in (None, kernel.name)), None)
+        integers = {value.name: i for i, value in enumerate(kernel.parameters)
+                    if getattr(value.type, "is_int", False) and getattr(value.type, "bits", 1) > 1}
+        stated = {a.expression.text.strip(): integers[a.name]
+                  for a in reversed(problem.arguments if problem else [])
+                  if a.name in integers}
+        ranges = {e.text.strip(): axis for axis, e in
+                  reversed([*enumerate(problem.range if problem else [])])}
+        found: list[dict[str, Any]] = []
+        for name in names:
+            if name in stated or name in integers:
+                argument = stated.get(name, integers.get(name))
+                found.append({"name": name, "argument": argument})
+            elif name in ranges:
+                found.append({"name": name, "range": ranges[name]})
+        return found
+
+    return sizes

@@ -1,0 +1,208 @@
+"""Variants of a kernel: what distinguishes each, and what must hold for it.
+
+A variant is a binding of tunables and meta-parameters, and facts that are assumed of parameters.
+docs/notes/variants.md has the whole design; the choice among variants is `tritonc.choice`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import lcm
+from typing import Any, NamedTuple
+
+from tritonc.choice import Cost
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.types import Pointer, Scalar
+from tritonc.source import CompileError, fail
+
+Binding = Mapping[str, int]
+
+_PART = re.compile(r"\s*([A-Za-z_]\w*)\s*(==|=|>=|<=|%)\s*(-?\d+)\s*\Z")
+_PROGRAM_IDS = ("get_program_id", "get_num_programs")
+
+
+class Fact(NamedTuple):
+    """`N % 8` (N is a multiple of 8), `stride == 1`, `K >= 1` or `K <= 64`."""
+
+    parameter: str
+    relation: str
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.parameter} {self.relation} {self.value}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`binding` has tunables and meta-parameters; what it leaves open is as in the general entry.
+
+    `cost` is there if the model knows one.  `kernel`, if given, is the only one that it is for.
+    """
+
+    binding: Binding
+    facts: tuple[Fact, ...] = ()
+    cost: Cost | None = None
+    given: bool = False  # by the user: that it cannot be compiled is an error
+    kernel: str | None = None
+
+
+@dataclass
+class VariantSet:
+    """The variants of one kernel.  `points`: sizes, each with a place in `variants`, or -1 for the
+    general entry; `sizes` says what of a launch they are (`choice.number`).  `length`: the number
+    of the parameter that says how long the loop of a product is."""
+
+    variants: list[Variant] = field(default_factory=list)
+    general: Cost | None = None
+    length: int | None = None
+    sizes: list[dict[str, Any]] = field(default_factory=list)
+    points: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what -v says
+
+    def rule(self, places: Sequence[int]) -> dict[str, Any]:
+        """The manifest's `choice`, if of `variants` those at `places` were compiled.
+
+        Place -1 is the general entry; a point may name a variant that became another.
+        """
+        known = [self.general, *(self.variants[place].cost for place in places)]
+        if self.sizes:
+            numbers = {place: number for number, place in enumerate((-1, *places))}
+            return {"rule": "nearest", "sizes": self.sizes, "points": [
+                {"size": [*size], "variant": numbers[place]}
+                for size, place in self.points if place in numbers]}
+        if all(cost is not None for cost in known):
+            length = {} if self.length is None else {"length": {"argument": self.length}}
+            return {"rule": "cost", **length, "costs": [[*cost] for cost in known if cost]}
+        return {"rule": "first"}
+
+    def merge(self, place: int, into: int) -> None:
+        """Let the points of one variant be another's."""
+        self.points = [(size, into if at == place else at) for size, at in self.points]
+
+
+def parse(text: str) -> Variant:
+    """A variant as --variant says it, `[KERNEL:]TM=64,num_warps=4,N%8,stride==1`.
+
+    Raises CompileError.
+
+    >>> parse("matmul: TM=64, N % 8").facts
+    (Fact(parameter='N', relation='%', value=8),)
+    """
+    kernel, colon, rest = text.rpartition(":")
+    if colon and not re.fullmatch(r"\s*[A-Za-z_]\w*\s*", kernel):
+        raise fail("variant", None, f"variant '{text}': '{kernel}' names no kernel")
+    binding: dict[str, int] = {}
+    facts = []
+    for part in rest.split(","):
+        found = _PART.match(part)
+        if found is None:
+            raise fail("variant", None, f"variant '{text}': '{part.strip()}' is no NAME=VALUE, and "
+                       "no fact such as N%8, stride==1, K>=1 or K<=64")
+        name, relation, value = found[1], found[2], int(found[3])
+        if relation == "=":
+            binding[name] = value
+        elif relation == "%" and value < 1:
+            raise fail("variant", None, f"variant '{text}': nothing is a multiple of {value}")
+        else:
+            facts.append(Fact(name, relation, value))
+    return Variant(binding, tuple(facts), given=True, kernel=kernel.strip() or None)
+
+
+def concerns(variant: Variant, kernel: Kernel) -> bool:
+    """Whether a variant is for this kernel: it is not another's, and has what it assumes."""
+    names = {value.name for value in kernel.parameters}
+    return variant.kernel in (None, kernel.name) and all(f.parameter in names
+                                                         for f in variant.facts)
+
+
+def assume(kernel: Kernel, facts: Sequence[Fact]) -> None:
+    """Let the parameters of a kernel promise `facts`.  Raises CompileError."""
+    for fact in facts:
+        place = next(i for i, v in enumerate(kernel.parameters) if v.name == fact.parameter)
+        value, info = kernel.parameters[place], kernel.info[place]
+        integer = isinstance(value.type, Scalar) and value.type.is_int and value.type.bits > 1
+        pointer = isinstance(value.type, Pointer)
+        if not integer and not (pointer and fact.relation == "%"):
+            raise fail("variant", info.span, f"'{fact}' cannot be assumed of '{fact.parameter}', "
+                       f"which is of type {info.ctype or value.type}")
+        if fact.relation == "%":
+            if pointer and fact.value & (fact.value - 1):
+                raise fail("variant", info.span, f"'{fact}': an alignment is a power of two")
+            kernel.info[place] = replace(info, multiple_of=lcm(info.multiple_of, fact.value))
+            continue
+        least, greatest = info.least, info.greatest
+        if fact.relation in (">=", "=="):
+            least = fact.value if least is None else max(least, fact.value)
+        if fact.relation in ("<=", "=="):
+            greatest = fact.value if greatest is None else min(greatest, fact.value)
+        limit = 1 << (value.type.bits - 1 if isinstance(value.type, Scalar) else 63)
+        if not -limit <= fact.value < limit or (
+                least is not None and greatest is not None and least > greatest):
+            raise fail("variant", info.span, f"'{fact}' cannot be: {fact.parameter} is of type "
+                       f"{info.ctype or value.type}, and the source may promise something else")
+        kernel.info[place] = replace(info, least=least, greatest=greatest)
+        if fact.relation == "==":
+            constant = Op("constant", [], {"value": fact.value}, (value.type,))
+            kernel.replace({value: constant.result})
+            kernel.entry.ops.insert(0, constant)
+
+
+def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a launch must find true before it takes a variant, from the rows of the manifest: what
+    is promised of its parameters, and not of those of the general entry.
+
+    >>> required({"parameters": [{"name": "N"}]},
+    ...          {"parameters": [{"name": "N", "multiple_of": 8}]})
+    [{'argument': 0, 'multiple_of': 8}]
+    """
+    found = []
+    for place, (one, two) in enumerate(zip(general["parameters"], variant["parameters"],
+                                           strict=True)):
+        more = {key: two[key] for key in ("multiple_of", "at_least", "at_most")
+                if key in two and two[key] != one.get(key)}
+        if more:
+            found.append({"argument": place, **more})
+    return found
+
+
+def entry_name(kernel: str, number: int, taken: Collection[str]) -> str:
+    """The name of a variant's entry.
+
+    >>> entry_name("f", 1, []), entry_name("f", 1, ["f__v1"])
+    ('f__v1', 'f__v1_')
+    """
+    name = f"{kernel}__v{number}"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def check_interface(kernel: Kernel, other: Kernel) -> str | None:
+    """Why a variant, lowered as `other`, cannot be launched in place of `kernel`; None if it can.
+
+    A source that reads the ids of its programs may write to places that depend on how the range
+    is cut; one that cuts an axis itself has the host count the programs by its tunables.
+    """
+    axes = {int(op.attributes.get("axis", 0)) for k in (kernel, other) for op in k.ops()
+            if op.name in _PROGRAM_IDS}
+    if [*map(str, (v.type for v in kernel.parameters))] != [
+            *map(str, (v.type for v in other.parameters))]:
+        return "its parameters are of other types"
+    if len(kernel.tile) != len(other.tile):
+        return "it cuts another number of axes"
+    for axis in sorted(axes):
+        if kernel.tile.get(axis, 1) != other.tile.get(axis, 1):
+            return f"the kernel reads program ids of axis {axis}, which it cuts otherwise"
+        if not any(op.name == "get_global_range" and op.attributes["axis"] == axis
+                   for op in kernel.ops()) and kernel.tunables != other.tunables:
+            return (f"the host counts the programs of axis {axis}, perhaps by tunables, of which "
+                    "some differ")
+    return None
+
+
+def failed(name: str, variant: Variant, error: CompileError) -> str:
+    """What -v says of a variant that was left out."""
+    values = ", ".join(f"{key} = {value}" for key, value in sorted(variant.binding.items()))
+    return f"no variant of {name} with {values}: {error.diagnostics[0].message}"

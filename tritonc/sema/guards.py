@@ -176,8 +176,8 @@ def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, Non
     if len(wanted) > _MOST:
         context.error("predicate-shape", op.span or pending.mask.span, "the predicate cannot be "
                       "taken back to this operation: its elements are needed under more than "
-                      f"{_MOST} conditions", Note("before the predicate, '*?(mask) p' states the elements "
-                                           "to load"),
+                      f"{_MOST} conditions",
+                      Note("before the predicate, '*?(mask) p' states the elements to load"),
                       Note("the predicate is here", pending.mask.span))
         return
     if not wanted:  # nobody reads it

@@ -2,8 +2,7 @@
 
 What could have no defined value is not made: indices are taken modulo the size of a buffer, no
 divisor is 0, counts of shifts are 0 to 31.  Under a tile predicate loads and divisions have a value
-only where it holds; so what reads every element of a tile (a reduction, a product, a change of
-shape) has neither for an operand there.
+where an element is needed, through whatever changes of shape, reductions and products.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class Variable(NamedTuple):
     kind: str  # "int", "float" or "bool"
     shape: Shape
     assignable: bool = True
-    whole: bool = True  # every element has a value, not only those under a predicate
 
 
 @dataclass
@@ -46,29 +44,11 @@ class Scope:
 
     variables: list[Variable]
     mask: Variable | None = None  # the tile predicate of the statement
-    guard: Shape | None = None  # the shape that loads must have, if a predicate guards them
     locals: int = 0  # variables before this one cannot be assigned as scalars under the mask
     loops: int = 0  # that `break` and `continue` may leave
     depth: int = 0
     callee: Function | None = None  # being defined: no stores, `return` gives a value
     repeated: int = 1  # how often the statement may run
-
-    def under(self, shape: Shape) -> Scope:
-        """The same where a tile of that shape guards loads; two shapes together allow none."""
-        if not shape or self.guard == shape:
-            return self
-        return replace(self, guard=shape if self.guard is None else (-1,))
-
-    def blocks(self, shape: Shape) -> bool:
-        """Whether a predicate of that shape cannot stand inside of those around."""
-        return bool(shape) and self.guard not in (None, shape)
-
-    def crossing(self) -> Scope:
-        """The same for an operand whose every element is used, whatever the predicate."""
-        if self.guard is None:
-            return self
-        whole = [v for v in self.variables if v.whole]
-        return replace(self, guard=(-1,), variables=whole)
 
     def inner(self, **changed: Any) -> Scope:
         return replace(self, variables=list(self.variables), depth=self.depth + 1, **changed)
@@ -173,11 +153,8 @@ class Expressions:
         return grow(scope, shape, depth - 1)
 
     def choice(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str:
-        if scope.blocks(shape):
-            return self.leaf(scope, kind, shape)
-        guarded = scope.under(shape)
-        a = self.expression(guarded, kind, shape, depth - 1)
-        b = self.other(guarded, kind, shape, depth - 1)
+        a = self.expression(scope, kind, shape, depth - 1)
+        b = self.other(scope, kind, shape, depth - 1)
         if self.chance(0.5):
             a, b = b, a
         condition = self.other(scope, "bool", shape, depth - 1)
@@ -195,7 +172,7 @@ class Expressions:
             if self.chance(0.5):
                 a, b = b, a
             return f"(({a}) {rng.choice('+ - * & | ^'.split())} ({b}))"
-        if way == 4 and not scope.blocks(shape):
+        if way == 4:
             b = self.other(scope, "int", shape, depth)
             divisor = f"(({b}) & 7) + 1" if self.chance(0.6) else f"({b}) | 1"
             return f"(({a}) {rng.choice('/%')} ({divisor}))"
@@ -260,9 +237,8 @@ class Expressions:
         a = self.expression(scope, "bool", shape, depth)
         if way == 5:
             return f"(!({a}))"
-        operator = rng.choice("& | ^".split() if scope.blocks(shape) else "&& || & | ^".split())
-        inner = scope.under(shape) if len(operator) == 2 else scope
-        return f"(({a}) {operator} ({self.other(inner, 'bool', shape, depth)}))"
+        operator = rng.choice("&& || & | ^".split())
+        return f"(({a}) {operator} ({self.other(scope, 'bool', shape, depth)}))"
 
     def shaped(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
         """What makes a tile of another: reductions, scans, products, shapes, loads, calls."""
@@ -274,14 +250,14 @@ class Expressions:
 
     def load(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
         names = [name for name, found in KINDS.items() if found == kind]
-        if not names or scope.callee is not None or scope.guard not in (None, shape):
+        if not names or scope.callee is not None:
             return None
         at = self.expression(scope, "int", shape, depth)
         return f"(*({self.rng.choice(names)} + (({at}) & {ROOM - 1})))"
 
     def call(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
         found = [f for f in self.functions if f.kind == kind and f.shape == shape]
-        if not found or scope.guard is not None or scope.callee is not None or scope.repeated > 8:
+        if not found or scope.callee is not None or scope.repeated > 8:
             return None
         function = self.rng.choice(found)
         arguments = [self.expression(scope, kind, shape, depth)
@@ -289,7 +265,6 @@ class Expressions:
         return f"{function.name}({', '.join(arguments)})"
 
     def scan(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
-        scope = scope.crossing()
         if kind != "int" or not shape:
             return None
         a = self.expression(scope, "int", shape, depth)
@@ -300,7 +275,6 @@ class Expressions:
 
     def moved(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
         """The elements of another tile in this shape."""
-        scope = scope.crossing()
         m, n = self.m, self.n
         if len(shape) == 2:
             if self.chance(0.5):
@@ -318,7 +292,6 @@ class Expressions:
 
     def product(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
         """Of small integers, so that every order of additions gives the same."""
-        scope = scope.crossing()
         if len(shape) != 2 or kind == "bool":
             return None
         deep = self.rng.choice((self.m, self.n))
@@ -333,7 +306,6 @@ class Expressions:
 
     def cube(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
         """What three axes, one of them reduced, leave of two tiles of this shape."""
-        scope = scope.crossing()
         if len(shape) != 2 or kind != "int":
             return None
         rng = self.rng
@@ -356,7 +328,6 @@ class Expressions:
         return turned if kept == [0, 2] else f"trans({turned})"
 
     def reduction(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:
-        scope = scope.crossing()
         m, n = self.m, self.n
         sources: list[tuple[Shape, str]] = []  # a tile, and where its reduced axes stand
         if shape == ():

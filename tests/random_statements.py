@@ -76,14 +76,10 @@ class Generator(Expressions):
         choices: list[tuple[float, Callable[[Scope], list[str]]]] = [
             (5, self.declare), (4, self.assign), (2, self.output), (0 if deep else 2, self.branch),
             (0 if deep else 2, self.loop), (0 if deep else 2.5, self.predicated),
-            (1, self.masked_load), (1, self.memory), (1, self.count), (0.7, self.leave),
-            (0.4, self.product_loop), (0.8, self.assume)]
+            (1, self.masked_load), (0.8, self.lines), (1, self.memory), (1, self.count),
+            (0.7, self.leave), (0.4, self.product_loop), (0.8, self.assume)]
         weights, makers = zip(*choices, strict=True)
         return self.rng.choices(makers, weights)[0](scope)
-
-    @staticmethod
-    def declared(scope: Scope, name: str, kind: str, shape: Shape) -> Variable:
-        return Variable(name, kind, shape, whole=scope.mask is None or not shape)
 
     def declare(self, scope: Scope) -> list[str]:
         kind, shape = self.kind(), self.shape()
@@ -91,7 +87,7 @@ class Generator(Expressions):
         if shape and self.chance(0.1):
             value = self.other(scope, kind, shape, 2)
         name, t = self.name("v"), self.type_of(kind)
-        scope.variables.append(self.declared(scope, name, kind, shape))
+        scope.variables.append(Variable(name, kind, shape))
         return [f"{t} {name}{self.spell(shape)} = {value};"]
 
     def targets(self, scope: Scope) -> list[Variable]:
@@ -125,7 +121,7 @@ class Generator(Expressions):
             return self.assign(scope)
         shape = scope.mask.shape if scope.mask else self.shape()
         kind = self.kind()
-        value = self.expression(scope.under(shape), kind, shape)
+        value = self.expression(scope, kind, shape)
         return [self.store(scope, value, kind, shape)]
 
     def store(self, scope: Scope, value: str, kind: str, shape: Shape) -> str:
@@ -189,9 +185,9 @@ class Generator(Expressions):
             shape = scope.mask.shape
         name = self.name("p")
         lines = [f"bool {name}{self.spell(shape)} = {self.expression(scope, 'bool', shape, 2)};"]
-        mask = Variable(name, "bool", shape, False, scope.mask is None)
+        mask = Variable(name, "bool", shape, False)
         scope.variables.append(mask)
-        inner = scope.inner(mask=mask, guard=shape, locals=len(scope.variables), loops=0)
+        inner = scope.inner(mask=mask, locals=len(scope.variables), loops=0)
         if self.chance(0.3) and any(v.shape == shape for v in self.targets(inner)):
             (statement,) = self.assign_tile(inner, shape)
             return [*lines, f"@{name} {statement}"]
@@ -199,7 +195,7 @@ class Generator(Expressions):
             return [*lines, f"@{name} {{", *self.block(inner, 3)[1:]]
         lines += [f"if ({name}) {{", *self.block(inner, 3)[1:]]
         if self.chance(0.5):
-            inner = scope.inner(mask=mask, guard=shape, locals=len(scope.variables), loops=0)
+            inner = scope.inner(mask=mask, locals=len(scope.variables), loops=0)
             lines = [*lines[:-1], "} else {", *self.block(inner, 3)[1:]]
         return lines
 
@@ -218,7 +214,7 @@ class Generator(Expressions):
         extents = self.spell(shape)
         lines = [f"long {at}{extents} = {self.expression(scope, 'int', shape, 2)} % 100;",
                  f"bool {inside}{extents} = {at} >= 0 && {at} < {ROOM};"]
-        t, other = self.type_of(kind), self.other(scope.under(shape), kind, shape, 1)
+        t, other = self.type_of(kind), self.other(scope, kind, shape, 1)
         way = self.rng.randrange(3)
         if way == 0:
             lines.append(f"{t} {name}{extents} = {inside} ? *({array} + {at}) : {other};")
@@ -228,10 +224,40 @@ class Generator(Expressions):
         else:
             lines += [f"{t} {name}{extents} = *?({inside}) ({array} + {at});",
                       f"@(!{inside}) {name} = {other};"]
-        scope.variables += [self.declared(scope, at, "int", shape),
-                            self.declared(scope, inside, "bool", shape),
-                            self.declared(scope, name, kind, shape)]
+        scope.variables += [Variable(at, "int", shape),
+                            Variable(inside, "bool", shape),
+                            Variable(name, kind, shape)]
         return lines
+
+    def lines(self, scope: Scope) -> list[str]:
+        """A row or a column loaded for a tile's predicate, at places that only it makes safe."""
+        if scope.callee is not None or scope.mask is not None:
+            return self.declare(scope)
+        rng, rows = self.rng, self.chance(0.5)
+        length, shape = (self.m if rows else self.n), (self.m, self.n)
+        at, inside, line = self.name("k"), self.name("m"), self.name("v")
+        array = rng.choice(list(KINDS))
+        kind = KINDS[array]
+        axis = "[:, newaxis]" if rows else rng.choice(("[newaxis, :]", ""))
+        load = f"*({array} + {at})"
+        value = rng.choice((load, load, f"{load} + {load}",
+                            f"trans(trans(({load})[newaxis, :]))[+, :]",
+                            f"({self.literal('bool')} && {inside} ? {load} : 0)",
+                            f"sum(*({array} + {at}[:, newaxis] + 0 * (0 ... 4)), 1)",
+                            f"({self.literal('int')} / (1 + ({inside} && {load} > 0)))"))
+        if kind == "float" and "sum" in value:
+            value = load
+        lines = [f"long {at}[{length}] = {self.expression(scope, 'int', (length,), 2)} % 100;",
+                 f"bool {inside}[{length}] = {at} >= 0 && {at} < {ROOM};"]
+        condition = f"({inside}){axis} && {self.expression(scope, 'bool', shape, 2)}"
+        rest = self.expression(scope, kind, shape, 2)
+        if self.chance(0.5):
+            return [*lines, f"@({condition}) " + self.store(
+                scope, f"({rest}) + ({value}){axis}", kind, shape)]
+        t = self.type_of(kind)
+        return [*lines, f"if ({condition}) {{", f"  {t} {line}[{length}] = {value};", "  " +
+                self.store(scope.inner(mask=Variable("", "bool", shape)),
+                           f"({rest}) + ({line}){axis}", kind, shape), "}"]
 
     def memory(self, scope: Scope) -> list[str]:
         """Writes a tile to memory and reads it in another order."""
@@ -242,7 +268,7 @@ class Generator(Expressions):
         size, name = shape[0], self.name("v")
         start = f"{area} + at_w + {self.scratch}"
         self.scratch += size
-        value = self.expression(scope.under(shape), kind, shape, 2)
+        value = self.expression(scope, kind, shape, 2)
         lines = [f"*({start} + (0 ... {size})) = {value};"]
         if self.chance(0.3):
             lines[0] = f"@({self.expression(scope, 'bool', shape, 2)}) {lines[0]}"

@@ -227,6 +227,11 @@ SEMA: dict[str, Row] = {
         "and the program means what it says."),
     "write-only": Row("warning",
         "A kernel loads through a parameter that is declared write_only. The hint is dropped."),
+    "predicate-shape": Row("error",
+        "A load, a division or an atomic operation under a tile predicate takes place for those of "
+        "its elements that some selected element needs. Here so many different changes of shape "
+        "lie between it and its uses that this cannot be said by one condition. Load the tile "
+        "before the predicate, with a mask of its own: *?(mask) p."),
     "predicated-scalar": Row("error",
         "Under a tile predicate (an @mask, or an if whose condition is a tile) a scalar declared "
         "outside of it is assigned. The predicate holds for some elements and not for others, "

@@ -46,7 +46,8 @@ def atomic(operation: str) -> Lower:
                                  f"{target}, the pointer is {pointer.type}")
         mask = arguments[count] if len(arguments) > count else None
         return memory.atomic(context, operation, pointer, arguments[1:count], mask, shape,
-                             node.span, [a.span for a in node.arguments])
+                             node.span, [a.span for a in node.arguments],
+                             used=context.statement is not node)
 
     return lower
 
@@ -129,7 +130,7 @@ def _guarded(context: Context, node: syntax.Call, name: str, terms: list[Term],
         wide = shapes.common_shape(shape, context.mask.shape)
         shape = shape if wide is None else wide
     spread = [shapes.broadcast(context, t, shape) for t in terms]
-    guard = guard_for(context, shape)
+    guard = guard_for(context, shape, node.span)
     context.emit(name, *(context.value(t) for t in spread), guard=guard, **attributes)
     return NOTHING
 

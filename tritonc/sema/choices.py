@@ -16,6 +16,7 @@ from tritonc.ir.ops import OPS
 from tritonc.sema import convert, predicates, shapes
 from tritonc.sema.context import Context, decayed, is_poisoned
 from tritonc.sema.ctypes import BOOL, BOOL_TYPE, DOUBLE, LITERAL, VOID_TYPE, CType, ctype
+from tritonc.sema.in_force import Mask
 from tritonc.sema.operators import invert
 from tritonc.sema.scope import Variable
 from tritonc.sema.term import NOTHING, POISON, Term
@@ -157,28 +158,29 @@ def _branches(context: Context, node: syntax.Conditional, condition: Term, then:
 def _tile_conditional(context: Context, node: syntax.Conditional, condition: Term) -> Term:
     guarded = [predicates.needs_guard(context, side) for side in (node.then, node.orelse)]
     if not any(guarded):
-        then, orelse = context.lower(node.then), context.lower(node.orelse)
-        mask = None
-    else:
-        outer = context.mask
+        return _chosen(context, node, condition, None, context.lower(node.then),
+                       context.lower(node.orelse))
+    outer = context.mask
+    with predicates.region(context):
         mask = predicates.enter(context, condition, node.condition.span)
-        if mask is None:
-            return POISON
-        context.mask = mask if guarded[0] else outer
-        context.widened = node.then
-        then = context.lower(node.then)
-        context.mask = outer
-        if guarded[1]:
-            opposite = predicates.opposite(context, mask)
-            assert opposite is not None, "the predicate itself had a shape"
-            context.mask = opposite
-        context.widened = node.orelse
-        orelse = context.lower(node.orelse)
-        context.mask = outer
+        with predicates.under(context, mask if guarded[0] else outer):
+            context.widened = node.then
+            then = context.lower(node.then)
+        other = predicates.opposite(context, mask) if guarded[1] else None
+        with predicates.under(context, other or outer):
+            context.widened = node.orelse
+            orelse = context.lower(node.orelse)
+        return _chosen(context, node, condition, (mask, other), then, orelse)
+
+
+def _chosen(context: Context, node: syntax.Conditional, condition: Term,
+            masks: tuple[Mask, Mask | None] | None, then: Term, orelse: Term) -> Term:
+    """The two sides of a tile condition, merged element by element."""
     if then.type is VOID_TYPE is orelse.type:
         return NOTHING
     if not _both_values(context, node, then, orelse):
         return POISON
+    start = len(context.region.ops) if context.region is not None else 0
     context.at(node.span)
     with context.about(node.condition, node.then, node.orelse):
         operands = convert.unify(context, node.span, then, orelse, compute=False)
@@ -189,12 +191,15 @@ def _tile_conditional(context: Context, node: syntax.Conditional, condition: Ter
     if shape is None:
         return POISON
     a, b = shapes.broadcast(context, a, shape), shapes.broadcast(context, b, shape)
-    if mask is None:
+    if masks is None:
         return context.op("select", a.type, shapes.broadcast(context, condition, shape), a, b)
+    mask, other = masks
     holds, fails = (context.value(shapes.broadcast(context, t, shape)) for t in mask.own)
     values = context.value(a), context.value(b)
-    return Term(a.type, context.emit("psi", holds, values[0], fails, values[1],
-                                     type=a.type).result)
+    psi = context.emit("psi", holds, values[0], fails, values[1], type=a.type)
+    assert context.region is not None
+    context.region.join(psi, start, {1: mask} if other is None else {1: mask, 3: other})
+    return Term(a.type, psi.result)
 
 
 # --- logical ---
@@ -255,23 +260,31 @@ def _checked(context: Context, term: Term, node: syntax.Expression) -> Term:
 
 def _tile_logical(context: Context, node: syntax.Logical, left: Term, conjunction: bool,
                   what: str) -> Term:
-    outer = context.mask
-    if predicates.needs_guard(context, node.right):
+    if not predicates.needs_guard(context, node.right):
+        return _both_sides(context, node, left, conjunction, what, None)
+    with predicates.region(context):
         context.at(node.left.span)
         decides = left if conjunction else invert(context, left)
-        context.mask = predicates.enter(context, decides, node.left.span)
-        if context.mask is None:
-            context.mask = outer
-            return POISON
-    right = convert.truth(context, context.operand(node.right), node.right.span, what)
-    context.mask = outer
+        mask = predicates.enter(context, decides, node.left.span)
+        return _both_sides(context, node, left, conjunction, what, mask)
+
+
+def _both_sides(context: Context, node: syntax.Logical, left: Term, conjunction: bool, what: str,
+                mask: Mask | None) -> Term:
+    with predicates.under(context, mask or context.mask):
+        right = convert.truth(context, context.operand(node.right), node.right.span, what)
     if right.poisoned:
         return POISON
+    start = len(context.region.ops) if context.region is not None else 0
     with context.about(node.left, node.right):
         shape = shapes.meet_shapes(context, node.operator_span, left, right)
     if shape is None:
         return POISON
     context.at(node.span)
-    return context.op("and" if conjunction else "or", ctype(BOOL, shape),
-                      shapes.broadcast(context, left, shape),
-                      shapes.broadcast(context, right, shape))
+    found = context.op("and" if conjunction else "or", ctype(BOOL, shape),
+                       shapes.broadcast(context, left, shape),
+                       shapes.broadcast(context, right, shape))
+    if mask is not None and context.region is not None and found.value is not None \
+            and found.value.op is not None:
+        context.region.join(found.value.op, start, {1: mask})
+    return found

@@ -28,7 +28,7 @@ from tritonc.sema.term import POISON, Term
 from tritonc.source import CompileError, Diagnostics, Note, Span
 
 if TYPE_CHECKING:
-    from tritonc.sema.predicates import Mask
+    from tritonc.sema.in_force import Mask, Region
     from tritonc.sema.unit import Unit
 
 MAX_NESTING = 6000  # levels of syntax trees inside each other, over all inlined functions
@@ -74,6 +74,8 @@ class Context:
     frame: Frame | None = None
     loop: Loop | None = None
     mask: Mask | None = None  # the tile predicate of the statement
+    region: Region | None = None  # what is made under the outermost predicate
+    statement: syntax.Expression | None = None  # the expression that is a statement
     widened: syntax.Expression | None = None  # a load that may take the predicate's shape
     constant_for: str | None = None  # what wants a constant expression, while one is read
     involved: tuple[syntax.Expression, ...] = ()  # operands of what is being made
@@ -179,6 +181,8 @@ class Context:
                      span=self.builder.span, **attributes)
         assert type is None or op.results[0].type == type.ir, f"{op} is no {type}"
         self.builder.block.ops.append(op)
+        if self.region is not None:
+            self.region.ops.append((op, self.mask))
         self.operations += 1
         return op
 

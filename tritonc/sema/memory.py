@@ -4,9 +4,9 @@ A guard, a pointer and a value broadcast together.  The guard is what holds of a
 `*?(m) p`, and of the tile predicates around the access.
 
 A load under a predicate keeps the shape of its pointer, so that a scalar loaded there is a scalar,
-and a function means the same whether it is called under a predicate or not: where the pointer lacks
-axes of the predicate, the load happens if any element along them holds.  Only directly as a side of
-`m ? *p : 0`, whose result has the shape of m anyway, it takes the predicate's shape.
+and a function means the same whether it is called under a predicate or not.  Those elements are
+loaded that are needed (`guards.py`).  Only directly as a side of `m ? *p : 0`, whose result has the
+shape of m anyway, it takes the predicate's shape.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tritonc.sema.ctypes import (
     PointerTo,
     ctype,
 )
-from tritonc.sema.predicates import fitted
+from tritonc.sema.predicates import holds, later
 from tritonc.sema.term import NOTHING, POISON, Term
 from tritonc.source import Note, Span
 
@@ -59,29 +59,25 @@ def pointee(context: Context, pointer: Term, span: Span, user: str = "'*'") -> N
     return None
 
 
-def _access(context: Context, span: Span, mask: Term | None, *terms: Term,
-            widen: bool = True) -> Access | None:
-    """The terms broadcast together with mask and predicate; None after a message.
-
-    Without `widen` the predicate's shape takes no part.
-    """
+def _access(context: Context, span: Span, mask: Term | None, *terms: Term) -> Access | None:
+    """The terms broadcast together with mask and predicate; None after a message."""
     guards = [mask] if mask is not None else []
-    predicate = context.mask
     shape = shapes.meet_shapes(context, span, *terms, *guards)
     if shape is None:
         return None
-    if predicate is not None and not widen:
-        guards.append(fitted(context, predicate.holds, shape))
-    elif predicate is not None:
+    if context.mask is not None:
+        predicate = holds(context, context.mask, span)
+        if predicate is None:
+            return None
         found = shapes.common_shape(shape, predicate.shape)
         if found is None:
             context.error("shape-mismatch", span, f"an access of shape {shapes.spell(shape)} is "
                           f"under a predicate of shape {shapes.spell(predicate.shape)}, and the "
                           "two do not broadcast together", Note("the predicate is here",
-                                                                predicate.span))
+                                                                context.mask.span))
             return None
         shape = found
-        guards.append(predicate.holds)
+        guards.append(predicate)
     spread = [shapes.broadcast(context, t, shape) for t in terms]
     guard: Term | None = None
     for term in guards:
@@ -90,6 +86,28 @@ def _access(context: Context, span: Span, mask: Term | None, *terms: Term,
         wide = shapes.broadcast(context, term, shape)
         guard = wide if guard is None else context.op("and", wide.type, guard, wide)
     return Access(spread, None if guard is None else context.value(guard))
+
+
+def _value_of(context: Context, span: Span, name: str, target: Number, mask: Term | None,
+              terms: list[Term], shape: Shape, **attributes: str) -> Term:
+    """An access for its value: its elements are those of the terms, and of `shape`.
+
+    Where a predicate is in force, what is needed of the value will say which take place.
+    """
+    guards = [mask] if mask is not None else []
+    found = shapes.meet_shapes(context, span, *terms, *guards)
+    if found is None:
+        return POISON
+    shape = shapes.common_shape(found, shape) or found
+    spread = [shapes.broadcast(context, t, shape) for t in terms]
+    explicit = None
+    if mask is not None and mask.constant is not True:
+        explicit = shapes.broadcast(context, mask, shape)
+    guard = context.value(explicit) if explicit is not None and context.mask is None else None
+    result = context.op(name, ctype(target, shape), *spread, guard=guard, **attributes)
+    assert result.value is not None and result.value.op is not None
+    later(context, result.value.op, explicit)
+    return result
 
 
 def mask_term(context: Context, mask: Term, span: Span) -> Term:
@@ -107,13 +125,8 @@ def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Spa
     if target is None or (mask is not None and mask.poisoned):
         return POISON
     context.at(span)
-    if widen and context.mask is not None:
-        widen = shapes.common_shape(pointer.shape, context.mask.shape) is not None
-    access = _access(context, span, mask, pointer, widen=widen)
-    if access is None:
-        return POISON
-    return context.op("load", ctype(target, access.terms[0].shape), access.terms[0],
-                      guard=access.guard)
+    shape = context.mask.own[0].shape if widen and context.mask is not None else ()
+    return _value_of(context, span, "load", target, mask, [pointer], shape)
 
 
 def store(context: Context, pointer: Term, mask: Term | None, value: Term, span: Span,
@@ -167,10 +180,12 @@ _TARGETS: dict[str, tuple[Number, ...]] = {
 
 
 def atomic(context: Context, operation: str, pointer: Term, values: list[Term], mask: Term | None,
-           shape: Shape | None, span: Span, spans: list[Span]) -> Term:
+           shape: Shape | None, span: Span, spans: list[Span], used: bool = False) -> Term:
     """The old value of `*pointer`, which `operation` combines with values atomically.
 
-    `shape` is one that the spelling states; `spans` are those of pointer, values and mask.
+    `shape` is one that the spelling states; `spans` are those of pointer, values and mask.  Under a
+    predicate a statement, and an operation on scalars, takes place once for each element that the
+    predicate selects; one on tiles whose value is `used`, for those elements that are needed.
     """
     target = writable(context, pointer, spans[0], "an atomic operation")
     if target is None or is_poisoned(*values) or (mask is not None and mask.poisoned):
@@ -195,14 +210,15 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
         if shapes.broadcastable(pointer.shape, shape) and ctype(BOOL, shape).size > 1:
             pointer = shapes.broadcast(context, pointer, shape)
     terms = [pointer, *converted]
+    name = "atomic_cas" if operation == "cas" else "atomic_rmw"
+    kind = {} if operation == "cas" else {"kind": kind_of(operation, target)}
+    if used and any(t.shape for t in terms):
+        return _value_of(context, span, name, target, mask, terms, (), **kind)
     access = _access(context, span, mask, *terms)
     if access is None:
         return POISON
-    type = ctype(target, access.terms[0].shape)
-    if operation == "cas":
-        return context.op("atomic_cas", type, *access.terms, guard=access.guard)
-    return context.op("atomic_rmw", type, *access.terms, guard=access.guard,
-                      kind=kind_of(operation, target))
+    return context.op(name, ctype(target, access.terms[0].shape), *access.terms,
+                      guard=access.guard, **kind)
 
 
 def kind_of(operation: str, target: Number) -> str:

@@ -15,7 +15,7 @@ from tritonc.sema.ctypes import (
     ctype,
     promote,
 )
-from tritonc.sema.predicates import guard_for
+from tritonc.sema.predicates import later
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
 
@@ -73,15 +73,11 @@ def _divide(context: Context, operator: str, a: Term, b: Term, span: Span) -> Te
     name = ("s" if signed else "u") + ("div" if operator == "/" else "rem")
     if b.constant == 0:
         context.warning("division-by-zero", span, f"'{operator}' by zero")
-    guard = None
-    if b.constant is None or b.constant in (0, -1):
-        guard = guard_for(context, a.shape)
-    if guard is not None and not a.shape:
-        # A scalar may decide where control goes, so it has a value where the predicate holds for
-        # no element, too.
-        some = Term(ctype(BOOL, ()), guard)
-        b, guard = context.op("select", b.type, some, b, Term(b.type, constant=1)), None
-    return context.op(name, a.type, a, b, guard=guard)
+    result = context.op(name, a.type, a, b)
+    op = result.value.op if result.value is not None else None
+    if op is not None and (b.constant is None or b.constant in (0, -1)):
+        later(context, op)
+    return result
 
 
 def _compare(context: Context, operator: str, left: Term, right: Term, span: Span,

@@ -18,49 +18,27 @@ its declaration and the assignment; so what is declared under a predicate is ord
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tritonc.frontend import syntax
-from tritonc.ir.core import Block, Value
-from tritonc.sema import shapes
+from tritonc.ir.core import Block, Op, Value
+from tritonc.sema import guards, needs, shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import BOOL, ctype
+from tritonc.sema.in_force import Mask, Pair, Pending, Region, Shape
 from tritonc.sema.scope import Variable
 from tritonc.sema.term import Term
 from tritonc.source import Note, Span
 
-Shape = tuple[int, ...]
-Pair = tuple[Term, Term]
 
-
-class Mask:
-    """A predicate in force: `own` alone, and `full`, conjoined with those around it.
-
-    Each is a pair: where it holds and where it does not.  `spread` has predicates broadcast to
-    other shapes, by the block that this was done in; the two branches of an if share it.
-    """
-
-    __slots__ = ("full", "outer", "own", "shape", "span", "spread")
-
-    def __init__(self, own: Pair, full: Pair, outer: Mask | None, span: Span,
-                 spread: dict[tuple[Block, Value, Shape], Term]) -> None:
-        self.own = own
-        self.full = full
-        self.shape = full[0].shape
-        self.outer = outer
-        self.span = span
-        self.spread = spread
-
-    @property
-    def holds(self) -> Term:
-        return self.full[0]
-
-
-def enter(context: Context, condition: Term, span: Span) -> Mask | None:
-    """The predicate of a tile condition inside the one in force; None after a message."""
+def enter(context: Context, condition: Term, span: Span) -> Mask:
+    """The predicate of a tile condition inside the one in force."""
     context.at(span)
     return _inside(context, _pair(context, condition), span, {})
 
 
-def opposite(context: Context, mask: Mask) -> Mask | None:
+def opposite(context: Context, mask: Mask) -> Mask:
     """The predicate of the else-branch."""
     context.at(mask.span)
     holds, fails = mask.own
@@ -73,13 +51,48 @@ def _pair(context: Context, condition: Term) -> Pair:
 
 
 def _inside(context: Context, own: Pair, span: Span,
-            spread: dict[tuple[Block, Value, Shape], Term]) -> Mask | None:
+            spread: dict[tuple[Block, Value, Shape], Term]) -> Mask:
     outer = context.mask
     if outer is None:
         return Mask(own, own, None, span, spread)
-    both = conjoin(context, outer.holds, own[0], span, Note(
-        f"it is under this predicate, {outer.holds.type}", outer.span))
-    return None if both is None else Mask(own, _pair(context, both), outer, span, spread)
+    if outer.full is None or shapes.common_shape(outer.shape, own[0].shape) is None:
+        return Mask(own, None, outer, span, spread)
+    both = conjoin(context, outer.full[0], own[0], span)
+    return Mask(own, None if both is None else _pair(context, both), outer, span, spread)
+
+
+@contextmanager
+def region(context: Context) -> Iterator[None]:
+    """Around an outermost predicate and all that is made under it: gives out the guards."""
+    if context.region is not None:
+        yield
+        return
+    context.region = Region()
+    yield
+    guards.settle(context)
+
+
+@contextmanager
+def under(context: Context, mask: Mask | None) -> Iterator[None]:
+    """`mask` is the predicate in force meanwhile."""
+    outer, context.mask = context.mask, mask
+    yield
+    context.mask = outer
+
+
+def holds(context: Context, mask: Mask, span: Span) -> Term | None:
+    """Where `mask` and all around it hold; None after a message if there is no such shape."""
+    if mask.full is not None:
+        return mask.full[0]
+    at = mask
+    while at.outer is not None and at.outer.full is None:
+        at = at.outer
+    assert at.outer is not None and at.outer.full is not None
+    notes = [Note(f"it is under this predicate, {at.outer.full[0].type}", at.outer.span)]
+    if span.start != at.span.start:
+        notes.insert(0, Note("this has to take effect under both", span))
+    shapes.meet_shapes(context, at.span, at.outer.full[0], at.own[0], notes=tuple(notes))
+    return None
 
 
 def conjoin(context: Context, a: Term, b: Term, span: Span, *notes: Note) -> Term | None:
@@ -106,6 +119,8 @@ def merge(context: Context, variable: Variable, new: Term, span: Span) -> Term |
                       f"own", declared, Note("the predicate is here; any(...) of it is a scalar "
                                              "condition", mask.span))
         return None
+    if variable.mask is None and holds(context, mask, span) is None:
+        return None
     pair = _between(context, mask, variable.mask, variable.type.shape)
     if pair is None:
         context.error("shape-mismatch", span, f"'{variable.name}' is {variable.type}, but this "
@@ -113,36 +128,53 @@ def merge(context: Context, variable: Variable, new: Term, span: Span) -> Term |
                       f"which does not broadcast to {shapes.spell(variable.type.shape)}",
                       declared, Note("the predicate is here", mask.span))
         return None
-    holds, fails = context.value(pair[0]), context.value(pair[1])
+    here, not_here = context.value(pair[0]), context.value(pair[1])
     old = context.ssa.read(variable, context.block)
     value = context.value(new)
-    if old.op is not None and old.op.name == "psi" and holds in old.op.operands[0::2]:
+    if old.op is not None and old.op.name == "psi" and here in old.op.operands[0::2]:
         pairs = old.op.operands
-        kept = [v for p, w in zip(pairs[0::2], pairs[1::2]) if p is not holds for v in (p, w)]
-        operands = [*kept, holds, value]
+        kept = [at for at, p in enumerate(pairs) if at % 2 == 0 and p is not here]
+        operands = [*(v for at in kept for v in pairs[at : at + 2]), here, value]
     else:
-        operands = [fails, old, holds, value]
-    return Term(variable.type, context.emit("psi", *operands, type=variable.type).result)
+        kept = []
+        operands = [not_here, old, here, value]
+    psi = context.emit("psi", *operands, type=variable.type)
+    _note(context, psi, old.op, kept, (mask, variable.mask))
+    return Term(variable.type, psi.result)
+
+
+def _note(context: Context, psi: Op, old: Op | None, kept: list[int],
+          merged: tuple[Mask, Mask | None]) -> None:
+    """Say under which predicates a psi has got its values, also those taken over from `old`."""
+    if context.region is None:
+        return
+    merges = context.region.merges
+    known = merges.get(old, {}) if old is not None else {}
+    merges[psi] = {2 * to + 1: known[at + 1] for to, at in enumerate(kept) if at + 1 in known}
+    merges[psi][len(psi.operands) - 1] = merged
 
 
 def _between(context: Context, mask: Mask, base: Mask | None, shape: Shape) -> Pair | None:
     """The conjunction of the predicates from below `base` to `mask`, in that shape."""
     if mask.outer is base:
-        holds, fails = mask.own
+        here, not_here = mask.own
     elif base is None:
-        holds, fails = mask.full
+        assert mask.full is not None, "merge has asked"
+        here, not_here = mask.full
     else:
         both = mask.own[0]
         at = mask.outer
         while at is not base:
             assert at is not None, "a variable is visible only inside its own predicate"
+            if shapes.common_shape(at.own[0].shape, both.shape) is None:
+                return None
             conjoined = conjoin(context, at.own[0], both, mask.span)
-            assert conjoined is not None, "the full predicate had a shape"
+            assert conjoined is not None, "it has a common shape"
             both, at = conjoined, at.outer
-        holds, fails = _pair(context, both)
-    if not shapes.broadcastable(holds.shape, shape):
+        here, not_here = _pair(context, both)
+    if not shapes.broadcastable(here.shape, shape):
         return None
-    return _spread(context, mask, holds, shape), _spread(context, mask, fails, shape)
+    return _spread(context, mask, here, shape), _spread(context, mask, not_here, shape)
 
 
 def _spread(context: Context, mask: Mask, predicate: Term, shape: Shape) -> Term:
@@ -154,31 +186,18 @@ def _spread(context: Context, mask: Mask, predicate: Term, shape: Shape) -> Term
     return found
 
 
-def guard_for(context: Context, shape: Shape) -> Value | None:
-    """A guard for an operation of that shape which the predicate in force shall not widen.
-
-    So a scalar division under a predicate that holds nowhere does not trap.
-    """
-    if context.mask is None:
+def guard_for(context: Context, shape: Shape, span: Span) -> Value | None:
+    """A guard for an operation of that shape which the predicate in force shall not widen."""
+    if context.mask is None or holds(context, context.mask, span) is None:
         return None
-    return context.value(fitted(context, context.mask.holds, shape))
+    need = needs.fit(needs.full(context.mask), shape)
+    return context.value(needs.emit(context, need))
 
 
-def fitted(context: Context, holds: Term, shape: Shape) -> Term:
-    """A predicate in that shape; along axes that the shape lacks, whether any element holds."""
-    if shapes.broadcastable(holds.shape, shape):
-        return shapes.broadcast(context, holds, shape)
-    missing = len(holds.shape) - len(shape)
-    extents = (1,) * missing + shape if missing > 0 else shape[-missing:]
-    if shapes.common_shape(holds.shape, shape) is not None:
-        axes = [d for d, n in enumerate(holds.shape) if d < missing or n != extents[d]]
-    else:
-        axes = list(range(len(holds.shape)))
-    aligned = tuple(1 if d in axes else n for d, n in enumerate(holds.shape))
-    left = tuple(n for d, n in enumerate(holds.shape) if d not in axes)
-    some = context.op("reduce", ctype(BOOL, left), holds, kind="or", axes=axes)
-    some = shapes.reshape(context, some, aligned[max(missing, 0):] if left else ())
-    return shapes.broadcast(context, some, shape)
+def later(context: Context, op: Op, explicit: Term | None = None) -> None:
+    """`op`, the last that was made, gets its guard when it is known what is needed of it."""
+    if context.mask is not None and context.region is not None:
+        context.region.pending.append(Pending(op, context.block, context.mask, explicit))
 
 
 def needs_guard(context: Context, node: syntax.Node) -> bool:

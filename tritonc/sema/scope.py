@@ -13,7 +13,7 @@ from tritonc.sema.term import Term
 from tritonc.source import Span
 
 if TYPE_CHECKING:
-    from tritonc.sema.predicates import Mask
+    from tritonc.sema.in_force import Mask
 
 
 @dataclass(eq=False, slots=True)

@@ -25,6 +25,7 @@ def block(context: Context, node: syntax.Block) -> None:
 
 
 def expression(context: Context, node: syntax.ExpressionStatement) -> None:
+    context.statement = node.expression
     context.lower(node.expression)
 
 
@@ -167,16 +168,13 @@ def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.State
 
 
 def _predicated_if(context: Context, node: syntax.If, condition: Term) -> None:
-    outer = context.mask
-    mask = predicates.enter(context, condition, node.condition.span)
-    context.mask = mask or outer
-    _lower_part(context, node.then)
-    context.mask = outer
-    if node.orelse is not None:
-        opposite = predicates.opposite(context, mask) if mask is not None else None
-        context.mask = opposite or outer
-        _lower_part(context, node.orelse)
-        context.mask = outer
+    with predicates.region(context):
+        mask = predicates.enter(context, condition, node.condition.span)
+        with predicates.under(context, mask):
+            _lower_part(context, node.then)
+        if node.orelse is not None:
+            with predicates.under(context, predicates.opposite(context, mask)):
+                _lower_part(context, node.orelse)
 
 
 def predicated(context: Context, node: syntax.Predicated) -> None:
@@ -186,11 +184,10 @@ def predicated(context: Context, node: syntax.Predicated) -> None:
     if not condition.shape:
         _scalar_if(context, condition, node.mask.span, node.body, None)
         return
-    outer = context.mask
-    mask = predicates.enter(context, condition, node.mask.span)
-    context.mask = mask or outer
-    _lower_part(context, node.body)
-    context.mask = outer
+    with predicates.region(context):
+        mask = predicates.enter(context, condition, node.mask.span)
+        with predicates.under(context, mask):
+            _lower_part(context, node.body)
 
 
 # --- loops ---

@@ -63,6 +63,7 @@ from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
+from tritonc.opt.sink_past_returns import sink_past_returns
 from tritonc.opt.strength_reduce import strength_reduce
 from tritonc.opt.unify_exits import unify_exits
 from tritonc.pass_manager import Pass, check
@@ -102,6 +103,8 @@ OPT: list[Pass] = [
          "Counters that were computed anew, and flags that tell of a counter, are one counter."),
     Pass("drop_guards", drop_guards,
          "Tests stand at headers, and are comparisons where they can be."),
+    Pass("sink_past_returns", sink_past_returns,
+         "After licm, whose operations may stand before a return now."),
     Pass("strength_reduce", strength_reduce,
          "Pointers that loops move become fixed tiles and scalar offsets."),
     Pass("hoist_addresses", hoist_addresses,

@@ -119,10 +119,12 @@ def _again(value: Value, own: dict[Value, Op], ops: list[Op], block: Block, at: 
 @dataclass
 class _Plan:
     """`early`: blocks from the header on whose tests move into it; `late`: from the first test at
-    the end to the latch, blocks that become one."""
+    the end to the latch, blocks that become one; `sinks`: whether what the test at the header does
+    not need may move behind it."""
 
     early: list[Block]
     late: list[Block]
+    sinks: bool = True
 
 
 def _plan(cfg: Cfg, loop: Loop, context: Context) -> _Plan | tuple[Op, str] | None:
@@ -145,7 +147,7 @@ def _plan(cfg: Cfg, loop: Loop, context: Context) -> _Plan | tuple[Op, str] | No
     late = _late(cfg, loop, rest, early, context)
     if isinstance(late, str):
         if sources == [header]:
-            return _Plan([header], []) if header.terminator.blocks[0] not in loop else None
+            return None if header.terminator.blocks[0] in loop else _Plan([header], [], False)
         return rest[-1].terminator, hindered or late
     if late and early:
         why = _may_move(cfg, loop, header, context)
@@ -252,7 +254,7 @@ class _Unification:
                  context: Context) -> None:
         assert loop.preheader is not None and loop.latch is not None
         self.kernel, self.loop, self.context = kernel, loop, context
-        self.early, self.late = plan.early, plan.late
+        self.early, self.late, self.sinks = plan.early, plan.late, plan.sinks
         self.preheader, self.latch, self.header = loop.preheader, loop.latch, loop.header
         self.needed = {block: _needed(cfg, loop, block) for block in self.early}
         self.landings: dict[Block, Block] = {}
@@ -464,7 +466,7 @@ class _Unification:
             needed = self._with_test(block, stay)
             others = [op for op in block.ops[:-1] if op not in needed and op.name != "phi"]
             if block is header:
-                inside = self._body(following, others)
+                inside = self._body(following, others if self.sinks else [])
                 go = stay
             else:
                 assert go is not None

@@ -165,8 +165,25 @@ class Generator(Expressions):
         inner.variables.append(Variable(i, "int", (), False))
         if inner.repeated > 64:
             return self.assign(scope)
-        way = self.rng.randrange(4)
+        way = self.rng.randrange(7)
+        if way == 4:  # `continue` would skip the test in the middle
+            inner.loops = 0
         body = self.block(inner, 3)[1:-1]
+        if way == 4:
+            more = self.block(inner, 2)[1:-1]
+            return ["{", f"  int {i} = 0;", "  for (;;) {", f"    {i}++;",
+                    *("  " + line for line in body), f"    if ({i} >= {trips}) break;",
+                    *("  " + line for line in more), "  }", "}"]
+        if way == 5:  # tested at both ends
+            limit = self.rng.choice(("s", "3", "(s & 7)")) if scope.callee is None else "2"
+            return [f"for (int {i} = 0; {i} < {trips}; {i}++) {{", *body,
+                    f"  if ({i} + 1 >= {limit}) break;", "}"]
+        if way == 6:  # a flag
+            go = self.name("go")
+            start = self.rng.choice((f"{trips} > 0", "true"))
+            return ["{", f"  int {i} = 0;", f"  bool {go} = {start};", f"  while ({go}) {{",
+                    f"    {i}++; {go} = {i} < {trips};", *("  " + line for line in body), "  }",
+                    "}"]
         if way < 2:
             step = self.rng.choice((f"{i}++", f"{i} += 1", f"++{i}"))
             return [f"for (int {i} = 0; {i} < {trips}; {step}) {{", *body, "}"]
@@ -325,13 +342,49 @@ class Generator(Expressions):
             value = f"{acc} * 2 + {self.leaf(scope, 'int', ())} % 8"
         self.slots[out] += m * n
         target = f"{out} + at_{out} + {slot} + {self.index((m, n))}"
+        steps = [
+            f"  {operand} {a}[{m}, {k}] = {inside_a} ? *({left}) : 0;",
+            f"  {operand} {b}[{k}, {n}] = {inside_b} ? *({right}) : 0;", f"  {update}"]
+        if self.chance(0.1):
+            steps.insert(2, f"  if (*(ia + {step}) < 0) break;")
+        after = [line[2:] for line in after]
         return [
             "{", f"  int {i}[{m}] = 0 ... {m}, {j}[{n}] = 0 ... {n}, {q}[{k}] = 0 ... {k};",
             *before, f"  {result} {acc}[{m}, {n}] = {rng.choice(('0', '1', 's & 7'))};",
-            f"  for (int {step} = 0; {step} < {depth}; {step} += {k}) {{",
-            f"    {operand} {a}[{m}, {k}] = {inside_a} ? *({left}) : 0;",
-            f"    {operand} {b}[{k}, {n}] = {inside_b} ? *({right}) : 0;",
-            f"    {update}", *after, "  }", f"  *({target}) = {value};", "}"]
+            *("  " + line for line in self.counted(step, depth, k, steps, after)),
+            f"  *({target}) = {value};", "}"]
+
+    def counted(self, i: str, depth: int, by: int, body: list[str], after: list[str]
+                ) -> list[str]:
+        """A loop over `i` from 0 to `depth` by `by`, written in one of many ways."""
+        count = -(-depth // by)
+        step, stop = f"  {i} += {by};", f"  if ({i} >= {depth}) break;"
+        ways = [
+            [f"for (int {i} = 0; {i} < {depth}; {i} += {by}) {{", *body, *after, "}"],
+            [f"int {i} = 0; do {{", *body, *after, step, f"}} while ({i} < {depth});"],
+            [f"int {i} = 0; for (;;) {{", stop, *body, *after, step, "}"],
+            [f"int {i} = 0; while (1) {{", *body, step, *after, stop, "}"],
+            [f"int {i} = 0; while (1) {{", *body, step, stop, *after, "}"],
+            [f"int {i} = 0; while (1) {{", *body[:2], stop, *body[2:], step, *after, "}"],
+            [f"for (int {i} = 0; {i} < {depth}; {i} += {by}) {{", *body, *after,
+             f"  if ({i} + {by} >= {depth}) break;", "}"],
+            [f"for (int {i} = 0; {i} < 1000; {i} += {by}) {{", stop, *body, *after, "}"],
+            [f"int {i} = 0; if (s + {depth} > s) do {{", *body, *after, step,
+             f"}} while ({i} < {depth});"],
+            [f"int {i} = 0; bool {i}go = {depth} > 0; while ({i}go) {{", *body, *after, step,
+             f"  {i}go = !({i} >= {depth});", "}"],
+            [f"int {i} = 0; int {i}n = {count}; while ({i}n-- > 0) {{", *body, *after, step, "}"],
+            [f"int {i} = 0; int {i}n = 0; while ({i} < {depth}) {{", *body, *after,
+             f"  {i}n += 1; {i} = {i}n * {by};", "}"],
+            [f"for (int {i} = 0; {i} != {count * by}; {i} += {by}) {{", *body, *after,
+             f"  if (s == {self.s + 1}) return;", "}"],
+            [f"int {i} = 0; for (; {i} + {by} <= {depth}; {i} += {by}) {{", *body, *after, "}",
+             f"for (; {i} < {depth}; {i} += {by}) {{", *body, *after, "}"],
+            [f"for (int {i}o = 0; {i}o < {depth}; {i}o += {2 * by}) "
+             f"for (int {i}h = 0; {i}h < 2; {i}h++) {{", f"  int {i} = {i}o + {i}h * {by};",
+             *body, *after, "}"],
+        ]
+        return ways[0] if self.chance(0.3) else self.rng.choice(ways)
 
     def count(self, scope: Scope) -> list[str]:
         """Atomics that commute: each operation has counters of its own."""

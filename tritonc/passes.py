@@ -54,6 +54,8 @@ from tritonc.opt.canonicalize_loops import canonicalize_loops
 from tritonc.opt.convert_if import convert_if
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
+from tritonc.opt.derive_phis import derive_phis
+from tritonc.opt.drop_guards import drop_guards
 from tritonc.opt.expand_range import expand_range
 from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.hoist_addresses import hoist_addresses
@@ -61,7 +63,9 @@ from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
+from tritonc.opt.sink_past_returns import sink_past_returns
 from tritonc.opt.strength_reduce import strength_reduce
+from tritonc.opt.unify_exits import unify_exits
 from tritonc.pass_manager import Pass, check
 
 OPT: list[Pass] = [
@@ -92,6 +96,15 @@ OPT: list[Pass] = [
          "The passes below need preheaders and single latches, the backend too.", level=0),
     Pass("licm", licm,
          "Addresses and masks leave the loops; steps of pointers too, for the next pass."),
+    Pass("unify_exits", unify_exits,
+         "After licm, which may take loads out of a loop whose first iteration is certain; the "
+         "passes below and the backend meet one form of loop."),
+    Pass("derive_phis", derive_phis,
+         "Counters that were computed anew, and flags that tell of a counter, are one counter."),
+    Pass("drop_guards", drop_guards,
+         "Tests stand at headers, and are comparisons where they can be."),
+    Pass("sink_past_returns", sink_past_returns,
+         "After licm, whose operations may stand before a return now."),
     Pass("strength_reduce", strength_reduce,
          "Pointers that loops move become fixed tiles and scalar offsets."),
     Pass("hoist_addresses", hoist_addresses,
@@ -211,6 +224,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("cse", "licm", "what is computed twice would leave a loop twice"),
     ("canonicalize_loops", "licm", "operations go to a preheader"),
     ("canonicalize_loops", "strength_reduce", "offsets start in a preheader, step at one latch"),
+    ("licm", "unify_exits", "loads leave a loop whose first iteration is certain"),
+    ("unify_exits", "drop_guards", "the loop's own test must stand at its header"),
+    ("unify_exits", "strength_reduce", "offsets go on in phis of one header"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
     ("strength_reduce", "hoist_addresses", "a moving tile has no fixed part until it is reduced"),
     ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),

@@ -32,7 +32,7 @@ from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
@@ -59,19 +59,39 @@ def wanted(kernel: Kernel, context: Context) -> bool:
 
 def body(kernel: Kernel) -> list[Block]:
     """The blocks that compute an instance: those behind the first choice of the kernel's entry, if
-    that is the same for all instances and the bodies stay apart; otherwise all."""
-    entry = kernel.entry
-    end = entry.terminator
-    if end.name != "cond_br" or any(not ALL_OPS[op.name].pure or op.name in _NUMBERS
-                                    for op in entry.ops[:-1]):
-        return kernel.blocks
-    cfg = Cfg(kernel)
-    first, second = end.blocks
-    found = [block for block in kernel.blocks if cfg.dominates(first, block)]
-    others = [block for block in kernel.blocks if cfg.dominates(second, block)]
-    if first is second or len(found) + len(others) + 1 != len(kernel.blocks):
-        return kernel.blocks
-    return found
+    that is the same for all instances and the bodies stay apart, and behind returns that all
+    instances take or none; otherwise all."""
+    found, start = kernel.blocks, kernel.entry
+    while True:
+        end = start.terminator
+        if end.name != "cond_br" or end.blocks[0] is end.blocks[1] \
+                or any(not ALL_OPS[op.name].pure or op.name in (*_NUMBERS, "phi")
+                       for op in start.ops[:-1]):
+            return found
+        going = [block for block in end.blocks if [op.name for op in block.ops] != ["ret"]]
+        if len(going) == 1:
+            _return_alone(kernel, start)
+        elif start is not kernel.entry:
+            return found
+        first, second = (going[0], next(to for to in end.blocks if to is not going[0]))
+        cfg = Cfg(kernel)
+        inside = [block for block in found if cfg.dominates(first, block)]
+        others = [block for block in found if cfg.dominates(second, block)]
+        if len(inside) + len(others) + 1 != len(found):
+            return found
+        found, start = inside, first
+
+
+def _return_alone(kernel: Kernel, source: Block) -> None:
+    """Give a branch to a return one of its own, where others go there too."""
+    end = source.terminator
+    for i, target in enumerate(end.blocks):
+        if target.terminator.name == "ret" and len(target.ops) == 1 \
+                and Cfg(kernel).predecessors[target] != [source]:
+            own = Block("return")
+            own.ops.append(Op("ret", [], span=target.terminator.span))
+            kernel.blocks.insert(kernel.blocks.index(source) + 1, own)
+            end.blocks[i] = own
 
 
 def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
@@ -109,9 +129,10 @@ def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
     for block in (done, over):
         Builder(block).emit("ret")
     Builder(start).emit("br", blocks=[part[0]])
-    entry = kernel.entry.terminator
-    if entry.name == "cond_br" and part[0] is not kernel.entry:
-        entry.blocks = [launch if block is part[0] else block for block in entry.blocks]
+    if part[0] is not kernel.entry:
+        for block in kernel.blocks:
+            if block not in part:
+                redirect(block, part[0], launch)
     at = kernel.blocks.index(part[0])
     rest = [block for block in kernel.blocks if block not in part]
     kernel.blocks = [*rest[:at], launch, begin, head, start, *part, following, done, over,

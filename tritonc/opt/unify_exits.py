@@ -1,0 +1,537 @@
+"""Each loop is left by one test, at its header, that is true while the loop runs.
+
+Before:  pre:  br head                   After:  pre:  br head
+         head: %k = phi [%k0], [%k1]             head: %k = phi [%k0], [%k1]
+               X                                       %go = phi [true], [%more]
+               %more = ...                             cond_br %go, body, exit
+               cond_br %more, head, exit         body: X   %more = ...   br head
+
+         head: cond_br %a, rest, exit    ->      head: %c = and %a, %b   cond_br %c, body, out
+         rest: %b = ...   cond_br %b, body, out2       (out: where %a still holds, to out2)
+
+         head: cond_br %done, exit, body ->      head: cond_br (not %done), body, exit
+
+A test behind the header moves into it if what stands before it may run once more than it did, or
+may move behind it; its loads then run under the tests before it.  Of a test at the end, as that of
+`do while`, the header's phi `%go` remembers the outcome: the first iteration needs none.  What the
+tests leave behind goes into phis where the header does not have it.
+
+Where `%go` is a comparison that the header can make anew, and which is known to hold at the start,
+the comparison takes its place (`derive_phis`); where the header's own test will say the same in the
+next iteration, the test at the end is needless.
+
+All loops that read or write memory get this form: pipelines need it.  After licm, which takes loads
+out of loops whose first iteration is certain.  Needs preheaders and single latches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.analysis.conditions import OPPOSITE, next_turn, same_condition
+from tritonc.analysis.values import defined_by, int_of, speculatable
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_edge, split_edge
+from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.ssa import rewire
+from tritonc.ir.types import I1, Tile, is_pointer, with_element
+from tritonc.opt.derive_phis import derive
+
+_READS = frozenset({READ})
+
+
+def unify_exits(kernel: Kernel, context: Context) -> bool:
+    """Give loops that access memory one exit, inner loops first."""
+    changed = False
+    seen: set[Block] = set()
+    while True:
+        cfg = Cfg(kernel)
+        loop = next((loop for loop in reversed(cfg.loops) if loop.header not in seen), None)
+        if loop is None:
+            return changed
+        seen.add(loop.header)
+        if loop.preheader is None or loop.latch is None or not loop.exits \
+                or not _accesses(loop, context):
+            continue
+        plan = _plan(cfg, loop, context)
+        if plan is not None:
+            _repeat_invariants(cfg, loop, context)
+            plan = _plan(cfg, loop, context)
+        if isinstance(plan, _Plan):
+            seen.add(_Unification(kernel, cfg, loop, plan, context).run())
+            changed = True
+        elif plan and any(op.name == "dot" for block in loop.blocks for op in block.ops):
+            context.remark("unify_exits", "this exit keeps the loop from being pipelined: "
+                           f"{plan[1]}", plan[0].span, missed=True)
+
+
+def _accesses(loop: Loop, context: Context) -> bool:
+    return any(not context.table[op.name].effects.isdisjoint((READ, WRITE))
+               for block in loop.blocks for op in block.ops)
+
+
+def _repeat_invariants(cfg: Cfg, loop: Loop, context: Context) -> None:
+    """What does not change in the loop is computed anew behind it, where it is read there: no phi
+    carries it."""
+    varying: dict[Value, None] = {}
+    for block in loop.blocks:
+        for op in block.ops:
+            if not speculatable(op, context.table[op.name]) \
+                    or any(v in varying for v in op.inputs()):
+                varying.update(dict.fromkeys(op.results))
+    ops = [op for block in loop.blocks for op in block.ops
+           if op.results and op.results[0] not in varying]
+    own = {result: op for op in ops for result in op.results}
+    for block in cfg.order:
+        if block in loop:
+            continue
+        for op in block.ops:
+            if op.name == "phi":
+                for i, (value, source) in enumerate(zip(op.operands, op.blocks, strict=True)):
+                    if value in own and source not in loop:
+                        op.operands[i] = _again(value, own, ops, source, len(source.ops) - 1)
+        found: dict[Value, Value] = {}
+        for op in list(block.ops):
+            for value in op.inputs():
+                if op.name != "phi" and value in own and value not in found:
+                    found[value] = _again(value, own, ops, block, len(block.phis()))
+            if op.name != "phi":
+                op.replace_inputs(found)
+
+
+def _again(value: Value, own: dict[Value, Op], ops: list[Op], block: Block, at: int) -> Value:
+    """A copy of what computes an invariant, at a place behind the loop."""
+    needed: set[Op] = set()
+    stack = [value]
+    while stack:
+        op = own.get(stack.pop())
+        if op is not None and op not in needed:
+            needed.add(op)
+            stack += op.inputs()
+    mapping: dict[Value, Value] = {}
+    block.ops[at:at] = copy_ops([op for op in ops if op in needed], mapping)
+    return mapping[value]
+
+
+@dataclass
+class _Plan:
+    """`early`: blocks from the header on whose tests move into it; `late`: from the first test at
+    the end to the latch, blocks that become one; `sinks`: whether what the test at the header does
+    not need may move behind it."""
+
+    early: list[Block]
+    late: list[Block]
+    sinks: bool = True
+
+
+def _plan(cfg: Cfg, loop: Loop, context: Context) -> _Plan | tuple[Op, str] | None:
+    """How to bring the loop into its form; None if it has it; or what prevents it, and why."""
+    assert loop.latch is not None
+    header = loop.header
+    sources = [block for block, _ in loop.exits]
+    hindered = _may_move(cfg, loop, header, context)
+    early: list[Block] = []
+    if header in sources and header is not loop.latch and not hindered:
+        early = [header]
+        while not hindered:
+            following = _stay(early[-1], loop)
+            if following not in sources or cfg.predecessors[following] != [early[-1]]:
+                break
+            hindered = _may_move(cfg, loop, following, context)
+            if not hindered:
+                early.append(following)
+    rest = [block for block in sources if block not in early]
+    late = _late(cfg, loop, rest, early, context)
+    if isinstance(late, str):
+        if sources == [header]:
+            return None if header.terminator.blocks[0] in loop else _Plan([header], [], False)
+        return rest[-1].terminator, hindered or late
+    if late and early:
+        why = _may_move(cfg, loop, header, context)
+        if why:
+            return late[0].terminator, why
+    if not late and early == [header] and header.terminator.blocks[0] in loop \
+            and not _works(cfg, loop):
+        return None
+    return _Plan(early, late)
+
+
+def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block],
+          context: Context) -> list[Block] | str:
+    """The blocks from the first of the exits of `rest` to the latch; or what stands between."""
+    if not rest:
+        return []
+    assert loop.latch is not None
+    late = [loop.latch]
+    while not all(block in late for block in rest):
+        first = late[0]
+        why = _may_run(first, context)
+        if why:
+            return why
+        source = cfg.predecessors[first]
+        if first is loop.header or len(source) != 1 or source[0] in early:
+            return "it stands under a condition"
+        late.insert(0, source[0])
+    while late[0] not in rest:
+        late.pop(0)
+    return late
+
+
+def _works(cfg: Cfg, loop: Loop) -> bool:
+    """Whether the header loads, or works on tiles, for more than its test."""
+    needed = _needed(cfg, loop, loop.header)
+    return any(op not in needed and (op.name == "load" or any(
+        isinstance(v.type, Tile) for v in op.results)) for op in loop.header.ops
+        if op.name != "phi")
+
+
+def _stay(block: Block, loop: Loop) -> Block:
+    """Where a block goes that does not leave the loop."""
+    return next(to for to in block.successors if to in loop)
+
+
+def _early(op: Op, context: Context) -> bool:
+    """May run for an iteration that does not come, a load if it is guarded."""
+    if op.name == "dot":
+        return False
+    info = context.table[op.name]
+    if speculatable(op, info):
+        return True
+    return (op.name == "load" and info.effects == _READS and not op.attributes.get("volatile")
+            and not is_pointer(op.result.type))
+
+
+def _may_run(block: Block, context: Context) -> str:
+    """Whether all of a block may run where the test before it fails; if not, what hinders."""
+    if block.phis():
+        return "two ways lead to it"
+    found = next((op for op in block.ops[:-1] if not _early(op, context)), None)
+    return f"'{found.name}' stands behind it" if found is not None else ""
+
+
+def _needed(cfg: Cfg, loop: Loop, block: Block) -> set[Op]:
+    """The operations of a block that its test needs, and what is read behind the loop."""
+    stack = list(block.terminator.operands)
+    outside = [op for other in cfg.order if other not in loop for op in other.ops]
+    own = {result: op for op in block.ops for result in op.results}
+    stack += [v for op in outside for v in op.inputs() if v in own]
+    found: set[Op] = set()
+    while stack:
+        op = own.get(stack.pop())
+        if op is not None and op not in found and op.name != "phi":
+            found.add(op)
+            stack += op.inputs()
+    return found
+
+
+def _may_move(cfg: Cfg, loop: Loop, block: Block, context: Context) -> str:
+    """Whether a block's test may move into the block before; if not, what hinders."""
+    needed = _needed(cfg, loop, block)
+    if block is not loop.header and block.phis():
+        return "two ways lead to it"
+    for op in block.ops[len(block.phis()):-1]:
+        info = context.table[op.name]
+        if not (_early(op, context) if op in needed else info.pure or _early(op, context)):
+            return f"'{op.name}' stands before it"
+    return ""
+
+
+@dataclass
+class _Exit:
+    """One way out of the loop: the block on its edge, and what holds while it is not taken."""
+
+    landing: Block
+    stay: Value
+
+
+class _Unification:
+    """The rewriting of one loop."""
+
+    def __init__(self, kernel: Kernel, cfg: Cfg, loop: Loop, plan: _Plan,
+                 context: Context) -> None:
+        assert loop.preheader is not None and loop.latch is not None
+        self.kernel, self.loop, self.context = kernel, loop, context
+        self.early, self.late, self.sinks = plan.early, plan.late, plan.sinks
+        self.preheader, self.latch, self.header = loop.preheader, loop.latch, loop.header
+        self.needed = {block: _needed(cfg, loop, block) for block in self.early}
+        self.landings: dict[Block, Block] = {}
+        self.span = loop.exits[0][0].terminator.span
+        self._land(cfg)
+
+    def run(self) -> Block:
+        """Rewrite; gives the loop's header."""
+        exits: list[_Exit] = []
+        self._drop_needless()
+        if self.late:
+            exits = self._at_the_end()
+        exits += self._at_the_start()
+        self._dispatch(exits)
+        if self.late:
+            cfg = Cfg(self.kernel)
+            loop = next(loop for loop in cfg.loops if loop.header is self.header)
+            for exit in exits:
+                if exit.stay.op is not None and exit.stay.op in self.header.phis():
+                    derive(cfg, loop, exit.stay.op, self.kernel, self.context)
+        return self.header
+
+    def _land(self, cfg: Cfg) -> None:
+        """A block on each edge out of the loop, with a phi for each value that is read behind."""
+        loop = self.loop
+        blocks = [block for block in cfg.order if block not in loop]
+        inside = {result: block for block in loop.blocks for op in block.ops
+                  for result in op.results}
+        users: dict[Value, list[tuple[Op, Block]]] = {}
+        for block in blocks:
+            for op in block.ops:
+                for v in dict.fromkeys(op.inputs()):
+                    if v in inside:
+                        users.setdefault(v, []).append((op, block))
+        for source, target in loop.exits:
+            self.landings[source] = split_edge(self.kernel, source, target)
+        after = Cfg(self.kernel)
+        for value, readers in users.items():
+            ends: dict[Block, Value] = {}
+            for source, landing in self.landings.items():
+                if cfg.dominates(inside[value], source):
+                    phi = Op("phi", [value], None, (value.type,), blocks=[source],
+                             span=value.op.span if value.op is not None else None)
+                    phi.result.name = value.name
+                    landing.ops.insert(0, phi)
+                    ends[landing] = phi.result
+            rewire(self.kernel, after, value, ends, readers)
+
+    def _negated(self, condition: Value, block: Block) -> Value:
+        """The opposite of a condition, at the block's end."""
+        build = Builder(block, len(block.ops) - 1, block.terminator.span)
+        test = defined_by(condition, "icmp")
+        if test is not None:
+            return build.value("icmp", *test.operands,
+                               predicate=OPPOSITE[test.attributes["predicate"]])
+        negation = defined_by(condition, "xor")
+        if negation is not None and int_of(negation.operands[1]) == 1:
+            return negation.operands[0]
+        return build.value("xor", condition, build.constant(True, I1))
+
+    def _staying(self, block: Block) -> Value:
+        """What holds where the block does not leave the loop."""
+        test = block.terminator
+        if test.blocks[0] is self.landings[block]:
+            return self._negated(test.operands[0], block)
+        return test.operands[0]
+
+    def _drop_needless(self) -> None:
+        """A last test that the header will make again, and that leads to the same, goes."""
+        if self.late != [self.latch] or self.early[:1] != [self.header]:
+            return
+        if not all(speculatable(op, self.context.table[op.name]) for op in
+                   self.header.ops[len(self.header.phis()):-1]):
+            return
+        turn = next_turn(self.loop)
+        here, there = self.latch.terminator, self.header.terminator
+        opposite = (here.blocks[0] is self.landings[self.latch]) \
+            is not (there.blocks[0] is self.landings[self.header])
+        if not same_condition(there.operands[0], here.operands[0], self.context.table, turn,
+                              opposite=opposite):
+            return
+        ours, header = self.landings[self.latch], self.landings[self.header]
+        target = ours.successors[0]
+        if target is not header.successors[0]:
+            return
+        for phi in target.phis():
+            last, first = self._landed(phi, ours), self._landed(phi, header)
+            if turn.phis.get(first, None if turn.varies(first) else first) is not last:
+                return
+        self.latch.ops[-1] = Op("br", [], blocks=[self.header], span=here.span)
+        self._remove(ours)
+        self.late = []
+
+    def _landed(self, phi: Op, landing: Block) -> Value:
+        """What a phi behind a landing gets from the loop."""
+        value = incoming(phi, landing)
+        return value.op.operands[0] if value.op is not None and value.op in landing.phis() \
+            else value
+
+    def _remove(self, landing: Block) -> None:
+        for source, block in list(self.landings.items()):
+            if block is landing:
+                del self.landings[source]
+        remove_edge(landing, landing.successors[0])
+        self.kernel.blocks.remove(landing)
+
+    # tests at the end
+
+    def _at_the_end(self) -> list[_Exit]:
+        """Join the blocks from the first test on; a new header knows what they found."""
+        first = self.late[0]
+        found: list[tuple[Block, Value]] = []
+        go: Value | None = None
+        for block in self.late:
+            stay = self._staying(block) if block in self.landings else None
+            if block is not first:
+                assert go is not None
+                self._append(first, block.ops[:-1], go)
+                self.kernel.blocks.remove(block)
+            if stay is not None:
+                found.append((self.landings[block], stay))
+                go = stay if go is None else self._both(first, go, stay)
+        assert go is not None
+        again = Block(f"{self.header.name}.test")
+        phis = self.header.phis()
+        again.ops, self.header.ops = list(phis), self.header.ops[len(phis):]
+        for phi in phis:
+            phi.blocks = [first if b is self.latch else b for b in phi.blocks]
+        first.ops[-1] = Op("br", [], blocks=[again], span=first.terminator.span)
+        redirect(self.preheader, self.header, again)
+        self.latch = first
+        carried: dict[Value, Value] = {}
+        for landing, _ in found:
+            for phi in landing.phis():
+                phi.operands = [self._carried(again, phi.operands[0], carried)]
+        true = self._before("constant", I1, value=True)
+        exits = [_Exit(landing, self._phi(again, true, stay)) for landing, stay in found]
+        test = exits[0].stay if len(exits) == 1 else self._phi(again, true, go)
+        again.ops.append(Op("cond_br", [test], blocks=[self.header, exits[0].landing],
+                            span=self.span))
+        self.kernel.blocks.insert(self.kernel.blocks.index(self.header), again)
+        if self.early:
+            self.early.insert(0, again)
+        else:
+            self.early = [again]
+        self.header, self.test = again, test
+        return exits
+
+    def _append(self, block: Block, ops: list[Op], guard: Value) -> None:
+        """Operations before the block's branch, loads under a guard."""
+        for op in ops:
+            if op.name == "load":
+                self._guard(block, op, guard)
+            block.ops.insert(-1, op)
+
+    def _guard(self, block: Block, load: Op, guard: Value) -> None:
+        t = load.result.type
+        build = Builder(block, len(block.ops) - 1, load.span)
+        under = guard
+        if isinstance(t, Tile):
+            under = build.value("splat", guard, type=with_element(t, I1))
+        load.guard = under if load.guard is None else build.value("and", load.guard, under)
+        load.attributes.setdefault("other", 0)
+
+    def _both(self, block: Block, a: Value, b: Value) -> Value:
+        if int_of(a) == 1:
+            return b
+        return Builder(block, len(block.ops) - 1, self.span).value("and", a, b)
+
+    def _before(self, name: str, type: object, **attributes: object) -> Value:
+        op = make_op(name, [], type, span=self.span, **attributes)  # type: ignore[arg-type]
+        self.preheader.ops.insert(-1, op)
+        return op.result
+
+    def _phi(self, header: Block, start: Value, after: Value) -> Value:
+        phi = Op("phi", [start, after], None, (after.type,), span=self.span,
+                 blocks=[self.preheader, self.latch])
+        phi.result.name = after.name
+        header.ops.insert(len(header.phis()), phi)
+        return phi.result
+
+    def _carried(self, header: Block, value: Value, known: dict[Value, Value]) -> Value:
+        """A value of the iteration that has ended, as the header knows it."""
+        if value not in known:
+            made = value.op is not None and (value.op in header.ops or any(
+                value.op in block.ops for block in self.loop.blocks))
+            phi = next((phi for phi in header.phis() if incoming(phi, self.latch) is value), None)
+            if not made:
+                known[value] = value
+            elif phi is not None:
+                known[value] = phi.result
+            else:
+                known[value] = self._phi(header, self._before("undef", value.type), value)
+        return known[value]
+
+    # tests at the start
+
+    def _at_the_start(self) -> list[_Exit]:
+        """Move the tests of the first blocks into the header, one after the other."""
+        header, exits = self.header, []
+        go: Value | None = None
+        inside = header
+        for block in self.early:
+            if block is header and self.late:  # made by _at_the_end, with its exits
+                go, inside = self.test, header.successors[0]
+                continue
+            stay, landing = self._staying(block), self.landings[block]
+            following = next(to for to in block.successors if to is not landing)
+            needed = self._with_test(block, stay)
+            others = [op for op in block.ops[:-1] if op not in needed and op.name != "phi"]
+            if block is header:
+                inside = self._body(following, others if self.sinks else [])
+                go = stay
+            else:
+                assert go is not None
+                block.ops = [*others, Op("br", [], blocks=[following],
+                                         span=block.terminator.span)]
+                self._append(header, [op for op in needed if op.name != "phi"], go)
+                go = self._both(header, go, stay)
+            exits.append(_Exit(landing, stay))
+        assert go is not None
+        header.ops[-1] = Op("cond_br", [go], span=header.terminator.span,
+                            blocks=[inside, header.terminator.blocks[1]])
+        return exits
+
+    def _with_test(self, block: Block, stay: Value) -> dict[Op, None]:
+        """The operations of a block that its test needs, its opposite included, in order."""
+        needed = set(self.needed[block])
+        stack = [stay.op]
+        while stack:
+            op = stack.pop()
+            if op is not None and op not in needed and op in block.ops:
+                needed.add(op)
+                stack += [v.op for v in op.inputs()]
+        return dict.fromkeys(op for op in block.ops if op in needed)
+
+    def _body(self, following: Block, others: list[Op]) -> Block:
+        """Let the block after the header begin with what the header's test does not need."""
+        if not others:
+            return following
+        self.header.ops = [op for op in self.header.ops if op not in others]
+        if Cfg(self.kernel).predecessors[following] != [self.header] or following.phis():
+            following = split_edge(self.kernel, self.header, following)
+            if following.successors[0] is self.header:
+                self.latch = following
+        following.ops[:0] = others
+        return following
+
+    def _dispatch(self, exits: list[_Exit]) -> None:
+        """Behind the header, find which way out was taken, where they differ."""
+        while len(exits) > 1 and self._alike(exits[-2].landing, exits[-1].landing):
+            self._remove(exits.pop(-2).landing)
+        target = exits[-1].landing
+        for exit in reversed(exits[:-1]):
+            choice = Block(f"{self.header.name}.left")
+            choice.ops.append(Op("cond_br", [exit.stay], span=self.span,
+                                 blocks=[target, exit.landing]))
+            self._settle(target, choice)
+            self._settle(exit.landing, choice)
+            self.kernel.blocks.insert(self.kernel.blocks.index(exit.landing), choice)
+            target = choice
+        self.header.terminator.blocks[1] = target
+        self._settle(target, self.header)
+        for exit in exits:
+            self._fold(exit.landing)
+
+    @staticmethod
+    def _settle(landing: Block, source: Block) -> None:
+        for phi in landing.phis():
+            phi.blocks = [source]
+
+    def _alike(self, a: Block, b: Block) -> bool:
+        target = a.successors[0]
+        return target is b.successors[0] and all(
+            self._landed(phi, a) is self._landed(phi, b) for phi in target.phis())
+
+    def _fold(self, landing: Block) -> None:
+        phis = landing.phis()
+        landing.ops = landing.ops[len(phis):]
+        self.kernel.replace({phi.result: phi.operands[0] for phi in phis})

@@ -33,7 +33,7 @@ from tritonc.ir.layout import Layout, axis_bases
 from tritonc.ir.types import Buffer, Pointer, Tile, element, is_float, shape
 from tritonc.source import Span
 
-OTHERS = 12  # registers: the thread's place, addresses in shared memory, what is on the way
+OTHERS = 11  # registers: the thread's place, addresses in shared memory, what is on the way
 _PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
 _RENAMED = ("splat", "broadcast", "reshape", "trans")
 _FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
@@ -135,11 +135,16 @@ class Estimate:
             last[value] = len(block.ops)
         until: dict[Value, int] = {}  # the first place at which something of it may be dead
         for op in block.ops:
-            if not (_by_register(op) and len(op.results) == 1
+            if not ((_by_register(op) or op.name == "shared_load") and len(op.results) == 1
                     and isinstance(op.result.type, Tile)) or op.result in at_end:
                 continue
             reader = self._reader(op.result)
             if reader is None or reader not in place:
+                continue
+            if op.name == "shared_load":  # a partial result is added as it comes
+                between = block.ops[place[op] + 1 : place[reader]]
+                if reader.name == "reduce" and all(ALL_OPS[one.name].pure for one in between):
+                    until[op.result] = place[reader]
                 continue
             ends = [until.get(root, last.get(root, -1)) for value in op.inputs()
                     if (root := self.live.root(value)) is not None
@@ -160,12 +165,17 @@ class Estimate:
 
     def _root(self, value: Value) -> Value | None:
         """The value whose registers it has; None if it has none."""
-        while value.op is not None and (value.op.name in _RENAMED or _is_rename(value.op)):
+        while value.op is not None and (value.op.name in _RENAMED or _is_rename(value.op)
+                                        or value.op.name == "assume_multiple"):
             value = value.op.operands[0]
         op = value.op
         if op is None or op.name in _FREE or isinstance(value.type, Buffer):
             return None
         return value
+
+    def _moved(self, value: Value) -> Value:
+        """What the value repeats."""
+        return self.live.root(value) or value
 
     def weight(self, value: Value) -> float:
         """The registers of a value."""
@@ -283,13 +293,16 @@ class Estimate:
     def _beside(self, op: Op) -> float:
         """What an operation needs beside its operands and its results."""
         if op.name == "scan":
-            return self.weight(op.result) + 8
+            return self.weight(op.result) + 4
         if op.name == "mma_dot":
             return 2 * _step_words(op)
         if op.name == "fma_dot":
             return 2 * _step_rows(op)
-        many = op.name in _BESIDE and self.weight(op.result) >= _MANY
-        return _BESIDE[op.name] if many else 0
+        if op.name not in _BESIDE or self.weight(op.result) < _MANY:
+            return 0
+        if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:
+            return self.weight(op.result)  # quotients by one number are tried, and checked
+        return _BESIDE[op.name]
 
 
 def _by_register(op: Op) -> bool:

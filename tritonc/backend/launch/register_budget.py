@@ -18,7 +18,7 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import OTHERS, pressure
+from tritonc.analysis.pressure import pressure
 from tritonc.backend.pipeline.roles import START
 from tritonc.backend.pipeline.roles import registers as registers_of_roles
 from tritonc.backend.pipeline.staged_loop import DOTS
@@ -31,8 +31,10 @@ from tritonc.ir.types import Tile, is_float, scalar
 
 STEP = 8  # registers are given in groups of so many
 SLACK = 1.2  # by which the estimate, as a rule, exceeds what the assembler needs
+LOOP_SLACK = 1.1  # and in loops that load
 ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
 WARPGROUP = 4  # warps
+IN_FLIGHT = 40  # registers beside the products of a chain: rows, addresses, counters
 SHARES = (3 / 4, 1 / 2, 1 / 4)  # of the threads of a multiprocessor, for rows
 
 
@@ -96,8 +98,9 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
     choices = [middle, least] if streaming else [middle]
     if not streaming and not any(op.attributes.get("piecewise") for op in ops):
         choices.insert(0, most)
+    slack = LOOP_SLACK if streaming else SLACK
     for threads in choices:
-        if needed <= SLACK * registers_of(threads, target):
+        if needed <= slack * registers_of(threads, target):
             return threads
     return 0
 
@@ -125,7 +128,7 @@ def _loads_tiles(loop: Loop) -> bool:
 def _in_flight(loop: Loop) -> float:
     """Of products on wgmma that run at once: results, and operands in registers."""
     ops = [op for block in loop.blocks for op in block.ops if op.name == "wgmma"]
-    return sum(_size(v) for op in ops for v in (op.result, *op.operands[:2])) + 3 * OTHERS
+    return sum(_size(v) for op in ops for v in (op.result, *op.operands[:2])) + IN_FLIGHT
 
 
 def _size(value: Value) -> float:

@@ -26,9 +26,13 @@ store as one.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import OTHERS, made_alone
+from tritonc.analysis.pressure import made_alone
 from tritonc.analysis.signs import non_negative
-from tritonc.backend.launch.register_budget import available, rows_hold_too_much
+from tritonc.backend.launch.register_budget import (
+    IN_FLIGHT,
+    available,
+    rows_hold_too_much,
+)
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
@@ -44,7 +48,7 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
     """Mark the loads that are to be made where they are read, and move them there."""
     readers = uses(kernel)
     names = {op.name for op in kernel.ops()}
-    changed, room = False, available(kernel, context) - 3 * OTHERS
+    changed, room = False, available(kernel, context) - IN_FLIGHT
     if rows_hold_too_much(kernel, context.target):
         for block in kernel.blocks:
             for op in [op for op in block.ops if op.name == "load"]:

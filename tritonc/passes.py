@@ -35,6 +35,7 @@ from tritonc.backend.memory.load_early import load_early
 from tritonc.backend.memory.lower_atomics import lower_atomics
 from tritonc.backend.memory.merge_stores import merge_stores
 from tritonc.backend.memory.pad_tiles import pad_tiles
+from tritonc.backend.memory.rematerialize import rematerialize
 from tritonc.backend.memory.repeat_masks import repeat_masks
 from tritonc.backend.memory.skip_masks import skip_masks
 from tritonc.backend.memory.specialize import specialize
@@ -196,6 +197,8 @@ BACKEND: list[Pass] = [
          "Guards have their final form.", "backend", 0),
     Pass("delay_loads", delay_loads,
          "Nothing moves loads and stores any more.", "backend"),
+    Pass("rematerialize", rematerialize,
+         "What is still live is known; copies are made before masks are.", "backend"),
     Pass("repeat_masks", repeat_masks,
          "The width of comparisons is known.", "backend"),
     Pass("detach_results", detach_results,
@@ -272,6 +275,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
     ("vectorize", "delay_loads", "a tile takes the fewer registers, the wider its load"),
     ("delay_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),
+    ("delay_loads", "rematerialize", "loaded elements need room too, and may give it back"),
+    ("rematerialize", "limit_registers", "so that less is live"),
     ("delay_loads", "limit_registers", "so that less is held"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),

@@ -1,69 +1,65 @@
-"""How many numbers a thread holds at once: live ranges of tiles.
+"""How many registers a thread needs: live values by their layouts, where the most are live.
 
-A value is live from its definition to its last use on any path (backward data flow over the
-blocks).  Only tiles of floats count, each element as a register; what merely renumbers or repeats
-another tile's registers is that tile.  An elementwise operation is made register by register, so
-its operands and its result do not count together; if only a reduction reads its result, that does
-not count at all.
+`pressure(kernel)` walks each block backwards from what is live at its end (`liveness`).  A tile
+costs a thread a register of 32 bits for each element that it holds; the exceptions follow from how
+tiles are emitted:
+
+  - what renumbers or repeats another tile's registers (splat, broadcast, reshape, trans) is that
+    tile; constants, parameters and the numbers of programs cost nothing;
+  - elements of less than 32 bits share a register where they are moved as words: loaded or
+    stored by wide accesses, or on their way to a matrix instruction;
+  - integers and addresses that differ by a constant share a register: of the indices of a range a
+    thread has one.  `_varying` says over which bits of an element's index the rest goes;
+  - of a tile of addresses or masks only the elements count at which a wide access begins;
+  - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole;
+  - an elementwise operation is made register by register: its operands and its result do not count
+    together; a result that one reduction or elementwise operation reads does not count at all
+    where its operands are live until then.
+
+A dot needs two steps of its operands beside, and everything OTHERS.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tritonc.analysis.liveness import Liveness
 from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import Tile, is_float, scalar
+from tritonc.ir.layout import Layout, axis_bases
+from tritonc.ir.types import Buffer, Pointer, Tile, element, is_float, shape
+from tritonc.source import Span
 
+OTHERS = 11  # registers: the thread's place, addresses in shared memory, what is on the way
+_PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
 _RENAMED = ("splat", "broadcast", "reshape", "trans")
-MOST_HELD = 48  # registers: so many, and those for addresses and what is on the way, are 64
+_FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
+         "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape",
+         "buffer_part")
+# Registers that a function of an element takes meanwhile: of subroutines and polynomials.
+_BESIDE = dict.fromkeys(("fdiv", "sqrt", "sin", "cos"), 28)
+_MANY = 4  # elements of a thread, for which that is done side by side
+_FEW = 2  # registers that may as well stay, for what can be computed of them anew
+_BY_ELEMENT = ("reduce", "load", "store", "shared_store", "async_copy")
+_WORDS = ("store", "shared_store", "mma_dot", "wgmma")  # what takes narrow elements packed
 
 
-def most_held(kernel: Kernel) -> float:
-    """The most registers of 32 bits that live tiles of floats take between operations.
+@dataclass(frozen=True)
+class Pressure:
+    """The most registers of a thread, where that is, and the values that are live there with the
+    registers of each, the largest first."""
 
-    Where tiles are loaded outside of loops, only there: loops are for what does not fit a tile.
-    """
-    cfg = Cfg(kernel)
-    straight = [block for block in cfg.order if block not in cfg.innermost]
-    loads = any(op.name == "load" and isinstance(op.result.type, Tile)
-                for block in straight for op in block.ops)
-    counted = set(straight if loads else cfg.order)
-    readers = uses(kernel)
-    passing = {v for block in cfg.order for op in block.ops if ALL_OPS[op.name].elementwise
-               for v in op.results if _only_reduced(v, readers)}
-    order = list(reversed(cfg.order))
-    before: dict[Block, frozenset[Value]] = {block: frozenset() for block in order}
-    most, changed = 0.0, True
-    while changed:
-        changed, most = False, 0.0
-        for block in order:
-            live = {v for s in block.successors for v in before[s]}
-            live |= {_source(v) for s in block.successors for phi in s.phis()
-                     for v, source in zip(phi.operands, phi.blocks, strict=True)
-                     if source is block}
-            for op in reversed(block.ops):
-                live.difference_update(op.results)
-                if op.name != "phi" and op.name not in _RENAMED:
-                    live.update(map(_source, op.inputs()))
-                if block in counted:
-                    most = max(most, sum(_registers(v) for v in live if v not in passing))
-            if frozenset(live) != before[block]:
-                before[block], changed = frozenset(live), True
-    return most
+    registers: int = 0
+    span: Span | None = None
+    live: tuple[tuple[Value, float], ...] = field(default=(), repr=False)
 
 
-def _source(value: Value) -> Value:
-    """The tile whose registers the value names."""
-    while value.op is not None and value.op.name in _RENAMED:
-        value = value.op.operands[0]
-    return value
-
-
-def _only_reduced(value: Value, readers: dict[Value, list[Op]]) -> bool:
-    found = readers.get(value, [])
-    while len(found) == 1 and found[0].name in _RENAMED:
-        found = readers.get(found[0].result, [])
-    return len(found) == 1 and found[0].name == "reduce"
+def pressure(kernel: Kernel, blocks: Iterable[Block] | None = None) -> Pressure:
+    """Of the kernel, or only while it runs some of its blocks.  Tiles have their layouts."""
+    return Estimate(kernel).pressure(blocks)
 
 
 def made_alone(op: Op) -> bool:
@@ -72,22 +68,321 @@ def made_alone(op: Op) -> bool:
         op.name in _RENAMED or ALL_OPS[op.name].elementwise)
 
 
-def _comes_in_pieces(op: Op | None) -> bool:
-    """Whether the tile is never whole in a thread (see delay_loads)."""
-    while op is not None and made_alone(op):
+def tile_registers(elements: float, bits: int) -> float:
+    """The registers of so many elements of a thread, each by itself."""
+    return elements * max(1.0, bits / 32)
+
+
+class Estimate:
+    """What is live where, and how many registers each value takes: a snapshot of the kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.cfg = Cfg(kernel)
+        self.readers = uses(kernel)
+        self.weights: dict[Value, float] = {}
+        self.varies: dict[Value, int] = {}
+        self.live = Liveness(self.cfg, self._root)
+
+    def pressure(self, blocks: Iterable[Block] | None = None) -> Pressure:
+        """Of the kernel, or only while it runs some of its blocks."""
+        most, where, top = 0.0, None, list[tuple[Value, float]]()
+        for block in self.cfg.order if blocks is None else blocks:
+            found, op, live = self._block(block)
+            if found > most:
+                most, where = found, op
+                top = [(v, w) for v in live if (w := self.weight(v))]
+        top.sort(key=lambda pair: -pair[1])
+        return Pressure(round(most) + OTHERS, where.span if where else None, tuple(top))
+
+    def _block(self, block: Block) -> tuple[float, Op | None, set[Value]]:
+        """The peak in a block, at which operation, and what is live there."""
+        live = self.live.at_end(block)
+        passing = self._passing(block, live)
+        total = sum(map(self.weight, live))
+        most, where, top = total, block.ops[-1], set(live)
+        for op in reversed(block.ops):
+            if op.name == "phi":
+                break
+            for result in op.results:
+                if result in live:
+                    live.discard(result)
+                    total -= 0 if result in passing else self.weight(result)
+            after = total
+            for value in op.inputs():
+                root = self.live.root(value)
+                if root is not None and root not in live:
+                    live.add(root)
+                    total += 0 if root in passing else self.weight(root)
+            here = max(total, after + self._results(op, passing)) + self._beside(op)
+            if here > most:
+                most, where, top = here, op, set(live)
+        return most, where, top
+
+    def _results(self, op: Op, passing: set[Value]) -> float:
+        return sum(self.weight(r) for r in op.results
+                   if self.readers.get(r) and r not in passing and self.live.root(r) is r)
+
+    def _passing(self, block: Block, at_end: set[Value]) -> set[Value]:
+        """The values that are read once, in this block, while what they are made of is live."""
+        place = {op: i for i, op in enumerate(block.ops)}
+        last: dict[Value, int] = {}
+        for i, op in enumerate(block.ops):
+            for value in op.inputs() if op.name != "phi" else ():
+                root = self.live.root(value)
+                if root is not None:
+                    last[root] = i
+        for value in at_end:
+            last[value] = len(block.ops)
+        until: dict[Value, int] = {}  # the first place at which something of it may be dead
+        for op in block.ops:
+            if not ((_by_register(op) or op.name == "shared_load") and len(op.results) == 1
+                    and isinstance(op.result.type, Tile)) or op.result in at_end:
+                continue
+            reader = self._reader(op.result)
+            if reader is None or reader not in place:
+                continue
+            if op.name == "shared_load":  # a partial result is added as it comes
+                between = block.ops[place[op] + 1 : place[reader]]
+                if reader.name == "reduce" and all(ALL_OPS[one.name].pure for one in between):
+                    until[op.result] = place[reader]
+                continue
+            ends = [until.get(root, last.get(root, -1)) for value in op.inputs()
+                    if (root := self.live.root(value)) is not None
+                    and (root in until or self.weight(root) > _FEW)]
+            end = min(ends, default=len(block.ops))
+            if end > place[reader]:
+                until[op.result] = end
+        return set(until)
+
+    def _reader(self, value: Value) -> Op | None:
+        """The one operation that reads the tile, if it takes it element by element."""
+        found = self.readers.get(value, [])
+        while len(found) == 1 and found[0].name in _RENAMED:
+            found = self.readers.get(found[0].result, [])
+        if len(found) != 1 or not (_by_register(found[0]) or found[0].name in _BY_ELEMENT):
+            return None
+        return found[0]
+
+    def _root(self, value: Value) -> Value | None:
+        """The value whose registers it has; None if it has none."""
+        while value.op is not None and (value.op.name in _RENAMED or _is_rename(value.op)
+                                        or value.op.name == "assume_multiple"):
+            value = value.op.operands[0]
+        op = value.op
+        if op is None or op.name in _FREE or isinstance(value.type, Buffer):
+            return None
+        return value
+
+    def _moved(self, value: Value) -> Value:
+        """What the value repeats."""
+        return self.live.root(value) or value
+
+    def weight(self, value: Value) -> float:
+        """The registers of a value."""
+        found = self.weights.get(value)
+        if found is None:
+            self.weights[value] = 0.0  # of a value on a cycle of phis, while it is looked at
+            found = self.weights[value] = self._weight(value)
+        return found
+
+    def _weight(self, value: Value) -> float:
+        t, op = value.type, value.op
+        if op is None or _never_whole(op):
+            return 0
+        e = element(t)
+        if not isinstance(t, Tile):
+            return 0.5 if e.bits == 1 else max(1.0, e.bits / 32)
+        if t.layout is None:
+            return 0
+        if is_float(t):
+            held = float(_distinct(t.layout))
+            if e.bits < 32 and self._packed(value, e.bits):
+                return max(1.0, held * e.bits / 32)
+            return tile_registers(held, e.bits)
+        if not isinstance(e, Pointer) and e.bits < 32 and op.name in ("load", "shared_load") and \
+                op.attributes.get("vector", 1) * e.bits >= 32:
+            return max(1.0, _distinct(t.layout) * e.bits / 32)
+        held = _along(t.layout, self._varying(value) & ~self._skipped(value))
+        if e.bits == 1:
+            return held / 16 if held > _PREDICATES else 0
+        return tile_registers(held, e.bits)
+
+    def _packed(self, value: Value, bits: int) -> bool:
+        """Whether narrow elements share registers."""
+        seen: set[Value] = set()
+        stack = [value]
+        while stack:
+            one = stack.pop()
+            if one in seen or one.op is None:
+                continue
+            seen.add(one)
+            op = one.op
+            if op.name == "phi":
+                stack += op.operands
+            elif op.name in ("shared_load", "load_slice", "convert_layout"):
+                continue
+            elif op.name in ("load", "shared_gather"):
+                if op.attributes.get("vector", 1) * bits < 32:
+                    return False
+            elif not all(reader.name in _WORDS or reader.name in _RENAMED
+                         for reader in self.readers.get(one, ())):
+                return False
+        return True
+
+    def _varying(self, value: Value) -> int:
+        """The bits of an element's index over which integers differ by more than a constant."""
+        found = self.varies.get(value)
+        if found is None:
+            self.varies[value] = 0  # of a phi on a cycle, as far as this one goes
+            found = self.varies[value] = self._find_varying(value)
+        return found
+
+    def _find_varying(self, value: Value) -> int:
+        op, t = value.op, value.type
+        if op is None or not isinstance(t, Tile) or op.name in ("constant", "undef", "splat",
+                                                                "range", "get_global_range"):
+            return 0
+        every = t.size - 1
+        if op.name in ("broadcast", "reshape", "trans"):
+            return _moved(op, self._varying(op.operands[0]))
+        if op.name in ("add", "sub", "addptr", "sext", "zext", "assume_multiple", "phi", "cast",
+                       "convert_layout"):
+            return _union(map(self._varying, op.operands)) & every
+        if op.name == "step_pointers":
+            steps = op.operands[2:]
+            return _union(base for axis, step in enumerate(steps)
+                          if step.op is None or step.op.name != "constant"
+                          for base in axis_bases(t.shape, axis))
+        if op.name == "select":
+            return every if any(self._dependent(v) for v in op.operands) else 0
+        if ALL_OPS[op.name].elementwise:
+            return _union(map(self._dependent, op.operands)) & every
+        return every
+
+    def _dependent(self, value: Value) -> int:
+        """The bits of an element's index over which integers differ at all."""
+        op, t = value.op, value.type
+        if op is None or not isinstance(t, Tile) or op.name in ("constant", "undef", "splat"):
+            return 0
+        every = t.size - 1
+        if op.name in ("broadcast", "reshape", "trans"):
+            return _moved(op, self._dependent(op.operands[0]))
+        if ALL_OPS[op.name].elementwise:
+            return _union(map(self._dependent, op.operands)) & every
+        return every
+
+    def _skipped(self, value: Value) -> int:
+        """The bits inside of wide accesses, if nothing but such reads the tile."""
+        found: int | None = None
+        for reader in self.readers.get(value, ()):
+            if reader.name == "step_pointers":
+                bits = -1  # it steps from the first
+            elif reader.name in ("load", "store", "async_copy") and (
+                    value is reader.operands[reader.name == "async_copy"]
+                    or value is reader.guard):
+                t = reader.operands[reader.name == "async_copy"].type
+                bits = _inside(reader, t)
+            elif _by_register(reader) and len(reader.results) == 1 and isinstance(
+                    reader.result.type, Tile) and not is_float(reader.result.type):
+                bits = self._skipped(reader.result)
+            else:
+                return 0
+            found = bits if found is None else found & bits
+        return found or 0
+
+    def _beside(self, op: Op) -> float:
+        """What an operation needs beside its operands and its results."""
+        if op.name == "scan":
+            return self.weight(op.result) + 4
+        if op.name == "mma_dot":
+            return 2 * _step_words(op)
+        if op.name == "fma_dot":
+            return 2 * _step_rows(op)
+        if op.name not in _BESIDE or self.weight(op.result) < _MANY:
+            return 0
+        if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:
+            return self.weight(op.result)  # quotients by one number are tried, and checked
+        return _BESIDE[op.name]
+
+
+def _by_register(op: Op) -> bool:
+    """Whether each register of the result is made by itself."""
+    return ALL_OPS[op.name].elementwise or op.name in ("addptr", "step_pointers")
+
+
+def _never_whole(op: Op | None) -> bool:
+    """Whether what reads the tile takes it in pieces, loading each."""
+    while op is not None:
+        if op.attributes.get("late") or op.attributes.get("piecewise"):
+            return True
+        if not made_alone(op):
+            return False
         op = op.operands[0].op
-    return op is not None and bool(op.attributes.get("piecewise"))
+    return False
 
 
-def _registers(value: Value) -> float:
-    t = value.type
-    if not isinstance(t, Tile) or t.layout is None or not is_float(t) or _is_constant(value.op) \
-            or _comes_in_pieces(value.op):
+def _is_rename(op: Op) -> bool:
+    """Whether a conversion only gives a thread's registers other numbers."""
+    if op.name != "convert_layout":
+        return False
+    a, b = op.operands[0].type, op.result.type
+    return (isinstance(a, Tile) and isinstance(b, Tile) and a.layout is not None
+            and b.layout is not None and a.layout.thread == b.layout.thread)
+
+
+def _inside(op: Op, t: object) -> int:
+    """The bits of an element's index inside of one access."""
+    width = op.attributes.get("vector", 1)
+    if width <= 1 or not isinstance(t, Tile):
         return 0
-    size = scalar(t).bytes
-    packed = value.op is not None and value.op.attributes.get("vector", 1) * size >= 4
-    return t.layout.registers * (size / 4 if packed or size > 4 else 1)
+    axis = op.attributes.get("vector_axis", len(t.shape) - 1)
+    return _union(axis_bases(t.shape, axis)[: width.bit_length() - 1])
 
 
-def _is_constant(op: Op | None) -> bool:
-    return op is not None and op.name == "constant"
+def _distinct(layout: Layout) -> int:
+    """Registers that are no copies."""
+    return layout.registers >> layout.replicated_registers.bit_count()
+
+
+def _along(layout: Layout, bits: int) -> int:
+    """Registers that differ in those bits of the index."""
+    return 1 << sum(bool(basis & bits) for basis in layout.register)
+
+
+def _union(bits: Iterable[int]) -> int:
+    found = 0
+    for one in bits:
+        found |= one
+    return found
+
+
+def _moved(op: Op, bits: int) -> int:
+    """Bits of the operand's index as bits of the result's."""
+    source, result = shape(op.operands[0].type), shape(op.result.type)
+    if op.name == "reshape" or not bits:
+        return bits
+    axes = op.attributes["permutation"] if op.name == "trans" else range(len(source))
+    return _union(to for d, axis in enumerate(axes)
+                  for to, of in zip(axis_bases(result, d), axis_bases(source, axis), strict=False)
+                  if of & bits)
+
+
+def _step_words(op: Op) -> float:
+    """The registers of both operands' fragments of one step of K, of those that it loads."""
+    row = BY_NAME[op.attributes["instruction"]]
+    found = 0.0
+    for side, value in enumerate(op.operands[:2]):
+        t = value.type
+        if isinstance(t, Tile) and t.layout is not None and _never_whole(value.op):
+            steps = max(1, t.shape[-1 - side] // row.depth)
+            found += t.layout.registers * row.operand.bits / 32 / steps
+    return found
+
+
+def _step_rows(op: Op) -> float:
+    """The registers of the rows of A and columns of B that a thread multiplies at once."""
+    t = op.result.type
+    assert isinstance(t, Tile) and t.layout is not None
+    sides = [sum(basis in axis_bases(t.shape, axis) for basis in t.layout.register)
+             for axis in (len(t.shape) - 2, len(t.shape) - 1)]
+    return sum(1 << bits for bits in sides) * tile_registers(1, element(t).bits)

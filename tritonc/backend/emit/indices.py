@@ -75,8 +75,8 @@ def get_global_range(f: FunctionEmitter, op: Op) -> None:
 
 def again(f: FunctionEmitter, op: Op) -> None:
     """Marked as writing memory, lest LLVM merge it with another one of the same number."""
-    t = f.type(op.result)
-    bits, constraint = (64, "l") if t == "i64" else (32, "r")
+    t, bits = f.type(op.result), element(op.result.type).bits
+    constraint = "l" if bits == 64 else "r"
     f.values[op.result] = [f.asm(t, f"mov.b{bits} $0, $1;", f"={constraint},{constraint}",
                                  f"{t} {f.values[op.operands[0]][0]}", WRITES)]
 

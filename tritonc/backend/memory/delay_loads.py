@@ -26,9 +26,14 @@ store as one.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import MOST_HELD, made_alone, most_held
+from tritonc.analysis.pressure import made_alone
 from tritonc.analysis.signs import non_negative
-from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS
+from tritonc.backend.launch.register_budget import (
+    IN_FLIGHT,
+    available,
+    rows_hold_too_much,
+)
+from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -43,8 +48,8 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
     """Mark the loads that are to be made where they are read, and move them there."""
     readers = uses(kernel)
     names = {op.name for op in kernel.ops()}
-    changed = False
-    if "reduce" in names and not names & set(DOTS) and most_held(kernel) > MOST_HELD:
+    changed, room = False, available(kernel, context) - IN_FLIGHT
+    if rows_hold_too_much(kernel, context.target):
         for block in kernel.blocks:
             for op in [op for op in block.ops if op.name == "load"]:
                 changed |= _spread(block, op, readers)
@@ -57,7 +62,7 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
                 changed |= _compare_distances(op.guard)
         for op in [op for op in block.ops if op.name == "load"]:
             # the elements, and addresses for some of them
-            if held and held + 1.2 * _registers(op.result) > MOST_REGISTERS and \
+            if held and held + 1.2 * _registers(op.result) > room and \
                     not op.attributes.get("volatile"):
                 changed |= _delay(block, op, readers) or _slice(block, op, readers)
     return changed

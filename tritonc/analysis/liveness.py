@@ -1,0 +1,88 @@
+"""Which values are live where: backward data flow over the blocks, sets as integers.
+
+A value is live from its definition to its last use on any path.  A phi reads its operands at the
+ends of the blocks that they come from.  `root` may name a value by another one, whose registers it
+has; values for which it gives None are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Value
+
+Root = Callable[[Value], Value | None]
+
+
+class Liveness:
+    """The live values at the ends of the blocks of `cfg`."""
+
+    def __init__(self, cfg: Cfg, root: Root = lambda value: value) -> None:
+        self._root = root
+        self._number: dict[Value, int] = {}
+        self._values: list[Value] = []
+        self._roots: dict[Value, Value | None] = {}
+        self._out: dict[Block, int] = {}
+        self._solve(cfg)
+
+    def root(self, value: Value) -> Value | None:
+        """The value in whose registers this one is; None if it has none."""
+        if value not in self._roots:
+            self._roots[value] = self._root(value)
+        return self._roots[value]
+
+    def at_end(self, block: Block) -> set[Value]:
+        """The values that are live behind the last operation of the block."""
+        found, mask = set(), self._out[block]
+        while mask:
+            low = mask & -mask
+            found.add(self._values[low.bit_length() - 1])
+            mask ^= low
+        return found
+
+    def _bit(self, value: Value) -> int:
+        root = self.root(value)
+        if root is None:
+            return 0
+        number = self._number.get(root)
+        if number is None:
+            number = self._number[root] = len(self._values)
+            self._values.append(root)
+        return 1 << number
+
+    def _solve(self, cfg: Cfg) -> None:
+        used: dict[Block, int] = {}  # before any definition in the block
+        made: dict[Block, int] = {}
+        passed: dict[Block, int] = dict.fromkeys(cfg.order, 0)  # to phis of successors
+        for block in cfg.order:
+            reads = makes = 0
+            for op in block.ops:
+                if op.name == "phi":
+                    for value, source in zip(op.operands, op.blocks, strict=True):
+                        if source in passed:
+                            passed[source] |= self._bit(value)
+                else:
+                    for value in op.inputs():
+                        reads |= self._bit(value) & ~makes
+                for result in op.results:
+                    makes |= self._bit(result) if self.root(result) is result else 0
+            used[block], made[block] = reads, makes
+        into = dict(used)
+        out = self._out = dict(passed)
+        work = list(cfg.order)  # the last is taken first
+        waiting = set(work)
+        while work:
+            block = work.pop()
+            waiting.discard(block)
+            live = passed[block]
+            for successor in block.successors:
+                live |= into[successor]
+            out[block] = live
+            before = used[block] | live & ~made[block]
+            if before != into[block]:
+                into[block] = before
+                for other in cfg.predecessors[block]:
+                    if other not in waiting and cfg.reachable(other):
+                        waiting.add(other)
+                        work.append(other)

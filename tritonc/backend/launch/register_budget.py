@@ -1,0 +1,139 @@
+"""How many registers a thread can have, and how many blocks shall share a multiprocessor.
+
+A multiprocessor's registers are divided among its threads, so blocks that are resident at once
+and registers of a thread are one choice.  It is made here, from `analysis.pressure`:
+
+  - products on CUDA cores wait at a barrier in each step of k, which only another block's warps
+    can fill: as many blocks as their loops leave room for, up to ENOUGH warps;
+  - of products on wgmma that follow from each other (attention) all may be in flight at once: as
+    many blocks as have registers for results and operands;
+  - rows want many bytes of memory in flight: three quarters of the threads that a multiprocessor
+    can hold, a half where loops load, or a quarter; the most with which a thread does not spill.
+
+`available` is what passes have that can save registers, `resident_blocks` what a launch asks for.
+
+The table: what is not a fact of the machine is measured, the slack by bench/registers.py --least,
+the rest by the tables of docs/performance.md.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.pressure import pressure
+from tritonc.backend.pipeline.roles import START
+from tritonc.backend.pipeline.roles import registers as registers_of_roles
+from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Value
+from tritonc.ir.layout import LANE_BITS
+from tritonc.ir.types import Tile, is_float, scalar
+
+STEP = 8  # registers are given in groups of so many
+SLACK = 1.2  # by which the estimate, as a rule, exceeds what the assembler needs
+LOOP_SLACK = 1.1  # and in loops that load
+ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
+WARPGROUP = 4  # warps
+IN_FLIGHT = 40  # registers beside the products of a chain: rows, addresses, counters
+SHARES = (3 / 4, 1 / 2, 1 / 4)  # of the threads of a multiprocessor, for rows
+
+
+def available(kernel: Kernel, context: Context) -> int:
+    """The registers that a thread can have, if the blocks are resident that shall be.
+
+    Rows have what their threads can have: fewer of them are resident where that is needed.
+    """
+    target: Target = context.target
+    warps: int = kernel.attributes["num_warps"]
+    if any(op.name == START for op in kernel.ops()):
+        roles = registers_of_roles(warps, target)
+        if roles is not None and roles[1]:
+            return min(roles[1], target.registers_per_thread)
+    blocks = context.meta.get("min_blocks")
+    if blocks is None:
+        blocks = _product_blocks(kernel, target, Cfg(kernel).loops)
+    return registers_of(max(1, blocks) * warps << LANE_BITS, target)
+
+
+def registers_of(threads: int, target: Target) -> int:
+    """The registers of each of so many resident threads."""
+    each = target.registers_per_multiprocessor // threads // STEP * STEP
+    return min(each, target.registers_per_thread)
+
+
+def resident_blocks(kernel: Kernel, target: Target) -> int:
+    """How many blocks shall be resident; 0 for any number."""
+    warps: int = kernel.attributes["num_warps"]
+    threads, loops = warps << LANE_BITS, Cfg(kernel).loops
+    wanted = _product_blocks(kernel, target, loops) or _row_threads(
+        kernel, target, loops) // threads
+    shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
+    return min(wanted, target.threads_per_multiprocessor // threads,
+               target.blocks_per_multiprocessor,
+               target.shared_per_multiprocessor // max(shared, 1))
+
+
+def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
+    """Of products; 0 where one block is enough."""
+    warps: int = kernel.attributes["num_warps"]
+    needs = [pressure(kernel, loop.blocks).registers / SLACK for loop in loops
+             if _has(loop, "fma_dot", 1)]
+    if warps == WARPGROUP:
+        needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
+    if not needs:
+        return 0
+    each = -(-int(max(needs)) // STEP) * STEP * warps << LANE_BITS
+    return min(target.registers_per_multiprocessor // each, ENOUGH // warps)
+
+
+def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
+    """How many threads of rows shall be resident; 0 for any number, and if there are no rows."""
+    ops = list(kernel.ops())
+    names = {op.name for op in ops}
+    if "reduce" not in names or names & set(DOTS):
+        return 0
+    needed = pressure(kernel).registers
+    streaming = any(map(_loads_tiles, loops))
+    most, middle, least = (round(share * target.threads_per_multiprocessor) for share in SHARES)
+    choices = [middle, least] if streaming else [middle]
+    if not streaming and not any(op.attributes.get("piecewise") for op in ops):
+        choices.insert(0, most)
+    slack = LOOP_SLACK if streaming else SLACK
+    for threads in choices:
+        if needed <= slack * registers_of(threads, target):
+            return threads
+    return 0
+
+
+def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:
+    """Whether rows keep so many of their threads from being resident that it is worth loading
+    again what is in a cache."""
+    names = {op.name for op in kernel.ops()}
+    if "reduce" not in names or names & set(DOTS):
+        return False
+    threads = round(SHARES[1] * target.threads_per_multiprocessor)
+    return pressure(kernel).registers > SLACK * registers_of(threads, target)
+
+
+def _has(loop: Loop, name: str, count: int) -> bool:
+    """Whether so many operations of that name are in the loop."""
+    return sum(op.name == name for block in loop.blocks for op in block.ops) >= count
+
+
+def _loads_tiles(loop: Loop) -> bool:
+    return any(op.name == "load" and isinstance(op.result.type, Tile)
+               for block in loop.blocks for op in block.ops)
+
+
+def _in_flight(loop: Loop) -> float:
+    """Of products on wgmma that run at once: results, and operands in registers."""
+    ops = [op for block in loop.blocks for op in block.ops if op.name == "wgmma"]
+    return sum(_size(v) for op in ops for v in (op.result, *op.operands[:2])) + IN_FLIGHT
+
+
+def _size(value: Value) -> float:
+    """The registers of a tile of numbers, packed."""
+    t = value.type
+    if not isinstance(t, Tile) or t.layout is None or not is_float(t):
+        return 0
+    return t.layout.registers * max(scalar(t).bytes, 2) / 4

@@ -1,0 +1,160 @@
+"""rematerialize: addresses that do not fit into registers are computed where they are read.
+
+Before:  entry: %r = mul %rm, %K                   After:  entry: ...
+                %q = addptr %base, %r                      body:  %K1 = again %K
+         body:  %p = addptr %q, %k                                %base1 = again %base
+                %a = load %p                                      %r1 = mul %rm, %K1
+                                                                  %q1 = addptr %base1, %r1
+                                                                  %p = addptr %q1, %k
+                                                                  %a = load %p
+
+Address arithmetic that does not change leaves loops early.  An address takes two registers for as
+long as the loop runs, of each element of a tile whose accesses are narrow: a body for unaligned
+addresses has hundreds.  Where more registers are live than a thread can have, this pass takes, one
+after the other, the tile of integers or addresses that costs most at the point of highest pressure,
+and gives each reader a computation of its own, from scalars and ranges, right before it.  `again`
+keeps LLVM from merging the copies and from moving them out of the loop.
+
+It ends when everything fits, or when nothing is left whose roots cost less than it does.  What
+still does not fit is told.
+
+Needs vectorize, which says how many addresses a tile's accesses need; after delay_loads, which
+makes room for the elements.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.pressure import Estimate
+from tritonc.backend.launch.register_budget import available
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import I32, Tile, element, is_float
+
+SURE = 0.92  # of the registers: with mma.sync the estimate may be so much too low
+LEAST = 4.0  # registers that one step is to save
+MOST_STEPS = 24  # tiles
+_INDICES = ("range", "get_global_range")
+LONGEST = 24  # operations that compute a tile
+_SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")
+
+
+def rematerialize(kernel: Kernel, context: Context) -> bool:
+    """Compute addresses anew until the kernel fits into its registers."""
+    room, changed = available(kernel, context) * SURE, False
+    left: set[Value] = set()
+    for _ in range(MOST_STEPS):
+        estimate = Estimate(kernel)
+        found = estimate.pressure()
+        if found.registers <= room:
+            break
+        live = {value for value, _ in found.live}
+        for value, held in found.live:
+            chain = None if value in left else _chain(value)
+            if chain is None or held - _cost(chain, live, estimate) < LEAST:
+                continue
+            left.add(value)
+            left.update(_spread(kernel, value, chain))
+            changed = True
+            break
+        else:
+            break
+    return changed
+
+
+def _chain(value: Value) -> list[Op] | None:
+    """The operations that compute a tile of integers from scalars and ranges, operands first."""
+    if not isinstance(value.type, Tile) or is_float(value.type) or value.op is None:
+        return None
+    found: dict[Op, None] = {}
+
+    def visit(one: Value) -> bool:
+        op = one.op
+        if op is None or not isinstance(one.type, Tile) or op in found:
+            return True
+        if op.name in (*_INDICES, "constant"):
+            return True
+        if not (ALL_OPS[op.name].elementwise or op.name in _SHAPES) or op.guard is not None \
+                or is_float(one.type) or len(op.results) != 1:
+            return False
+        if not all(map(visit, op.operands)):
+            return False
+        found[op] = None
+        return len(found) <= LONGEST
+
+    return list(found) if visit(value) and found else None
+
+
+def _cost(chain: list[Op], live: set[Value], estimate: Estimate) -> float:
+    """The registers of what the chain is made of, as far as it is not live anyway."""
+    inside = {result for op in chain for result in op.results}
+    roots = {estimate.live.root(v) for op in chain for v in op.operands if v not in inside}
+    return sum(estimate.weight(root) for root in roots
+               if root is not None and root not in live)
+
+
+def _spread(kernel: Kernel, value: Value, chain: list[Op]) -> list[Value]:
+    """Give each reader but those beside the definition a copy of the chain; the copies of the
+    value."""
+    made: list[Value] = []
+    for block in kernel.blocks:
+        ops: list[Op] = []
+        for op in block.ops:
+            if op.name != "phi" and value in op.inputs():
+                copies, mapping = _copy(chain)
+                ops += copies
+                op.replace_inputs({value: mapping[value]})
+                made.append(mapping[value])
+            ops.append(op)
+        block.ops = ops
+    _from_phis(kernel, value, chain, made)
+    return made
+
+
+def _from_phis(kernel: Kernel, value: Value, chain: list[Op], made: list[Value]) -> None:
+    """Copies for phis, at the ends of the blocks that they come from."""
+    copies: dict[Block, Value] = {}
+    for block in kernel.blocks:
+        for phi in block.phis():
+            for i, (operand, source) in enumerate(zip(phi.operands, phi.blocks, strict=True)):
+                if operand is not value:
+                    continue
+                if source not in copies:
+                    ops, mapping = _copy(chain)
+                    source.ops[-1:-1] = ops
+                    copies[source] = mapping[value]
+                    made.append(mapping[value])
+                phi.operands[i] = copies[source]
+
+
+def _copy(chain: list[Op]) -> tuple[list[Op], dict[Value, Value]]:
+    """The chain again, from scalars that LLVM does not know to be the same."""
+    inside = {result for op in chain for result in op.results}
+    mapping: dict[Value, Value] = {}
+    first: list[Op] = []
+    for value in dict.fromkeys(v for op in chain for v in op.operands):
+        if value in inside or isinstance(value.type, Tile) or element(value.type).bits < 32 or (
+                value.op is not None and value.op.name == "constant"):
+            continue
+        first.append(make_op("again", [value], table=ALL_OPS))
+        first[-1].result.name = value.name
+        mapping[value] = first[-1].result
+    first += _opaque_ranges(chain, mapping)
+    return [*first, *copy_ops(chain, mapping)], mapping
+
+
+def _opaque_ranges(chain: list[Op], mapping: dict[Value, Value]) -> list[Op]:
+    """Ranges of the chain, plus a zero that LLVM does not know."""
+    ops: list[Op] = []
+    for value in dict.fromkeys(v for op in chain for v in op.operands):
+        if value.op is None or value.op.name not in _INDICES:
+            continue
+        zero = make_op("constant", [], I32, value=0)
+        hidden = make_op("again", [zero.result], table=ALL_OPS)
+        tile = make_op("splat", [hidden.result], value.type)
+        added = make_op("add", [value, tile.result])
+        ops += [zero, hidden, tile, added]
+        mapping[value] = added.result
+    return ops

@@ -13,6 +13,7 @@ checked when this file is imported.
 
 from __future__ import annotations
 
+from tritonc.backend.dots.halve_products import halve_products
 from tritonc.backend.dots.join_waits import join_waits
 from tritonc.backend.dots.select_dots import select_dots
 from tritonc.backend.dots.split_dots import split_dots
@@ -139,6 +140,8 @@ BACKEND: list[Pass] = [
          "backend", 0),
     Pass("stage_dots", stage_dots,
          "Dots read shared memory.", "backend", 0),
+    Pass("halve_products", halve_products,
+         "What is made of a product still stands behind it.", "backend", 2),
     Pass("join_waits", join_waits,
          "Each product stands beside its wait still, and no pipeline counts waits yet.", "backend",
          2),
@@ -222,6 +225,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "split_dots", "the inner axis divides into slices"),
     ("split_dots", "choose_warps", "slices are warps"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
+    ("stage_dots", "halve_products", "halves are views of a staged operand"),
+    ("halve_products", "join_waits", "each half is waited for by itself"),
     ("stage_dots", "join_waits", "it makes the products that are waited for"),
     ("join_waits", "pipeline", "what is waited for together has one ring"),
     ("stage_dots", "store_tensors", "it is for kernels with wgmma"),

@@ -272,6 +272,12 @@ class TensorRewrite(Rewrite):
             own = [roots[m] for m in members]
             starts = [op for op in body.ops if op.name == "wgmma" and any(
                 isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands)]
+            for start in starts[1:]:
+                # A half that begins when the one before is done with: the wait is over at once,
+                # and the assembler moves no instruction over it, which would take registers.
+                at = body.ops.index(start)
+                if any(op.name == "wgmma_wait" for op in body.ops[body.ops.index(starts[0]) : at]):
+                    body.ops[at:at] = self.arrival(i)
             at = body.ops.index(starts[0])
             body.ops[at : at + 1] = [*self.arrival(i), starts[0],
                                      *self.fill(i, write.result, self.distance)]

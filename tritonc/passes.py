@@ -41,6 +41,7 @@ from tritonc.backend.memory.step_addresses import step_addresses
 from tritonc.backend.memory.vectorize import vectorize
 from tritonc.backend.pipeline.advance_dots import advance_dots
 from tritonc.backend.pipeline.carry_fragments import carry_fragments
+from tritonc.backend.pipeline.load_ahead import load_ahead
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
 from tritonc.backend.pipeline.specialize_warps import specialize_warps
@@ -156,6 +157,8 @@ BACKEND: list[Pass] = [
          "Loops on rings are still one block.", "backend", 2),
     Pass("advance_dots", advance_dots,
          "After pipeline: what the copies need runs ahead already.", "backend", 2),
+    Pass("load_ahead", load_ahead,
+         "The loop's operations have their order.", "backend", 2),
     Pass("cse", cse,
          "In the backend: two readers in one layout share what was computed for each.", "backend"),
     Pass("dce", dce,
@@ -237,6 +240,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("carry_fragments", "skip_masks", "the product is in the block at whose end the loop turns"),
     ("carry_fragments", "detach_results", "sums go through several products"),
     ("pipeline", "advance_dots", "a product's operands must be there an iteration earlier"),
+    ("advance_dots", "load_ahead", "parts of a loop are told from its loads"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("prefetch", "skip_masks", "a pipelined loop has few blocks"),
     ("prefetch", "step_addresses", "pointers that run ahead are made of the same sums"),

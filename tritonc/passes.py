@@ -14,6 +14,7 @@ checked when this file is imported.
 from __future__ import annotations
 
 from tritonc.backend.dots.bound_conversions import bound_conversions
+from tritonc.backend.dots.halve_products import halve_products
 from tritonc.backend.dots.join_waits import join_waits
 from tritonc.backend.dots.raw_operands import raw_operands
 from tritonc.backend.dots.select_dots import select_dots
@@ -44,6 +45,7 @@ from tritonc.backend.memory.vectorize import vectorize
 from tritonc.backend.pipeline.advance_dots import advance_dots
 from tritonc.backend.pipeline.alternate_registers import alternate_registers
 from tritonc.backend.pipeline.carry_fragments import carry_fragments
+from tritonc.backend.pipeline.load_ahead import load_ahead
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
 from tritonc.backend.pipeline.specialize_warps import specialize_warps
@@ -160,6 +162,8 @@ BACKEND: list[Pass] = [
          "backend", 0),
     Pass("stage_dots", stage_dots,
          "Dots read shared memory.", "backend", 0),
+    Pass("halve_products", halve_products,
+         "What is made of a product still stands behind it.", "backend", 2),
     Pass("join_waits", join_waits,
          "Each product stands beside its wait still, and no pipeline counts waits yet.", "backend",
          2),
@@ -174,6 +178,8 @@ BACKEND: list[Pass] = [
          "Loops on rings are still one block.", "backend", 2),
     Pass("advance_dots", advance_dots,
          "After pipeline: what the copies need runs ahead already.", "backend", 2),
+    Pass("load_ahead", load_ahead,
+         "The loop's operations have their order.", "backend", 2),
     Pass("cse", cse,
          "In the backend: two readers in one layout share what was computed for each.", "backend"),
     Pass("dce", dce,
@@ -252,6 +258,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "split_dots", "the inner axis divides into slices"),
     ("split_dots", "choose_warps", "slices are warps"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
+    ("stage_dots", "halve_products", "halves are views of a staged operand"),
+    ("halve_products", "join_waits", "each half is waited for by itself"),
     ("stage_dots", "join_waits", "it makes the products that are waited for"),
     ("join_waits", "pipeline", "what is waited for together has one ring"),
     ("stage_dots", "store_tensors", "it is for kernels with wgmma"),
@@ -262,6 +270,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("carry_fragments", "skip_masks", "the product is in the block at whose end the loop turns"),
     ("carry_fragments", "detach_results", "sums go through several products"),
     ("pipeline", "advance_dots", "a product's operands must be there an iteration earlier"),
+    ("advance_dots", "load_ahead", "parts of a loop are told from its loads"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("prefetch", "skip_masks", "a pipelined loop has few blocks"),
     ("prefetch", "step_addresses", "pointers that run ahead are made of the same sums"),

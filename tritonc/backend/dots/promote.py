@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
-from tritonc.ir.layout import log2
+from tritonc.ir.layout import SharedLayout, log2
 from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Tile, shape
 
@@ -33,7 +35,7 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
     thread cannot hold two of it.
     """
     total, depth = before, shape(right.type)[0]
-    halves = _halves(op.result, right)
+    halves = halves_of(op.result, right)
     bits = () if halves is None else (shape(op.result.type)[1] // 2,)
     t = op.result.type if halves is None else part_type(op.result.type, bits)
     zero = make_op("constant", [], t, span=op.span, value=0.0)
@@ -56,7 +58,7 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
     return ops
 
 
-def _halves(result: Value, right: Value) -> list[Op] | None:
+def halves_of(result: Value, right: Value) -> list[Op] | None:
     """Views of the columns of B that each half of a large result takes; None for others."""
     t, b = result.type, right.type
     assert isinstance(t, Tile) and isinstance(b, Buffer) and b.layout is not None
@@ -65,13 +67,21 @@ def _halves(result: Value, right: Value) -> list[Op] | None:
     if t.layout.registers <= MOST_PROMOTED or columns // 2 not in t.layout.register:
         return None
     size, half = b.element.bytes, (depth, columns // 2)
-    swizzle = next((s for s in (128, 64, 32) if depth * size >= s), 0)
-    if depth * size < 16:
-        return None
-    layout = tensor_core(half, (0, 1), size, swizzle)
-    if any(layout.offset_of(k * half[1] + n) != b.layout.offset_of(k * columns + n)
-           for k, n in [(1 << i, 0) for i in range(log2(depth))]
-           + [(0, 1 << i) for i in range(log2(half[1]))]):
+    layout = next((found for found in map(_panels(half, size), (0, 1)) if found is not None and all(
+        found.offset_of(k * half[1] + n) == b.layout.offset_of(k * columns + n)
+        for k, n in [(1 << i, 0) for i in range(log2(depth))]
+        + [(0, 1 << i) for i in range(log2(half[1]))])), None)
+    if layout is None:
         return None
     return [make_op("buffer_part", [right], Buffer(b.element, half, 1, layout), table=ALL_OPS,
                     offset=b.layout.offset_of(n) * size) for n in (0, half[1])]
+
+
+def _panels(extents: tuple[int, int], size: int) -> Callable[[int], SharedLayout | None]:
+    """The layout with a given axis contiguous, as wgmma reads it."""
+    def of(inner: int) -> SharedLayout | None:
+        width = extents[inner] * size
+        swizzle = next((s for s in (128, 64, 32) if width >= s), 0)
+        return tensor_core(extents, (inner, 1 - inner), size, swizzle) if width >= 16 else None
+
+    return of

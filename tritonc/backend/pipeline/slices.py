@@ -67,9 +67,16 @@ class Slices:
 
     def part(self, ops: list[Op], index: int) -> Value:
         """One part of the value, by operations that join `ops`."""
-        self.known: dict[tuple[Value, Bits], Value] = {}
-        self.ops = ops
-        return self._part(self.value, self.bits, index)
+        self.begin(ops, {})
+        return self.of(self.value, index)
+
+    def begin(self, ops: list[Op], known: dict[tuple[Value, Bits], Value]) -> None:
+        """The next parts are those of one index; some are `known`."""
+        self.ops, self.known = ops, dict(known)
+
+    def of(self, value: Value, index: int) -> Value:
+        """A part of a value of the same extents."""
+        return self._part(value, self.bits, index)
 
     def _part(self, value: Value, bits: Bits, index: int) -> Value:
         t = value.type

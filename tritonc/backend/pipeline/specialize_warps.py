@@ -20,6 +20,8 @@ where each waits for the other, whoever is first (Kahn 1974): so the pass marks 
   - each copy is behind a ring_acquire of what it writes, and a start_copier is before all of them;
   - as long as copies can follow, nothing but products and rings uses the bytes that they write.
 
+A kernel with several bodies, of which a launch runs one, may have copies in each.
+
 The copier's warps also make the rings, claim the slot and make the maps, while the others load what
 they need.  Unless that meets with what copies write, the copier begins before the others are ready:
 a warm start's stage, too, is written again only when the readers have released it.
@@ -49,49 +51,71 @@ from tritonc.ir.types import Buffer, Tile
 def specialize_warps(kernel: Kernel, context: Context) -> bool:
     """Mark the kernel, if its copies can be made by a warp of its own."""
     starts = [op for op in kernel.ops() if op.name == START]
-    if len(starts) != 1 or not _apart(kernel, starts[0]):
+    if not starts or not _apart(kernel, starts):
         return False
-    starts[0].attributes["waits"] = _waits(kernel, starts[0])
     found = registers(kernel.attributes["num_warps"], context.target)
     if found is None:
         return False
+    for start in starts:
+        start.attributes["waits"] = _waits(kernel, start)
     kernel.attributes.update(copier_warps=COPIER_WARPS, registers=found)
     if any(found):  # setmaxnreg wants the number at the start to be known
         kernel.attributes["min_blocks"] = 1
     return True
 
 
-def _apart(kernel: Kernel, start: Op) -> bool:
+def _apart(kernel: Kernel, starts: list[Op]) -> bool:
+    """Whether the copies of all bodies are programs of their own; no body leads to another."""
     cfg = Cfg(kernel)
-    home = cfg.block_of[start]
-    ready = home.ops[: home.ops.index(start)]
-    setup = [op for op in kernel.ops() if op.name in SETUP]
-    if home in cfg.innermost or any(op not in ready for op in setup):
-        return False
-    for op in kernel.ops():  # the slot is known to readers once they have met the copier's warps
-        if start.operands[0] in op.operands and op is not start and op not in setup and (
-                op in ready or not cfg.dominates(home, cfg.block_of[op])):
+    bodies = [_Body(cfg, start) for start in starts]
+    apart = (op for op in kernel.ops() if op.name in SETUP or op.name in COPIES)
+    return all(sum(op in body.setup or cfg.block_of[op] in body.blocks for body in bodies) == 1
+               for op in apart) and all(
+        body.apart(kernel) and not any(other.home in body.blocks for other in bodies
+                                       if other is not body) for body in bodies)
+
+
+class _Body:
+    """What follows one start of the copies: `blocks`, the first of them `home` from there on."""
+
+    def __init__(self, cfg: Cfg, start: Op) -> None:
+        self.cfg, self.start, self.home = cfg, start, cfg.block_of[start]
+        self.blocks = [block for block in cfg.order if cfg.dominates(self.home, block)]
+        self.ready = self.home.ops[: self.home.ops.index(start)]
+        self.setup = [op for op in self.ready if op.name in SETUP]
+
+    def apart(self, kernel: Kernel) -> bool:
+        """Whether its copies are a program of their own."""
+        cfg, start, home = self.cfg, self.start, self.home
+        inside = [op for block in self.blocks for op in block.ops]
+        if home in cfg.innermost or any(op.name in SETUP and op not in self.setup
+                                        for op in inside):
             return False
-    copies = [op for op in kernel.ops() if op.name in COPIES]
-    leading = leading_to_copies(cfg.order)
-    written: set[Op] = set()
-    for op in copies:
-        block = cfg.block_of[op]
-        before = block.ops[: block.ops.index(op)]
-        if (block is home and start not in before) or not cfg.dominates(home, block):
-            return False
-        if op.name == "tensor_copy":
-            written.add(allocation(op.operands[0])[0])
-            if not any(other.name == "ring_acquire" and op.operands[0] in other.operands
-                       and other.guard is op.guard for other in before):
+        for op in kernel.ops():  # readers know the slot once they have met the copier's warps
+            if start.operands[0] in op.operands and op is not start and op not in self.setup and (
+                    op in self.ready or not cfg.dominates(home, cfg.block_of[op])):
                 return False
-    needed = [v for op in copies for v in op.inputs()]
-    needed += [v for op in setup for v in op.inputs() if v is not start.operands[0]]
-    needed += [block.terminator.operands[0] for block in leading
-               if block.terminator.name == "cond_br"]
-    return _scalar(needed, start) and not any(
-        _disturbs(op, written) for block in leading if cfg.dominates(home, block)
-        for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
+        copies = [op for op in inside if op.name in COPIES]
+        leading = leading_to_copies(cfg.order)
+        written: set[Op] = set()
+        for op in copies:
+            block = cfg.block_of[op]
+            before = block.ops[: block.ops.index(op)]
+            if block is home and start not in before:
+                return False
+            if op.name == "tensor_copy":
+                written.add(allocation(op.operands[0])[0])
+                if not any(other.name == "ring_acquire" and op.operands[0] in other.operands
+                           and other.guard is op.guard for other in before):
+                    return False
+        needed = [v for op in copies for v in op.inputs()]
+        needed += [v for op in self.setup for v in op.inputs() if v is not start.operands[0]]
+        needed += [block.terminator.operands[0] for block in leading
+                   if block.terminator.name == "cond_br" and (
+                       block in self.blocks or not cfg.dominates(home, block))]
+        return _scalar(needed, start) and not any(
+            _disturbs(op, written) for block in leading if block in self.blocks
+            for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
 
 
 def _waits(kernel: Kernel, start: Op) -> bool:

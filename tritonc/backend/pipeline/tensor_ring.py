@@ -272,6 +272,13 @@ class TensorRewrite(Rewrite):
             own = [roots[m] for m in members]
             readers = [op for op in body.ops if op.name in ("wgmma", "shared_load") and any(
                 isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands)]
+            starts = [op for op in readers if op.name == "wgmma"]
+            for start in starts[1:]:
+                # A half that begins when the one before is done with: the wait is over at once,
+                # and the assembler moves no instruction over it, which would take registers.
+                at = body.ops.index(start)
+                if any(op.name == "wgmma_wait" for op in body.ops[body.ops.index(starts[0]) : at]):
+                    body.ops[at:at] = self.arrival(i)
             ends = [op for op in body.ops if op in readers or (op.name == "wgmma_wait" and any(
                 start.result in op.operands for start in readers))]
             at = body.ops.index(readers[0])

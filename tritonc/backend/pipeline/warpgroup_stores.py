@@ -74,16 +74,18 @@ def send_together(block: Block, writes: list[Op], sends: list[Op]) -> None:
 
 
 def by_warpgroups(kernel: Kernel, home: Block, slot: Value, own: Value) -> None:
-    """Let each warpgroup store its rows, if all stores of the kernel allow it.
+    """Let each warpgroup store its rows, if all stores by maps of the slot allow it.
 
     `slot`: of the maps; `own`: the same, known to all threads behind `home`.
     """
     cfg = Cfg(kernel)
-    sends = [op for op in kernel.ops() if op.name == "tensor_store"]
-    waits = [op for op in kernel.ops() if op.name == "store_wait"]
+    inside = [op for op in kernel.ops() if cfg.dominates(home, cfg.block_of[op])]
+    sends = [op for op in inside if op.name == "tensor_store"]
+    waits = [op for op in inside if op.name == "store_wait"]
     found = {_groups(kernel, op) for op in sends}
-    if len(found) != 1 or not all(op.operands[1] is slot and cfg.dominates(home, cfg.block_of[op])
-                                  for op in sends):
+    if len(found) != 1 or not all(op.operands[1] is slot for op in sends) or any(
+            op.name == "tensor_store" and op.operands[1] is slot and op not in sends
+            for op in kernel.ops()):
         return
     groups = found.pop()
     if groups < 2:

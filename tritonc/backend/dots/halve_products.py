@@ -1,0 +1,112 @@
+"""halve_products: sums of what is computed of products, by halves of their columns.
+
+    acc += scale * dot(a, b)
+
+Before:  %p = wgmma %a, %b, 0             After:  %b0 = buffer_part %b {offset = 0}
+         %x = wgmma_wait %p                       %p0 = wgmma %a, %b0, 0
+         %y = fmul %scale, %x                     %x0 = wgmma_wait %p0
+         %n = fadd %acc, %y                       %y0 = fmul %scale0, %x0
+                                                  %n0 = fadd %acc0, %y0
+                                                  %b1 = ...
+                                                  %n = join_parts %n0, %n1
+
+A thread that holds a large sum has no room for as large a product beside it.  While one warpgroup
+computes what it adds, the tensor cores work for the others.  `promote` does the same for products
+of 8-bit floats, whose sums are those of the tensor cores.
+
+Done for products from zero of which only elementwise operations make something, for sums that the
+loop carries.  Needs stage_dots.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.dots.promote import MOST_PROMOTED, halves_of
+from tritonc.backend.layout.lower_conversions import part_type
+from tritonc.backend.pipeline.slices import Slices
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.types import Tile, shape
+
+SPREAD = ("splat", "constant", "broadcast", "reshape")
+
+
+def halve_products(kernel: Kernel, context: Context) -> bool:
+    """Halve such products, where they are too large to be held beside the sums."""
+    changed = False
+    for block in kernel.blocks:
+        for wait in [op for op in block.ops if op.name == "wgmma_wait"]:
+            changed |= _halve(kernel, block, wait)
+    return changed
+
+
+def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
+    start = wait.operands[0].op
+    t = wait.operands[0].type
+    if len(wait.operands) != 1 or wait.attributes["pending"] or start not in block.ops \
+            or start is None or not _zero(start.operands[2]) or "inner" in start.attributes:
+        return False
+    assert isinstance(t, Tile) and t.layout is not None
+    cone, ends = _made_of(kernel, block, wait.result)
+    halves = halves_of(start.result, start.operands[1])
+    if t.layout.registers <= MOST_PROMOTED or not ends or halves is None:
+        return False
+    bits = (shape(t)[1] // 2,)
+    inside = set(cone)
+    stack = [v for op in cone for v in op.inputs()]
+    while stack:
+        op = stack.pop().op
+        if op is not None and op in block.ops and op not in inside and op.name in SPREAD:
+            inside.add(op)
+            stack += op.inputs()
+    ops: list[Op] = []
+    found: dict[Value, list[Value]] = {end: [] for end in ends}
+    for index, half in enumerate(halves):
+        zero = make_op("constant", [], part_type(t, bits), span=start.span, value=0.0)
+        own = make_op("wgmma", [start.operands[0], half.result, zero.result], span=start.span,
+                      table=ALL_OPS, **start.attributes)
+        ended = make_op("wgmma_wait", [own.result], span=wait.span, table=ALL_OPS, pending=0)
+        ops += [half, zero, own, ended]
+        parts = Slices(inside, wait.result, bits)
+        parts.begin(ops, {(wait.result, bits): ended.result})
+        for end in ends:
+            found[end].append(parts.of(end, index))
+    replaced: dict[Value, Value] = {}
+    for end, values in found.items():
+        ops.append(make_op("join_parts", values, end.type, table=ALL_OPS, span=start.span,
+                           bits=bits))
+        ops[-1].result.name = end.name
+        replaced[end] = ops[-1].result
+    at = block.ops.index(cone[-1]) + 1
+    block.ops[at:at] = ops
+    block.ops = [op for op in block.ops if op not in cone and op not in (start, wait)]
+    kernel.replace(replaced)
+    return True
+
+
+def _zero(value: Value) -> bool:
+    return value.op is not None and value.op.name == "constant" and (
+        value.op.attributes["value"] == 0)
+
+
+def _made_of(kernel: Kernel, block: Block, value: Value) -> tuple[list[Op], list[Value]]:
+    """The operations of the block on what is made of a value, in order, and those of their results
+    that loops carry; nothing if there is more to it."""
+    readers, cone, ends = uses(kernel), set[Op](), list[Value]()
+    stack = [value]
+    while stack:
+        made = stack.pop()
+        for op in readers.get(made, []):
+            if op.name == "phi" and op not in block.ops:
+                if made is value:
+                    return [], []
+                ends.append(made)
+            elif op not in block.ops or not ALL_OPS[op.name].elementwise \
+                    or not ALL_OPS[op.name].pure or len(op.results) != 1 \
+                    or shape(op.result.type) != shape(value.type):
+                return [], []
+            elif op not in cone:
+                cone.add(op)
+                stack.append(op.result)
+    return [op for op in block.ops if op in cone], list(dict.fromkeys(ends))

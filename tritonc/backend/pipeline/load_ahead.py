@@ -1,0 +1,112 @@
+"""load_ahead: what an iteration loads beside its products' operands is loaded in the one before.
+
+    acc += scale[k] * dot(a, b)
+
+Before:  loop: %p = phi ...               After:  first: %s0 = load %p0 if the loop is entered
+         body: %s = load %p                       loop:  %p = phi ..., %s = phi [%s0], [%s1]
+               start, wait: %x = product          body:  %s1 = load %p1 if there is a next iteration
+               %y = fmul %s, %x                          start, wait: %x = product
+                                                         %y = fmul %s, %x
+
+A product of one stage takes less time than memory does, so the threads would wait for the load each
+time.  The value waits for an iteration in registers: done for scalars, rows and columns, of which a
+thread holds few.
+
+Needs a loop of a header and one more block, addresses that follow from its phis alone, and no store
+in it that may change what is loaded.  After advance_dots, which parts the loop's operations.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.pipeline.loop_slice import (
+    Slice,
+    advance,
+    copy_slice,
+    find_slice,
+    initial_values,
+)
+from tritonc.backend.pipeline.staged_loop import Guards
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import Tile, scalar
+
+FEW = 8  # registers that may wait, of one load
+
+
+def load_ahead(kernel: Kernel, context: Context) -> bool:
+    """Load ahead in the loops of products on wgmma."""
+    changed = False
+    for loop in Cfg(kernel).loops:
+        header, latch = loop.header, loop.latch
+        if len(loop.blocks) != 2 or latch is None or loop.preheader is None \
+                or header.terminator.name != "cond_br" or len(loop.exits) != 1 \
+                or loop.exits[0][0] is not header or header.terminator.blocks[0] is not latch \
+                or not any(op.name == "wgmma" for op in latch.ops):
+            continue
+        loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)]
+        loads = [] if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) else loads
+        part = _slice(loop, loads)
+        if loads and part is not None:
+            _rewrite(kernel, loop, loads, part)
+            context.remark("load_ahead", "loaded an iteration ahead, beside the products",
+                           loads[0].span)
+            changed = True
+    return changed
+
+
+def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
+    condition = loop.header.terminator.operands[0]
+    part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())], ALL_OPS,
+                      set(loop.blocks))
+    return part if part is not None and not part.loads else None
+
+
+def _may_wait(loop: Loop, load: Op) -> bool:
+    """Whether a thread has room for the value of a load, whose address moves with the loop."""
+    t = load.result.type
+    if isinstance(t, Tile) and (t.layout is None
+                                or t.layout.registers * scalar(t).bytes > 4 * FEW):
+        return False
+    part = None if load.attributes.get("volatile") else _slice(loop, [load])
+    return part is not None and bool(part.phis)
+
+
+def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
+    header, body, before = loop.header, loop.latch, loop.preheader
+    assert body is not None and before is not None
+    condition = header.terminator.operands[0]
+    mapping = initial_values(part)
+    ops = copy_slice(part, mapping)
+    first, values = _loads(loads, mapping, mapping.get(condition, condition))
+    before.ops[-1:-1] = [*ops, *first]
+    steps, mapping = advance(part, {})
+    ops = copy_slice(part, mapping)
+    following, later = _loads(loads, mapping, mapping.get(condition, condition))
+    replaced: dict[Value, Value] = {}
+    phis: list[Op] = []
+    for load, now, then in zip(loads, values, later, strict=True):
+        phis.append(Op("phi", [now, then], {}, (load.result.type,), blocks=[before, body]))
+        phis[-1].result.name = load.result.name
+        replaced[load.result] = phis[-1].result
+    body.ops = [op for op in body.ops if op not in loads]
+    kernel.replace(replaced)
+    header.ops[:0] = phis
+    body.ops[:0] = [*steps, *ops, *following]
+
+
+def _loads(loads: list[Op], mapping: dict[Value, Value], comes: Value
+           ) -> tuple[list[Op], list[Value]]:
+    """The loads of an iteration if it comes, and their results."""
+    guards, ops, values = Guards(comes), list[Op](), list[Value]()
+    for load in loads:
+        pointer = mapping.get(load.operands[0], load.operands[0])
+        guard = load.guard and mapping.get(load.guard, load.guard)
+        new, under = guards.under(guard, pointer.type)
+        ops += [*new, make_op("load", [pointer], load.result.type, guard=under, span=load.span,
+                              **load.attributes)]
+        values.append(ops[-1].result)
+    return ops, values

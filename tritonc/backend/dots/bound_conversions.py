@@ -26,7 +26,7 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
                 or scalar(op.result.type) not in (F16, BF16):
             continue
         least, most = facts.interval(op.operands[0])
-        if -EXACT <= least and most <= EXACT and (least >= 0 or op.name == "sitofp") \
+        if least >= -EXACT and most <= EXACT and (least >= 0 or op.name == "sitofp") \
                 and scalar(op.operands[0].type).bits >= 16:
             op.attributes["bounds"] = (least, most)
             changed = True

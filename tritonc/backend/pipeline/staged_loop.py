@@ -196,7 +196,8 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
     body = staged.body
     if not staged.asynchronous or sum(op.name == "wgmma" for op in body.ops) != 1:
         return
-    users, own = _buffer_users(kernel), {allocation(store.operands[0])[0] for store in staged.stores}
+    users = _buffer_users(kernel)
+    own = {allocation(store.operands[0])[0] for store in staged.stores}
     roots = [root for root, ops in users.items() if root not in own
              and _buffer(root.result).stages == 1 and all(
                  op.name in ("wgmma", "shared_store") and op in body.ops for op in ops)]

@@ -210,7 +210,7 @@ def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
         moved.append(op)
         return True
 
-    if not all([reach(value) for value in values]):
+    if not all(map(reach, values)):
         return False
     for op in moved:
         cfg.block_of[op].ops.remove(op)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tritonc.analysis import axis_info
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.access import shared_accesses
+from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout_ops import vector_width
@@ -12,6 +13,14 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Tile, scalar
 
 TURNED = "it is turned on its way, and goes through registers"
+
+
+def by_threads(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Channel:
+    """The best channel that threads can serve."""
+    load = copied_load(store, staged, infos)
+    if isinstance(load, str):
+        return Channel(store, Means.REGISTERS, why=load)
+    return Channel(store, Means.COPIES, load)
 
 
 def copied_load(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | str:

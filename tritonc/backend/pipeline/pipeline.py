@@ -31,7 +31,8 @@ from __future__ import annotations
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.layout.access import VECTOR_BITS
-from tritonc.backend.pipeline.async_access import TURNED, copied_load, copy_width
+from tritonc.backend.pipeline.async_access import TURNED, by_threads, copy_width
+from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import Rewrite, copied_stages
 from tritonc.backend.pipeline.staged_loop import (
@@ -65,12 +66,11 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
     served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
     for staged in staged_loops(kernel):
         spans = {load.span for load in map(source_load, staged.stores) if load is not None}
-        why = tensor_pipeline(kernel, staged, infos, context)
-        if why is None:
-            served |= spans
-        else:
-            hindered.update((load.span, reason) for load, reason in why)
-        changed |= why is None or _pipeline(kernel, staged, infos, context)
+        done, why = tensor_pipeline(kernel, staged, infos, context)
+        hindered.update((load.span, reason) for load, reason in why)
+        if done:
+            served |= spans - {load.span for load, _ in why}
+        changed |= done or _pipeline(kernel, staged, infos, context)
     for span, reason in hindered.items():
         if span not in served:
             context.remark("pipeline", f"operand not brought by the copy engine: {reason}", span,
@@ -84,22 +84,19 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     distance = stages - 2 if staged.asynchronous else stages - 1
     if distance < 1:
         return False
-    found = [copied_load(store, staged, infos) for store in staged.stores]
-    raw = _raw_buffers(staged, found, infos) if distance == 1 else {}
+    channels = [by_threads(store, staged, infos) for store in staged.stores]
+    turned = _turned_buffers(channels, infos) if distance == 1 else {}
     room = context.target.shared_per_block - LEFT
-    if stages_that_fit(staged, room - sum(_bytes(buffer) for buffer in raw.values())) < stages:
-        raw = {}
-    found = [source_load(store) or TURNED if store in raw else what
-             for store, what in zip(staged.stores, found, strict=True)]
-    for store, load in zip(staged.stores, found, strict=True):
-        if isinstance(load, str):
-            span = store.operands[1].op.span if store.operands[1].op is not None else store.span
-            context.remark("pipeline", f"operand not copied asynchronously: {load}", span,
-                           missed=True)
-    loads = [None if isinstance(load, str) else load for load in found]
-    copied = [load for load in loads if load is not None]
-    held = [store.operands[1] for load, store in zip(loads, staged.stores, strict=True)
-            if load is None]
+    if stages_that_fit(staged, room - sum(map(_bytes, turned.values()))) >= stages:
+        channels = [Channel(one.store, Means.TURNED, source_load(one.store), turned=turned[
+            one.store]) if one.store in turned else one for one in channels]
+    for one in channels:
+        if one.means == Means.REGISTERS:
+            made = one.store.operands[1].op
+            context.remark("pipeline", f"operand not copied asynchronously: {one.why}",
+                           made.span if made is not None else one.store.span, missed=True)
+    copied = [one.load for one in channels if one.load is not None]
+    held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     inputs = [v for load in copied for v in load.inputs()]
     part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
     if part is None or not copied:
@@ -109,23 +106,24 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads],
                         pointer_roots(kernel)):
         return False
-    kernel.entry.ops[:0] = raw.values()
-    Rewrite(kernel, staged, part, loads, stages, distance, raw).run()
+    kernel.entry.ops[:0] = [one.turned for one in channels if one.turned is not None]
+    Rewrite(kernel, staged, part, channels, stages, distance).run()
     context.remark("pipeline", f"loop pipelined: operands copied {distance} iterations ahead",
                    copied[0].span)
     return True
 
 
-def _raw_buffers(staged: StagedLoop, found: list[Op | str],
-                 infos: axis_info.Infos) -> dict[Op, Op]:
+def _turned_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict[Op, Op]:
     """For stores of what is turned, a buffer for it as it is loaded: the elements of a thread side
     by side, so that it can copy what it will turn itself, 16 bytes at once."""
     raw = {}
-    for store, what in zip(staged.stores, found, strict=True):
+    for one in channels:
+        store = one.store
         value, load = store.operands[1], store.operands[1].op
         t = value.type
-        if what != TURNED or load is None or load.name != "load" or not isinstance(t, Tile) \
-                or t.layout is None or not all(t.layout.thread) or not all(t.layout.register):
+        if one.why != TURNED or load is None or load.name != "load" \
+                or not isinstance(t, Tile) or t.layout is None \
+                or not all((*t.layout.thread, *t.layout.register)):
             continue  # another thread would hold the same elements
         e, layout = scalar(t), t.layout
         held = log2(min(layout.registers, VECTOR_BITS // e.bits))

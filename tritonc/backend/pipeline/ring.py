@@ -1,9 +1,8 @@
 """The rewriting of a staged loop into a software pipeline over a ring of stages in shared memory.
 
-`Rewrite` is the form with cp.async, for some or all operands; the others are loaded to registers
-where the copies start, and stored to their stage when the iteration ends.  What differs with other
-means of copying is in methods that `tensor_pipeline` overrides: `copies`, `wait`, `end`, and more
-values that turn with the ring.
+`Rewrite` serves channels that threads fill themselves (`channel`).  What differs with boxes is in
+methods that `tensor_ring` overrides: `copies`, `wait`, `end`, and more values that turn with the
+ring.
 
 What runs ahead may reach iterations that never come.  An iteration comes if the one before it came
 and the loop's condition holds in it; the condition alone says it only where it stays false once it
@@ -13,8 +12,9 @@ conjunction, turns with the loop where it must, and guards the copies and every 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, initial_values, stays_false
 from tritonc.backend.pipeline.staged_loop import (
     Guards,
@@ -59,21 +59,15 @@ def most_stages(staged: StagedLoop, target: Target) -> int:
 
 
 class Rewrite:
-    """The transformation, with cp.async; `tensor_pipeline` has the one with tensor copies.
+    """The transformation.  `part`: what runs ahead, with the values that go through registers."""
 
-    `loads`: for each store of the loop the load to copy, None where the value goes through
-    registers.  `part`: what runs ahead, with the values of the latter.  `raw`: buffers to which a
-    store's load is copied as it is, one iteration ahead; each thread turns its own elements.
-    """
-
-    def __init__(self, kernel: Kernel, staged: StagedLoop, part: Slice, loads: Sequence[Op | None],
-                 stages: int, distance: int, raw: Mapping[Op, Op] | None = None) -> None:
+    def __init__(self, kernel: Kernel, staged: StagedLoop, part: Slice, channels: Sequence[Channel],
+                 stages: int, distance: int) -> None:
         self.kernel = kernel
         self.staged = staged
         self.part = part
-        self.loads = loads
-        self.raw = raw or {}
-        self.span = next((load.span for load in loads if load is not None), None)
+        self.channels = channels
+        self.span = next((one.load.span for one in channels if one.load is not None), None)
         self.stages = stages
         self.distance = distance
         self.numbers: dict[int, Value] = {}
@@ -95,8 +89,14 @@ class Rewrite:
 
     def end(self) -> None:
         """Nothing is in flight after the loop."""
-        leave = self.staged.exit
-        leave.ops.insert(len(leave.phis()), make_op("async_wait", [], table=ALL_OPS, pending=0))
+        if self.by_threads:
+            leave = self.staged.exit
+            leave.ops.insert(len(leave.phis()), make_op("async_wait", [], table=ALL_OPS, pending=0))
+
+    @property
+    def by_threads(self) -> bool:
+        """Whether threads copy something."""
+        return any(one.means != Means.BOXES for one in self.channels)
 
     def number(self, value: int) -> Value:
         """An i32 constant, at the entry."""
@@ -143,16 +143,17 @@ class Rewrite:
         ops, runs = self.iteration(mapping)
         ops, self.late = self.split(ops, mapping)
         guards = Guards(runs)
-        for load, store in zip(self.loads, self.staged.stores, strict=True):
-            if load is None:
+        for one in self.channels:
+            load = one.load
+            if load is None or not one.copied:
                 continue
             pointer = mapping.get(load.operands[0], load.operands[0])
             guard = load.guard and mapping.get(load.guard, load.guard)
             new, under = guards.under(guard, pointer.type)
             ops += new
-            buffer = self.raw.get(store)
+            buffer = one.turned
             if buffer is None:
-                buffer = widen(store.operands[0], self.stages, stage, ahead)
+                buffer = widen(one.store.operands[0], self.stages, stage, ahead)
                 ops.append(buffer)
             ops.append(make_op("async_copy", [buffer.result, pointer], guard=under,
                                span=load.span, table=ALL_OPS))
@@ -164,8 +165,8 @@ class Rewrite:
         members = set(ops)
         needed = {op for op in ops if op.name == "load"}
         stack = [v for op in needed for v in op.inputs()]
-        stack += [mapping.get(v, v) for load in self.loads if load is not None
-                  for v in load.inputs()]
+        stack += [mapping.get(v, v) for one in self.channels if one.load is not None and one.copied
+                  for v in one.load.inputs()]
         stack += [*self.next_values(mapping).values(), *([self.runs] if self.runs else [])]
         while stack:
             op = stack.pop().op
@@ -177,15 +178,16 @@ class Rewrite:
     def stores(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
         """The stores of what the iteration's copies loaded to registers or to buffers to turn."""
         ops = list(self.late)
-        if self.raw:
+        if any(one.turned for one in self.channels):
             ops.append(make_op("async_wait", [], table=ALL_OPS, pending=0))
-        for load, store in zip(self.loads, self.staged.stores, strict=True):
-            if load is not None and store not in self.raw:
+        for one in self.channels:
+            if not one.stored:
                 continue
+            store = one.store
             buffer, value = store.operands
             found = mapping.get(value, value)
-            if store in self.raw:
-                ops.append(make_op("shared_load", [self.raw[store].result], value.type,
+            if one.turned is not None:
+                ops.append(make_op("shared_load", [one.turned.result], value.type,
                                    span=store.span, table=ALL_OPS))
                 found = ops[-1].result
             view = widen(buffer, self.stages, stage, ahead)
@@ -220,6 +222,8 @@ class Rewrite:
 
     def wait(self) -> list[Op]:
         """What makes this iteration's operands be there."""
+        if not self.by_threads:
+            return []
         ops = [make_op("async_wait", [], table=ALL_OPS, pending=self.distance - 1)]
         if self.staged.asynchronous:
             ops.append(make_op("proxy_fence", [], table=ALL_OPS))

@@ -210,8 +210,7 @@ def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
         moved.append(op)
         return True
 
-    reached = [reach(value) for value in values]  # all of them: each may move operations
-    if not all(reached):
+    if not all(map(reach, values)):
         return False
     for op in moved:
         cfg.block_of[op].ops.remove(op)

@@ -24,17 +24,21 @@ from tritonc.analysis.signs import known_parameters
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.pipeline.async_access import by_threads
+from tritonc.backend.pipeline.channel import Boxes, Channel, Means
 from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, outer_loop
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
-from tritonc.backend.pipeline.ring import most_stages
+from tritonc.backend.pipeline.ring import copied_stages, most_stages
 from tritonc.backend.pipeline.roles import registers
 from tritonc.backend.pipeline.staged_loop import (
+    MOST_REGISTERS,
     StagedLoop,
     double_computed,
     source_load,
     stages_that_fit,
 )
+from tritonc.backend.pipeline.staged_loop import registers as staged_registers
 from tritonc.backend.pipeline.tensor_access import (
     MOST_BOX,
     available,
@@ -43,7 +47,7 @@ from tritonc.backend.pipeline.tensor_access import (
     forward,
     recognize,
 )
-from tritonc.backend.pipeline.tensor_ring import Operand, TensorRewrite
+from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.pipeline.warm_start import copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT
@@ -51,7 +55,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Tile, is_pointer
@@ -64,53 +68,48 @@ RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
-                    context: Context) -> Hindered | None:
-    """Pipeline one loop with tensor copies, if all its operands allow it; if not, what hinders."""
+                    context: Context) -> tuple[bool, Hindered]:
+    """Pipeline one loop, with tensor copies of the operands that allow it, unless none does.
+
+    Whether that is done, and what hinders the others.
+    """
     target: Target = context.target
     if not {"tensor_map", "tensor_copy"} <= target.features or not staged.asynchronous:
-        return []
+        return False, []
     if not context.meta.get("tensor_copy", _pays(staged)):
-        return [] if "tensor_copy" in context.meta else _all(
+        return False, [] if "tensor_copy" in context.meta else _all(
             staged, "this product is so small that the threads' own copies are faster")
-    iteration = Iteration(staged.loop)
-    affinity = Affinity(iteration)
-    accesses, hindered = [], []
-    for store in staged.stores:
-        access = _recognize(store, affinity, iteration, infos)
-        if isinstance(access, str):
-            hindered.append((source_load(store) or store, access))
-        else:
-            accesses.append(access)
-    if hindered:
-        return hindered
-    loads = [a.load for a in accesses]
-    part = find_slice(staged.loop, [staged.condition], ALL_OPS, staged.always)
     place = claim_place(kernel, staged.preheader)
-    if part is None or place is None:
-        return _all(staged, "the way to the loop depends on what it computes")
+    if place is None:
+        return False, _all(staged, "the way to the loop depends on what it computes")
+    channels, hindered = _channels(kernel, staged, place, infos)
+    boxes = [one.boxes for one in channels if one.boxes is not None]
+    copied = [one.load for one in channels if one.copied and one.load is not None]
+    held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
+    if not boxes:
+        return False, hindered
+    inputs = [v for load in copied for v in load.inputs()]
+    part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
+    if part is None:
+        return False, hindered or _all(staged, "the way to the loop depends on what it computes")
+    loads = [one.load for one in channels if one.load is not None]
     if stores_may_reach(
             kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
-        return _all(staged, "a store in the loop may change what it loads")
-    cfg = Cfg(kernel)
-    if _stored_before(kernel, cfg, staged, loads):
-        return _all(staged, "what it loads may have been stored before, by another way than that "
-                    "of the engine")
-    if not all(available(v, staged.preheader, cfg) for a in accesses for v in a.strip.values()):
-        return _all(staged, "what it loads depends on what the loop computes")
-    known = known_parameters(kernel, cfg, staged.preheader)
-    if not all(forward(a.strip, known) for a in accesses):
-        return _all(staged, "its strides and where it begins are not known not to be negative")
-    groups = products(kernel, staged)
-    separate = (not part.loads and handed_over(kernel, staged)
+        return False, _all(staged, "a store in the loop may change what it loads")
+    if held and staged_registers(staged, held) > MOST_REGISTERS:
+        return False, hindered
+    groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
+    separate = (not hindered and not part.loads and handed_over(kernel, staged)
                 and (len(groups) == 1 or kernel.attributes["num_warps"] > WARPGROUP)
                 and registers(kernel.attributes["num_warps"], target) is not None
                 and context.meta.get("tensor_store", STORE) != 2
                 and bool(context.meta.get("copier", _pays(staged))))
     outer = None
-    if len(groups) == 1 and context.meta.get("continued", 1) and bring_up(
-            [v for a in accesses for v in a.strip.map_values()], place, cfg):
+    cfg = Cfg(kernel)
+    if len(groups) == 1 and not hindered and context.meta.get("continued", 1) and bring_up(
+            [v for a in boxes for v in a.strip.map_values()], place, cfg):
         cfg = Cfg(kernel)
-        outer = outer_loop(kernel, staged, part, [v for a in accesses for v in a.strip.values()])
+        outer = outer_loop(kernel, staged, part, [v for a in boxes for v in a.strip.values()])
     home = staged.preheader if outer is None else outer.preheader
     separate &= home not in cfg.innermost  # a copier starts once, and so does its ring
     double_computed(kernel, staged, target.shared_per_block - LEFT)
@@ -118,17 +117,18 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
             staged, target.shared_per_block - LEFT - more) >= context.meta.get(
                 "num_stages", COPIER_STAGES + staged.from_registers))
-    stages = context.meta.get("num_stages") or most_stages(staged, target)
+    stages = context.meta.get("num_stages") or (copied_stages if hindered else most_stages)(
+        staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)
     least = 3 if len(groups) == 1 else 2
     if stages < least:
-        return _all(staged, f"{least} stages of the operands do not fit into shared memory, or "
-                    "are not asked for")
+        return False, _all(staged, f"{least} stages of the operands do not fit into shared memory, "
+                           "or are not asked for")
     distance = max(1, stages - 2)
     rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
-        kernel, staged, part, loads, stages, distance)
-    rewrite.accesses, rewrite.place = accesses, place
+        kernel, staged, part, channels, stages, distance)
+    rewrite.place = place
     rewrite.products = groups
     rewrite.separate = separate
     rewrite.warm = separate and (outer is None or counts_instances(outer)) and copyable(
@@ -138,8 +138,43 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         rewrite.borrows = context.meta.get("tensor_store", STORE) == 2
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: tensor copies {distance} iterations ahead",
-                   loads[0].span)
-    return None
+                   boxes[0].load.span)
+    for one in channels:
+        if one.boxes is None and one.load is not None:
+            context.remark("pipeline", f"operand copied asynchronously, {distance} iterations "
+                           "ahead", one.load.span)
+    return True, hindered
+
+
+def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info.Infos
+              ) -> tuple[list[Channel], Hindered]:
+    """The channels of the loop, by boxes where that can be; where not, why."""
+    iteration = Iteration(staged.loop)
+    affinity, cfg = Affinity(iteration), Cfg(kernel)
+    known = known_parameters(kernel, cfg, staged.preheader)
+    channels: list[Channel] = []
+    hindered: Hindered = []
+    for store in staged.stores:
+        found = _recognize(store, affinity, iteration, infos)
+        if not isinstance(found, str):
+            found = _hinders(kernel, cfg, staged, found, known) or found
+        if isinstance(found, str):
+            hindered.append((source_load(store) or store, found))
+            channels.append(by_threads(store, staged, infos))
+        else:
+            channels.append(Channel(store, Means.BOXES, found.load, found))
+    return channels, hindered
+
+
+def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: set[Value]) -> str:
+    """Why the engine cannot bring what looks like boxes; "" if it can."""
+    if _stored_before(kernel, cfg, staged, [boxes.load]):
+        return "what it loads may have been stored before, by another way than that of the engine"
+    if not all(available(v, staged.preheader, cfg) for v in boxes.strip.values()):
+        return "what it loads depends on what the loop computes"
+    if not forward(boxes.strip, known):
+        return "its strides and where it begins are not known not to be negative"
+    return ""
 
 
 def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
@@ -169,7 +204,7 @@ def _pays(staged: StagedLoop) -> bool:
 
 
 def _recognize(store: Op, affinity: Affinity, iteration: Iteration,
-               infos: axis_info.Infos) -> Operand | str:
+               infos: axis_info.Infos) -> Boxes | str:
     """The load that the store stores, as boxes of a tensor; if it is not such, why."""
     load, buffer = source_load(store), store.operands[0].type
     if load is None:
@@ -188,5 +223,5 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration,
             t.shape, (inner, outer), size, swizzle):
         return "the engine does not bring a tile of these extents as the product reads it"
     columns = swizzle // size
-    return Operand(load, buffer.element, strip, swizzle, (columns, t.shape[outer]),
+    return Boxes(load, buffer.element, strip, swizzle, (columns, t.shape[outer]),
                    t.shape[inner] // columns)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.linear import emit
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import widen
-from tritonc.backend.pipeline.tensor_access import Strip, available, claim, make_map
+from tritonc.backend.pipeline.tensor_access import available, claim, make_map
 from tritonc.backend.pipeline.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation
@@ -16,19 +14,7 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
-from tritonc.ir.types import I1, I32, I64, Buffer, Scalar, Tile
-
-
-@dataclass
-class Operand:
-    """An operand that boxes bring: `panels` of them side by side along axis 0 of the tensor."""
-
-    load: Op
-    element: Scalar  # of the buffer
-    strip: Strip
-    swizzle: int
-    box: tuple[int, int]
-    panels: int
+from tritonc.ir.types import I1, I32, I64, Buffer, Tile
 
 
 class TensorRewrite(Rewrite):
@@ -41,7 +27,6 @@ class TensorRewrite(Rewrite):
     product's first operands themselves (`warm`).
     """
 
-    accesses: list[Operand]
     place: Block
     products: list[list[int]]
     separate = False
@@ -54,10 +39,9 @@ class TensorRewrite(Rewrite):
         """Maps and barriers, then the first copies."""
         staged = self.staged
         stores = self.take_stores()
-        first = self.products[0] if self.warm else []
-        warm = warm_start(self.kernel, staged, [load if i in first else None
-                                                for i, load in enumerate(self.loads)],
-                          self.stages, self.outer) if first else None
+        first = [self.channels[i] for i in self.products[0]] if self.warm else []
+        warm = warm_start(self.kernel, staged, first, self.stages,
+                          self.outer) if first else None
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
         self.rings = [self.new_ring("ring") for _ in self.products]
@@ -65,14 +49,17 @@ class TensorRewrite(Rewrite):
         before = Block("")
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
-        self.maps: list[int] = []
+        self.maps: dict[int, int] = {}
         self.outside: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int], Value] = {}
-        for i, access in enumerate(self.accesses):
+        for i, one in enumerate(self.channels):
+            access = one.boxes
+            if access is None:
+                continue
             once = all(available(v, self.place, cfg) for v in access.strip.map_values())
             number, outside = make_map(claimed, None if once else b, access.strip,
                                        access.element, access.box, access.swizzle)
-            self.maps.append(number)
+            self.maps[i] = number
             self.outside.update(((i, axis), value) for axis, value in outside.items())
             for axis, start in enumerate(access.strip.starts):
                 if start.terms:
@@ -89,7 +76,7 @@ class TensorRewrite(Rewrite):
             where = self.place.ops.index(claimed.slot)
             self.place.ops[where:where] = inits
             begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
-                            table=ALL_OPS, indices=tuple(self.maps))
+                            table=ALL_OPS, indices=tuple(self.maps.values()))
             self.slot = begin.result
             self.slot.name = "own_slot"
             by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
@@ -183,7 +170,12 @@ class TensorRewrite(Rewrite):
 
     def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
         """One iteration's copies: the box of its turn."""
-        ops, self.coming = self.iteration(mapping)
+        if self.by_threads:
+            ops = super().copies(mapping, stage, ahead)
+            assert self.runs is not None
+            self.coming = self.runs
+        else:
+            ops, self.coming = self.iteration(mapping)
         if self.apart and self.ring and self.opening is None:
             return ops  # the copies stand before the products
         there = self.here if ahead == 0 else 0
@@ -192,8 +184,8 @@ class TensorRewrite(Rewrite):
 
     def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
         """The copies of what one product reads, once all warps have read what was there."""
-        members, runs = self.products[product], self.coming
-        stores = [self.staged.stores[i] for i in members]
+        members = [i for i in self.products[product] if self.channels[i].boxes is not None]
+        runs, stores = self.coming, [self.channels[i].store for i in members]
         block = Block("")
         b = Builder(block, span=self.span)
         turn = self.leading_turn(ahead)
@@ -211,7 +203,8 @@ class TensorRewrite(Rewrite):
         b.insert(make_op("ring_expect", [barrier.result], guard=runs, table=ALL_OPS,
                          bytes=sum(map(self.bytes, stores))))
         for i, view in zip(members, views, strict=True):
-            access = self.accesses[i]
+            access = self.channels[i].boxes
+            assert access is not None
             starts = []
             for axis in (0, 1):
                 start = b.value("mul", turn, b.constant(access.strip.steps[axis], I32))
@@ -250,7 +243,7 @@ class TensorRewrite(Rewrite):
         return lead
 
     def wait(self) -> list[Op]:
-        return [] if self.apart else self.arrival(0)
+        return [] if self.apart else [*self.arrival(0), *super().wait()]
 
     def arrival(self, product: int) -> list[Op]:
         """What makes this iteration's operands of one product be there."""
@@ -312,9 +305,6 @@ class TensorRewrite(Rewrite):
         wraps = make_op("icmp", [stage, self.number(0)], predicate="eq")
         other = make_op("xor", [phase, self.number(1)])
         return [wraps, other, make_op("select", [wraps.result, other.result, phase])]
-
-    def end(self) -> None:
-        """Each copy that was started is waited for: its iteration runs."""
 
     def keep_in_flight(self) -> bool:
         """Where warps release stages, which they do when a product has ended, other warps' products

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from tritonc.analysis.axis_info import Infos
 from tritonc.backend.pipeline.async_access import copied_load, copy_width
+from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, find_slice, initial_values
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import StagedLoop
@@ -46,20 +47,21 @@ def copyable(staged: StagedLoop, stores: Iterable[Op], infos: Infos) -> bool:
         load.operands[0], load.guard, store.operands[0], infos) == PIECE for store in stores)
 
 
-def warm_start(kernel: Kernel, staged: StagedLoop, loads: Sequence[Op | None], stages: int,
+def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], stages: int,
                outer: Loop | None) -> WarmStart | None:
-    """Copies of some operands to the first of `stages` stages, to run before the loop.
+    """Copies of the operands of some channels to the first of `stages` stages, to run before the
+    loop.
 
-    `loads`: for each store of the loop the load to copy, None to leave it out.  `outer`: a loop
-    around it, before which they run, for its first turn, which comes.  Whether there is a first
-    iteration must be the same in all its turns: where there is none, the stage is filled with
-    zeros, at any time.
+    `outer`: a loop around it, before which they run, for its first turn, which comes.  Whether
+    there is a first iteration must be the same in all its turns: where there is none, the stage is
+    filled with zeros, at any time.
     """
-    inputs = [v for load in loads if load is not None for v in load.inputs()]
+    channels = [Channel(one.store, Means.COPIES, one.load) for one in channels]
+    inputs = [v for one in channels if one.load is not None for v in one.load.inputs()]
     part = find_slice(staged.loop, [staged.condition, *inputs], ALL_OPS, staged.always)
     if part is None or part.loads:
         return None
-    rewrite = Rewrite(kernel, staged, part, loads, stages, 1)
+    rewrite = Rewrite(kernel, staged, part, channels, stages, 1)
     ops = rewrite.copies(initial_values(part), rewrite.number(0), 0)
     assert rewrite.runs is not None
     if outer is None:

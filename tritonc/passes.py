@@ -36,6 +36,7 @@ from tritonc.backend.memory.load_early import load_early
 from tritonc.backend.memory.lower_atomics import lower_atomics
 from tritonc.backend.memory.merge_stores import merge_stores
 from tritonc.backend.memory.pad_tiles import pad_tiles
+from tritonc.backend.memory.privatize_atomics import privatize_atomics
 from tritonc.backend.memory.rematerialize import rematerialize
 from tritonc.backend.memory.repeat_masks import repeat_masks
 from tritonc.backend.memory.skip_masks import skip_masks
@@ -160,6 +161,8 @@ BACKEND: list[Pass] = [
     Pass("assign_layouts", assign_layouts,
          "From here on each tile knows in which thread and register its elements are.",
          "backend", 0),
+    Pass("privatize_atomics", privatize_atomics,
+         "A table has a layout, and so have the indices that are counted in it.", "backend", 2),
     Pass("stage_dots", stage_dots,
          "Dots read shared memory.", "backend", 0),
     Pass("halve_products", halve_products,
@@ -251,6 +254,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "split_scans", "an axis divides into parts"),
     ("split_scans", "assign_layouts", "a layout has parts in warps"),
     ("choose_warps", "assign_layouts", "a layout spreads a tile over the warps"),
+    ("assign_layouts", "privatize_atomics", "an atomic happens once, in the owner of its element"),
+    ("privatize_atomics", "allocate_shared", "tables are buffers"),
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
     ("specialize", "group_instances", "conditions at entry are made of program ids"),
     ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),

@@ -28,6 +28,7 @@ from tritonc.ir.layout_ops import slice_axes
 
 # Beside the numbers of threads; RELEASED: all who read it have said that they are done.
 NOBODY, MANY, RELEASED = -1, -2, -3
+ATOMIC = -4  # by whom atomic operations are: they do not conflict with each other
 GROUPS = -16  # less g: a thread of warpgroup g, whose threads have met since
 GROUP_BITS = 7  # of a thread's number, below that of its warpgroup
 _ROUND = 16  # bytes; no element is larger

@@ -194,6 +194,31 @@ def _shared_gather(machine: Machine, frame: Frame, op: Op) -> None:
                                          shape(op.result.type)))
 
 
+def _shared_atomic(machine: Machine, frame: Frame, op: Op) -> None:
+    buffer, index, value = op.operands
+    view: View = frame.read(buffer)
+    active = frame.guard(op)
+    frame.require(op, index, active, "an index of this atomic operation")
+    frame.require(op, value, active, "an operand of this atomic operation")
+    places, given = (np.asarray(frame.read(v)).reshape(-1) for v in (index, value))
+    if active is not None:
+        places, given = (a[np.asarray(active).reshape(-1)] for a in (places, given))
+    if ((places < 0) | (places >= view.offsets.size)).any():
+        frame.fail(op, "run-out-of-bounds", "an index of this atomic operation is outside of the "
+                   f"buffer's {view.offsets.size} elements")
+    touched = np.unique(places)
+    chosen = view._replace(offsets=view.offsets.reshape(-1)[touched])
+    threads = np.full(touched.size, hazards.ATOMIC, np.int16)
+    held, undefined, cause = machine.get(frame, op, chosen, threads, touched.shape)
+    total = dict(zip(touched.tolist(), held))
+    e, kind = view.element, op.attributes["kind"]
+    for place, one in zip(places.tolist(), given):
+        total[place] = arrays.combine(e, kind, total[place], one)
+    machine.overwrites(frame, op, chosen, threads, touched.shape)
+    machine.put(chosen, np.array([total[place] for place in touched.tolist()], held.dtype),
+                None if undefined is None or cause is None else (undefined, cause), threads)
+
+
 def _indices(frame: Frame, op: Op, index: Value, size: int) -> Any:
     frame.require(op, index, None, "an index of this gather")
     places = frame.read(index)
@@ -275,6 +300,7 @@ _SIMULATED: dict[str, Simulated] = {
     "shared_store": _shared_store, "shared_load": _shared_load,
     "load_slice": _load_slice,
     "tile_part": _tile_part, "join_parts": _join_parts,
+    "shared_atomic": _shared_atomic,
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
     "group_barrier": _group_barrier, "barrier": _barrier, "memory_barrier": _barrier,
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,

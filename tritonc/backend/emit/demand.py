@@ -203,7 +203,7 @@ def _apply(columns: list[int], register: int) -> int:
 
 _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
     "icmp": _compare, "load": _load, "store": _store, "async_copy": _async_copy,
-    "atomic_rmw": _once, "atomic_cas": _once, "shared_store": _shared_store,
+    "atomic_rmw": _once, "atomic_cas": _once, "shared_atomic": _once, "shared_store": _shared_store,
     "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
     "convert_layout": _renaming, "shared_gather": _gather,
     "tile_part": _tile_part, "join_parts": _join_parts,

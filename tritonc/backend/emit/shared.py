@@ -16,9 +16,9 @@ from tritonc.backend.emit.arithmetic import map_registers
 from tritonc.backend.emit.casts import round_to_tf32
 from tritonc.backend.emit.function import BufferAddress, FunctionEmitter
 from tritonc.backend.emit.linear_map import linear_map
-from tritonc.backend.emit.literals import SHARED_SPACE
+from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import WRITES
-from tritonc.backend.emit.registers import accesses_of, copied, members
+from tritonc.backend.emit.registers import accesses_of, copied, members, owned
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses
 from tritonc.backend.layout.conversion import part_holders, part_layout, part_registers
 from tritonc.backend.layout.layout_choice import thickened
@@ -233,6 +233,35 @@ def shared_gather(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, [index], read)
 
 
+def shared_atomic(f: FunctionEmitter, op: Op) -> None:
+    """By the owner of each element; where an element lies is a linear map of its index."""
+    buffer, index, value = op.operands
+    e, bases = buffer_type(buffer.type).element, tuple(
+        offset * buffer_type(buffer.type).element.bytes
+        for offset in buffer_layout(buffer.type).index)
+    place, layout, t = f.buffers[buffer], f.layout(index), f"ptr addrspace({SHARED_SPACE})"
+    kind = {"smin": "min", "smax": "max", "umin": "umin", "umax": "umax"}.get(
+        op.attributes["kind"], op.attributes["kind"])
+    owner = f.owner(layout)
+    for r in owned(layout):
+        guard = f.both(owner, f.values[op.guard][r] if op.guard is not None else "")
+        after = ""
+        if guard:
+            then, after = f.new_label("atomic"), f.new_label("atomic.end")
+            f.line(f"br i1 {guard}, label %{then}, label %{after}")
+            f.start_block(then)
+        pointer = f.shared_pointer("0", place.dynamic)
+        offset = linear_map(bases, f.values[index][r], f.op)
+        for more in (offset, str(place.offset)):
+            if more != "0":
+                pointer = f.op(f"getelementptr i8, {t} {pointer}, i32 {more}")
+        f.op(f"atomicrmw {kind} {t} {pointer}, {llvm_type(e)} {f.values[value][r]} "
+             'syncscope("block") monotonic')
+        if after:
+            f.line(f"br label %{after}")
+            f.start_block(after)
+
+
 # ---- asynchronous copies -------------------------------------------------------------------------
 
 
@@ -288,6 +317,6 @@ EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
     "buffer_reshape": buffer_view, "buffer_part": buffer_part,
     "shared_store": shared_store, "shared_load": shared_load, "load_slice": load_slice,
-    "shared_gather": shared_gather,
+    "shared_gather": shared_gather, "shared_atomic": shared_atomic,
     "async_copy": async_copy, "async_commit": async_commit, "async_wait": async_wait,
 }

@@ -94,8 +94,9 @@ def _return_alone(kernel: Kernel, source: Block) -> None:
             end.blocks[i] = own
 
 
-def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
+def add_loop(kernel: Kernel, part: list[Block], each: int = 1) -> tuple[Block, Value]:
     """Put blocks of the kernel into a loop over instances.  The first of them begins an instance.
+    `each`: blocks that go through it on each multiprocessor.
 
     Returns the block that begins one now, and the instance's number.
     """
@@ -110,6 +111,8 @@ def add_loop(kernel: Kernel, part: list[Block]) -> tuple[Block, Value]:
     total = b.value("mul", rows, columns)
     own = b.value("add", b.value("mul", n, rows), m)
     blocks = b.emit("get_num_multiprocessors", type=I32, table=ALL_OPS).result
+    if each > 1:
+        blocks = b.value("mul", blocks, b.constant(each, I32))
     b.emit("cond_br", b.value("icmp", own, blocks, predicate="slt"), blocks=[begin, over])
     Builder(begin).emit("br", blocks=[head])
     number = Op("phi", [own], {}, (I32,), blocks=[begin])

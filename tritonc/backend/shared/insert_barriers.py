@@ -55,6 +55,8 @@ class Pending:
 
     `piece`: others of the tile are other elements.
 
+    `atomic`: those of one buffer need no barrier between them.
+
     `grouped`: of a buffer in which each warpgroup has a part of its own.
     """
 
@@ -78,6 +80,7 @@ class Pending:
     copies: bool = False
     private: Op | None = None  # a buffer whose elements are one thread's each
     grouped: bool = False
+    atomic: bool = False  # of shared memory
     piece: tuple[Value, int] | None = None  # of a tile that is stored in pieces
 
     @property
@@ -272,7 +275,7 @@ class _Uses:
                                  private=access.allocation
                                  if access.allocation.attributes.get("private") else None,
                                  grouped="groups" in access.allocation.attributes,
-                                 piece=_piece(op)))
+                                 piece=_piece(op), atomic=op.name == "shared_atomic"))
         effects = ALL_OPS[op.name].effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
@@ -323,6 +326,8 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
             old.part[1] <= new.part[0] or new.part[1] <= old.part[0]):
         return False
     if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.copies):
+        return False
+    if old.atomic and new.atomic and (old.start, old.end) == (new.start, new.end):
         return False
     if old.private is not None and old.private is new.private:
         return False

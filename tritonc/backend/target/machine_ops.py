@@ -100,6 +100,14 @@ def _shared_gather(types: Sequence[Type], attributes: Attributes, stated: Type |
     return _gather(types, attributes, stated)
 
 
+def _shared_atomic(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    b, index, value = _buffer(types[0]), types[1], types[2]
+    if b.stages != 1 or element(index) != I32 or value != with_element(index, b.element) \
+            or attributes["kind"] not in rules.ATOMICS:
+        raise TypeMismatch(f"no atomic {attributes['kind']} of {value} to {b} by {index}")
+    return ()
+
+
 def _size(t: Type) -> int:
     return t.size if isinstance(t, Tile) else 1
 
@@ -236,6 +244,10 @@ _ROWS: list[OpInfo] = [
     OpInfo("shared_gather", ("buffer", "index"), _shared_gather,
            "Reads, as element i, element `index[i]` of the buffer's tile, counted row-major.",
            effects=frozenset({SHARED_READ})),
+    OpInfo("shared_atomic", ("buffer", "index", "value"), _shared_atomic,
+           "Combines element `index[i]` of the buffer's tile, counted row-major, with element i of "
+           "value by `kind`, atomically.", None, ("kind",),
+           effects=frozenset({SHARED_READ, SHARED_WRITE}), guardable=True),
     OpInfo("barrier", (), rules.nothing, "Waits for all threads of the block.",
            effects=frozenset({SYNC})),
     OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",

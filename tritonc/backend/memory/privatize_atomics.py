@@ -1,0 +1,250 @@
+"""privatize_atomics: a block counts in shared memory what many elements add to few addresses.
+
+Before:  %p = addptr %counts, %v            After:  a table of zeros; for all programs of the block:
+         atomic_rmw %p, %one {kind = add}             %in = icmp %v < size
+                                                      shared_atomic %table, %v, %one where %in
+                                                      atomic_rmw %p, %one            elsewhere
+                                                    then: atomic_rmw %counts + 0 ... size, table
+
+Atomics of global memory that go to one address take turns in the L2 cache, some nanoseconds each: a
+histogram of 2^26 numbers is held by that, not by memory.  Those of shared memory cost a cycle or
+two, and each block adds its table to memory once.  Blocks are persistent for that: some of them run
+all programs (see `persist`).
+
+An index is known only when the program runs.  Those below the table's size are counted there, the
+others where they were: no bound needs to be known, and where one is, nothing is left elsewhere.
+
+Legal where nothing could see that additions happen later than the source says: no result of an
+atomic is read, all atomics of the kernel are such, nothing is volatile, and nothing that comes
+after one in its program reads or writes what it changes (programs have no order among them).
+Integers of 32 bits only: shared memory adds others by compare-and-swap.
+Worthwhile where addresses may coincide: neighbours are not known to differ.
+
+Needs layouts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.aliases import may_alias, pointer_roots
+from tritonc.analysis.facts import Facts
+from tritonc.backend.launch import persist
+from tritonc.backend.layout.layout_choice import spread
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import READ, SYNC, WRITE
+from tritonc.ir.shared_layout import row_major
+from tritonc.ir.types import (
+    I1,
+    I32,
+    Buffer,
+    Pointer,
+    Scalar,
+    Tile,
+    Type,
+    element,
+    scalar,
+    with_element,
+)
+
+TABLE = 2048  # entries; 8 KB leave room for as many blocks as there are warps
+LEAST = 256  # elements of a tile for which a table pays
+BLOCKS = 8  # on each multiprocessor, so that memory is busy while some of them count
+# What changes nothing, by kind, as a signed number.
+NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "umax": 0, "umin": -1,
+           "smax": -(1 << 31), "smin": (1 << 31) - 1}
+
+
+def privatize_atomics(kernel: Kernel, context: Context) -> bool:
+    """Give the atomics of a kernel tables in shared memory."""
+    size, found = TABLE, [op for op in kernel.ops() if op.name == "atomic_rmw"]
+    if not found:
+        return False
+    infos = axis_info.analyze(kernel)
+    if not any(_coincide(op, infos) for op in found):
+        return False
+    why = _hindrance(kernel, found)
+    if why is not None:
+        context.remark("privatize_atomics", f"atomics not gathered in shared memory: {why}",
+                       found[0].span, missed=True)
+        return False
+    facts = Facts(kernel)
+    tables: dict[tuple[Value, str], Value] = {}
+    counted: dict[Op, list[Op]] = {}
+    for op in found:
+        if not _coincide(op, infos):
+            continue
+        base, kind = _base(op), op.attributes["kind"]
+        assert base is not None
+        if (base, kind) not in tables:
+            buffer = make_op("alloc_shared", [], Buffer(I32, (size,), 1, row_major((size,))),
+                             table=ALL_OPS, span=op.span, pinned=True)
+            buffer.result.name = "table"
+            tables[base, kind] = buffer.result
+        counted[op] = _counted(op, tables[base, kind], size, facts)
+    for block in kernel.blocks:
+        block.ops = [new for op in block.ops for new in counted.get(op, [op])]
+    begin, done = _loop(kernel)
+    for (base, kind), table in tables.items():
+        _fill(kernel, begin, table, NEUTRAL[kind])
+        _add_up(kernel, done, base, kind, table)
+    assert all(table.op is not None for table in tables.values())
+    kernel.entry.ops[:0] = [table.op for table in tables.values() if table.op is not None]
+    context.remark("privatize_atomics", f"atomics gathered in shared memory: indices below {size} "
+                   "are counted there", found[0].span)
+    return True
+
+
+def _coincide(op: Op, infos: axis_info.Infos) -> bool:
+    """Whether elements of a tile of addresses may well be the same."""
+    pointer = op.operands[0]
+    t, info = pointer.type, infos.get(pointer)
+    return isinstance(t, Tile) and t.size >= LEAST and (info is None or max(info.contiguity) == 1)
+
+
+def _base(op: Op) -> Value | None:
+    """The parameter to which the operation's pointers add an index each."""
+    made = op.operands[0].op
+    base = made.operands[0].op if made is not None and made.name == "addptr" else None
+    while base is not None and base.name in ("splat", "broadcast", "reshape", "convert_layout"):
+        value = base.operands[0]
+        while value.op is not None and value.op.name == "assume_multiple":
+            value = value.op.operands[0]
+        if value.op is None:
+            return value if not isinstance(value.type, Tile) else None
+        base = value.op
+    return None
+
+
+def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:
+    """Why the kernel's atomics may not happen later, or None."""
+    readers = uses(kernel)
+    for op in found:
+        if readers.get(op.result):
+            return "a result of one is read"
+        if _base(op) is None:
+            return "an address is not a parameter and an index"
+        if op.attributes["kind"] not in NEUTRAL or scalar(op.operands[1].type) != I32:
+            return "only integers of 32 bits are added there"
+    roots = pointer_roots(kernel)
+    own = [base for base in map(_base, found) if base is not None]
+    later = _after(kernel, found)
+    for op in kernel.ops():
+        if op.attributes.get("volatile") or op.name in ("atomic_cas", "dot") \
+                or (SYNC in ALL_OPS[op.name].effects and READ in ALL_OPS[op.name].effects):
+            return "other accesses have an order"
+        if op.name == "get_program_id" and op.attributes["axis"] > 1:
+            return "programs are numbered along three axes"
+        if op in later and op not in found and ALL_OPS[op.name].effects & {READ, WRITE} \
+                and op.operands and any(may_alias(kernel, op.operands[0], base, roots)
+                                        for base in own):
+            return f"a later {op.name} may meet what they change ('restrict' says that none does)"
+    kinds = {op.attributes["kind"] for op in found}
+    if len(kinds) > 1 and any(may_alias(kernel, a.operands[0], b.operands[0], roots)
+                              for a in found for b in found
+                              if a.attributes["kind"] != b.attributes["kind"]):
+        return "atomics of different kinds may meet"
+    return None
+
+
+def _after(kernel: Kernel, found: list[Op]) -> set[Op]:
+    """The operations that may come after one of `found` in its program."""
+    later: set[Op] = set()
+    reached: list[Block] = []
+    for block in kernel.blocks:
+        first = next((i for i, op in enumerate(block.ops) if op in found), None)
+        if first is not None:
+            later.update(block.ops[first + 1 :])
+            reached += [b for b in block.successors if b not in reached]
+    for block in reached:
+        later.update(block.ops)
+        reached += [b for b in block.successors if b not in reached]
+    return later
+
+
+def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
+    """The operation as one of the table, and of memory for what the table does not have."""
+    made = op.operands[0].op
+    assert made is not None
+    index = made.operands[1]
+    t = index.type
+    assert isinstance(t, Tile)
+    tests = with_element(t, I1)
+    ops: list[Op] = []
+
+    def new(name: str, operands: list[Value], type: Type | None = None, **more: Any) -> Value:
+        ops.append(make_op(name, operands, type, span=op.span, table=ALL_OPS, **more))
+        return ops[-1].result
+
+    low, high = facts.interval(index)
+    narrow = index
+    if element(t).bits != I32.bits:
+        narrow = new("truncate" if element(t).bits > I32.bits else "sext", [index],
+                     with_element(t, I32))
+    if low >= 0 and high < size:
+        ops.append(make_op("shared_atomic", [table, narrow, op.operands[1]], guard=op.guard,
+                           span=op.span, table=ALL_OPS, kind=op.attributes["kind"]))
+        return ops
+    limit = new("constant", [], t, value=size)
+    inside = new("icmp", [index, limit], predicate="ult")
+    outside = new("xor", [inside, new("constant", [], tests, value=True)])
+    if op.guard is not None:
+        inside, outside = (new("and", [op.guard, test]) for test in (inside, outside))
+    ops.append(make_op("shared_atomic", [table, narrow, op.operands[1]], guard=inside,
+                       span=op.span, table=ALL_OPS, kind=op.attributes["kind"]))
+    op.guard = outside
+    return [*ops, op]
+
+
+def _loop(kernel: Kernel) -> tuple[Block, Block]:
+    """A loop over programs around the kernel: where a block begins, and where it is done."""
+    home, number = persist.add_loop(kernel, kernel.blocks, BLOCKS)
+    before = Block("")
+    b = Builder(before)
+    rows = b.value("get_num_programs", axis=0)
+    numbers = b.value("urem", number, rows), b.value("udiv", number, rows)
+    replaced: dict[Value, Value] = {}
+    inside = kernel.blocks[kernel.blocks.index(home):]
+    for block in inside:
+        kept = []
+        for op in block.ops:
+            if op.name == "get_program_id":
+                replaced[op.result] = numbers[op.attributes["axis"]]
+            else:
+                kept.append(op)
+        block.ops = kept
+    kernel.replace(replaced)
+    home.ops[:0] = before.ops
+    begin = next(block for block in kernel.blocks if block.name == "begin")
+    done = next(block for block in kernel.blocks if block.name == "done")
+    return begin, done
+
+
+def _tile(kernel: Kernel, table: Value, e: Scalar | Pointer) -> Tile:
+    """A tile of as many elements as the table has, spread over the threads."""
+    t = table.type
+    assert isinstance(t, Buffer)
+    return Tile(e, t.shape, spread(t.shape, (0,), 4, kernel.attributes["num_warps"]))
+
+
+def _fill(kernel: Kernel, begin: Block, table: Value, neutral: int) -> None:
+    b = Builder(begin, len(begin.ops) - 1)
+    none = b.emit("constant", type=_tile(kernel, table, I32), value=neutral).result
+    b.emit("shared_store", table, none, table=ALL_OPS)
+
+
+def _add_up(kernel: Kernel, done: Block, base: Value, kind: str, table: Value) -> None:
+    """Add the table to memory, but for what changes nothing."""
+    t = _tile(kernel, table, I32)
+    b = Builder(done, len(done.ops) - 1)
+    sums = b.emit("shared_load", table, type=t, table=ALL_OPS).result
+    none = b.emit("constant", type=t, value=NEUTRAL[kind]).result
+    some = b.value("icmp", sums, none, predicate="ne")
+    index = b.emit("range", type=t, start=0, stop=t.size).result
+    assert isinstance(base.type, Pointer)
+    start = b.emit("splat", base, type=_tile(kernel, table, base.type)).result
+    b.emit("atomic_rmw", b.value("addptr", start, index), sums, guard=some, kind=kind)

@@ -134,24 +134,57 @@ def test_variants_that_are_equal_are_one() -> None:
 
 PROGRAM_IDS = """\
 const tunable int T = {64, 256};
-kernel void f(float* x, float* sums, int N) {
+kernel void sums(float* x, float* sums, int N) {
   int r[T] = get_global_range(0);
   float v[T] = r < N ? *(x + r) : 0;
   *(sums + get_program_id(0)) = v[+];
 }
-kernel void g(float* x, int N) {
+kernel void counted(float* x, int N) {
   int r[T] = get_program_id(0) * T + 0 ... T;
   @(r < N) *(x + r) = 1;
+}
+kernel void tiled(float* x, int N) {
+  int r[T] = get_global_range(0);
+  int first = get_program_id(1) * T;
+  @(r < N) *(x + first + r) = 1;
+}
+kernel void blocks(float* x, const int* places) {
+  int r[T] = 0 ... T;
+  *(x + *(places + get_program_id(0)) + r) = 1;
+}
+kernel void stepped(float* x, int N) {
+  for (int t = get_program_id(0); t < N; t += get_num_programs(0)) *(x + t) = T;
+}
+kernel void batch(float* x, int N) {
+  int r[T] = get_global_range(0);
+  @(r < N) *(x + (long)get_program_id(1) / 3 * N + r) = 1;
+}
+kernel void ordered(float* x, int N) {
+  int r[T] = get_global_range(0);
+  int first = (get_program_id(0) + 1) * T;
+  @(r < N) *(x + r) = first < N ? *(x + first + r) : 0;
+}
+kernel void counting(float* x, int N) {
+  int r[T] = get_global_range(0);
+  float sum[T] = 0;
+  for (int i = 0; i < get_program_id(0); i++) sum += i;
+  @(r < N) *(x + r) = sum;
 }
 """
 
 
-@pytest.mark.parametrize("kernel, why", [("f", "program ids of axis 0, which it cuts otherwise"),
-                                         ("g", "the host counts the programs of axis 0")])
-def test_variants_that_would_change_the_interface(kernel: str, why: str) -> None:
+@pytest.mark.parametrize("kernel, why", [
+    ("sums", "the number of a tile along axis 0"), ("counted", "count the programs of axis 0"),
+    ("tiled", "count the programs of axis 1"), ("blocks", "the extent of what each stores"),
+    ("stepped", "count the programs of axis 0"), ("batch", None), ("ordered", None),
+    ("counting", None)])
+def test_variants_that_would_change_the_interface(kernel: str, why: str | None) -> None:
     path = write(Path(), "k.tc", PROGRAM_IDS)
     done = tritonc(str(path), "--tune=T=64", f"--variant={kernel}:T=256", "-o", "x.ptx")
-    assert done.code == 1 and why in done.err and not Path("x.ptx").exists()
+    if why is None:
+        assert done.code == 0, done.err
+    else:
+        assert done.code == 1 and why in done.err and not Path("x.ptx").exists()
     assert tritonc(str(path), "--tune=T=64", f"--variant={kernel}:num_warps=1").code == 0
 
 

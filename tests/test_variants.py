@@ -459,3 +459,10 @@ def test_what_several_targets_have_in_common() -> None:
         {"size": [1], "variant": 2}, {"size": [2], "variant": 1}, {"size": [3], "variant": 0}]}
     assert choice.restricted(rule, [2])["points"] == [
         {"size": [1], "variant": 1}, {"size": [3], "variant": 0}]
+
+
+def test_info_lists_variants() -> None:
+    done = tritonc("info", *words("first"), "--arch=sm_80")
+    assert done.code == 0 and "variant 1, twice__v1\n" in done.out
+    assert "  requires: N is a multiple of 4\n  requires: N is at least 64\n" in done.out
+    assert "  tunable T = 256\n" in done.out

@@ -244,10 +244,10 @@ TABLE: tuple[Option, ...] = (
     Option("variants", ("--variants",), "Make variants of each kernel, at most COUNT beside the "
            "general one; the launch chooses. They come from the tuning file, if it has several "
            "sizes, else from the cost model.", OPTIMISATION, "COUNT",
-           optional_value=str(MOST_VARIANTS), common=True),
+           optional_value=str(MOST_VARIANTS), commands=("compile", "info"), common=True),
     Option("variant", ("--variant",), "Make this variant of a kernel: tunables, meta-parameters, "
            "and facts of parameters that the launch tests (N%8, stride==1, K>=1).", OPTIMISATION,
-           "[KERNEL:]NAME=VALUE,FACT...", many=True),
+           "[KERNEL:]NAME=VALUE,FACT...", many=True, commands=("compile", "info")),
     Option("sizes", ("--set",), "A size of the problem: the tuning file's nearest entry counts.",
            OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True),
     Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",

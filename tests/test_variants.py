@@ -466,3 +466,45 @@ def test_info_lists_variants() -> None:
     assert done.code == 0 and "variant 1, twice__v1\n" in done.out
     assert "  requires: N is a multiple of 4\n  requires: N is at least 64\n" in done.out
     assert "  tunable T = 256\n" in done.out
+
+
+EDGES = """\
+kernel void once(int* y, int n) { *y = n + 1; }
+kernel void nothing() { }
+kernel void wide(long* y, unsigned char k, char c, long n, bool b, float f) {
+  int r[128] = get_global_range(0);
+  int s[2] = get_global_range(1);
+  int t[4] = get_global_range(2);
+  *(y + r) = k + c + n;
+}
+"""
+EDGES_C = """\
+#include "e.h"
+#include <stdio.h>
+int main(void) {
+  int *y = (int *)8;
+  printf("%u %u %u %u %u\\n", once_variant(y, 3), once_variant(y, 4), nothing_variant(),
+         wide_variant(1, 1, 1, 0, 200, -5, -3, 1, 1.0f),
+         wide_variant(1, 1, 1, 0, 3, -5, INT64_MAX, 1, 1.0f));
+  return 0;
+}
+"""
+
+
+def test_kernels_without_axes_and_numbers_at_the_ends_of_types(tmp_path: Path) -> None:
+    need("gcc", "g++")
+    path = write(Path(), "e.tc", EDGES)
+    done = tritonc(str(path), "--variant=once:n==3", "--variant=nothing:num_warps=2",
+                   "--variant=k>=-100,c==-5,n>=-9223372036854775808,n<=-3",
+                   "--variant=wide:n==9223372036854775807,k<=4", "-o", "e.ptx", "--header", "e.h")
+    assert done.code == 0, done.err
+    write(tmp_path, "e.c", EDGES_C)
+    library = stub(tmp_path)
+    for compiler, language in (("gcc", []), ("g++", ["-x", "c++"])):
+        build(tmp_path, "e", "-Wconversion", *language, "e.c", "-x", "none", library,
+              compiler=compiler)
+        assert run("./e", cwd=tmp_path, LD_LIBRARY_PATH=".") == "1 0 1 1 2\n"
+    wide, once = (package.load("e.ptx", kernel=name) for name in ("wide", "once"))
+    assert wide.variant((1, 1, 1), None, 200, -5, -3, True, 1.0) == 1
+    assert wide.variant((1, 1, 1), None, 3, -5, 2**63 - 1, True, 1.0) == 2
+    assert (once.variant((), None, 3), once.variant(1, None, 4)) == (1, 0)

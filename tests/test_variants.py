@@ -134,24 +134,57 @@ def test_variants_that_are_equal_are_one() -> None:
 
 PROGRAM_IDS = """\
 const tunable int T = {64, 256};
-kernel void f(float* x, float* sums, int N) {
+kernel void sums(float* x, float* sums, int N) {
   int r[T] = get_global_range(0);
   float v[T] = r < N ? *(x + r) : 0;
   *(sums + get_program_id(0)) = v[+];
 }
-kernel void g(float* x, int N) {
+kernel void counted(float* x, int N) {
   int r[T] = get_program_id(0) * T + 0 ... T;
   @(r < N) *(x + r) = 1;
+}
+kernel void tiled(float* x, int N) {
+  int r[T] = get_global_range(0);
+  int first = get_program_id(1) * T;
+  @(r < N) *(x + first + r) = 1;
+}
+kernel void blocks(float* x, const int* places) {
+  int r[T] = 0 ... T;
+  *(x + *(places + get_program_id(0)) + r) = 1;
+}
+kernel void stepped(float* x, int N) {
+  for (int t = get_program_id(0); t < N; t += get_num_programs(0)) *(x + t) = T;
+}
+kernel void batch(float* x, int N) {
+  int r[T] = get_global_range(0);
+  @(r < N) *(x + (long)get_program_id(1) / 3 * N + r) = 1;
+}
+kernel void ordered(float* x, int N) {
+  int r[T] = get_global_range(0);
+  int first = (get_program_id(0) + 1) * T;
+  @(r < N) *(x + r) = first < N ? *(x + first + r) : 0;
+}
+kernel void counting(float* x, int N) {
+  int r[T] = get_global_range(0);
+  float sum[T] = 0;
+  for (int i = 0; i < get_program_id(0); i++) sum += i;
+  @(r < N) *(x + r) = sum;
 }
 """
 
 
-@pytest.mark.parametrize("kernel, why", [("f", "program ids of axis 0, which it cuts otherwise"),
-                                         ("g", "the host counts the programs of axis 0")])
-def test_variants_that_would_change_the_interface(kernel: str, why: str) -> None:
+@pytest.mark.parametrize("kernel, why", [
+    ("sums", "the number of a tile along axis 0"), ("counted", "count the programs of axis 0"),
+    ("tiled", "count the programs of axis 1"), ("blocks", "the extent of what each stores"),
+    ("stepped", "count the programs of axis 0"), ("batch", None), ("ordered", None),
+    ("counting", None)])
+def test_variants_that_would_change_the_interface(kernel: str, why: str | None) -> None:
     path = write(Path(), "k.tc", PROGRAM_IDS)
     done = tritonc(str(path), "--tune=T=64", f"--variant={kernel}:T=256", "-o", "x.ptx")
-    assert done.code == 1 and why in done.err and not Path("x.ptx").exists()
+    if why is None:
+        assert done.code == 0, done.err
+    else:
+        assert done.code == 1 and why in done.err and not Path("x.ptx").exists()
     assert tritonc(str(path), "--tune=T=64", f"--variant={kernel}:num_warps=1").code == 0
 
 
@@ -426,3 +459,52 @@ def test_what_several_targets_have_in_common() -> None:
         {"size": [1], "variant": 2}, {"size": [2], "variant": 1}, {"size": [3], "variant": 0}]}
     assert choice.restricted(rule, [2])["points"] == [
         {"size": [1], "variant": 1}, {"size": [3], "variant": 0}]
+
+
+def test_info_lists_variants() -> None:
+    done = tritonc("info", *words("first"), "--arch=sm_80")
+    assert done.code == 0 and "variant 1, twice__v1\n" in done.out
+    assert "  requires: N is a multiple of 4\n  requires: N is at least 64\n" in done.out
+    assert "  tunable T = 256\n" in done.out
+
+
+EDGES = """\
+kernel void once(int* y, int n) { *y = n + 1; }
+kernel void nothing() { }
+kernel void wide(long* y, unsigned char k, char c, long n, bool b, float f) {
+  int r[128] = get_global_range(0);
+  int s[2] = get_global_range(1);
+  int t[4] = get_global_range(2);
+  *(y + r) = k + c + n;
+}
+"""
+EDGES_C = """\
+#include "e.h"
+#include <stdio.h>
+int main(void) {
+  int *y = (int *)8;
+  printf("%u %u %u %u %u\\n", once_variant(y, 3), once_variant(y, 4), nothing_variant(),
+         wide_variant(1, 1, 1, 0, 200, -5, -3, 1, 1.0f),
+         wide_variant(1, 1, 1, 0, 3, -5, INT64_MAX, 1, 1.0f));
+  return 0;
+}
+"""
+
+
+def test_kernels_without_axes_and_numbers_at_the_ends_of_types(tmp_path: Path) -> None:
+    need("gcc", "g++")
+    path = write(Path(), "e.tc", EDGES)
+    done = tritonc(str(path), "--variant=once:n==3", "--variant=nothing:num_warps=2",
+                   "--variant=k>=-100,c==-5,n>=-9223372036854775808,n<=-3",
+                   "--variant=wide:n==9223372036854775807,k<=4", "-o", "e.ptx", "--header", "e.h")
+    assert done.code == 0, done.err
+    write(tmp_path, "e.c", EDGES_C)
+    library = stub(tmp_path)
+    for compiler, language in (("gcc", []), ("g++", ["-x", "c++"])):
+        build(tmp_path, "e", "-Wconversion", *language, "e.c", "-x", "none", library,
+              compiler=compiler)
+        assert run("./e", cwd=tmp_path, LD_LIBRARY_PATH=".") == "1 0 1 1 2\n"
+    wide, once = (package.load("e.ptx", kernel=name) for name in ("wide", "once"))
+    assert wide.variant((1, 1, 1), None, 200, -5, -3, True, 1.0) == 1
+    assert wide.variant((1, 1, 1), None, 3, -5, 2**63 - 1, True, 1.0) == 2
+    assert (once.variant((), None, 3), once.variant(1, None, 4)) == (1, 0)

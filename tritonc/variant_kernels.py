@@ -48,7 +48,8 @@ class Variants:
 
         `other`: what another target has, from which the sets are; only that is added.
         """
-        from tritonc.variants import assume, check_interface, entry_name, failed
+        from tritonc.variant_interface import difference
+        from tritonc.variants import assume, entry_name, failed
 
         kernels, taken = [*module.kernels], {kernel.name for kernel in module.kernels}
         names = {of: name for name, of in other.added.items()} if other is not None else None
@@ -63,7 +64,7 @@ class Variants:
                 try:
                     lowered = lower(variant.binding, general.name)
                     (kernel,) = lowered.kernels
-                    reason = check_interface(general, kernel)
+                    reason = difference(general, kernel)
                     if [*map(_content, lowered.constants)] != [*map(_content, module.constants)]:
                         reason = "constant tables depend on its tunables"
                     if reason is not None:

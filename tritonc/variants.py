@@ -20,7 +20,6 @@ from tritonc.source import CompileError, fail
 Binding = Mapping[str, int]
 
 _PART = re.compile(r"\s*([A-Za-z_]\w*)\s*(==|=|>=|<=|%)\s*(-?\d+)\s*\Z")
-_PROGRAM_IDS = ("get_program_id", "get_num_programs")
 
 
 class Fact(NamedTuple):
@@ -177,29 +176,6 @@ def entry_name(kernel: str, number: int, taken: Collection[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def check_interface(kernel: Kernel, other: Kernel) -> str | None:
-    """Why a variant, lowered as `other`, cannot be launched in place of `kernel`; None if it can.
-
-    A source that reads the ids of its programs may write to places that depend on how the range
-    is cut; one that cuts an axis itself has the host count the programs by its tunables.
-    """
-    axes = {int(op.attributes.get("axis", 0)) for k in (kernel, other) for op in k.ops()
-            if op.name in _PROGRAM_IDS}
-    if [*map(str, (v.type for v in kernel.parameters))] != [
-            *map(str, (v.type for v in other.parameters))]:
-        return "its parameters are of other types"
-    if len(kernel.tile) != len(other.tile):
-        return "it cuts another number of axes"
-    for axis in sorted(axes):
-        if kernel.tile.get(axis, 1) != other.tile.get(axis, 1):
-            return f"the kernel reads program ids of axis {axis}, which it cuts otherwise"
-        if not any(op.name == "get_global_range" and op.attributes["axis"] == axis
-                   for op in kernel.ops()) and kernel.tunables != other.tunables:
-            return (f"the host counts the programs of axis {axis}, perhaps by tunables, of which "
-                    "some differ")
-    return None
 
 
 def failed(name: str, variant: Variant, error: CompileError) -> str:

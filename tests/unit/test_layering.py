@@ -22,7 +22,7 @@ LAYERS: list[list[str]] = [
     ["tritonc.interp", "tritonc.analysis", "tritonc.frontend"],
     ["tritonc.sema", "tritonc.opt", "tritonc.backend"],
     ["tritonc.pass_manager"],
-    ["tritonc.variants"],
+    ["tritonc.variants", "tritonc.variant_interface"],
     ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model", "tritonc.tune.tuning_file",
      "tritonc.variant_kernels"],
     ["tritonc.tune.portfolio"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,6 +20,8 @@ from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
 from tritonc.tune import tuner
 from tritonc.tune.progress import ProgressLine
+from tritonc.tune.sizes import expand, expand_all
+from tritonc.tune.sizes import read as read_sizes
 from tritonc.tune.space import can_run, search_space
 from tritonc.tune.tuning_file import read, render
 
@@ -115,6 +118,69 @@ def test_being_interrupted_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatc
     assert "10 of 12 were not measured; the same command goes on" in out.getvalue()
     assert len(read("add.tune.json")) == 1
     assert len(Path("add.tune.journal").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("within, sets, first", [(0.02, 2, 256), (0.05, 1, 128), (0.0, 2, 256)])
+def test_a_portfolio_of_several_sizes(within: float, sets: int, first: int) -> None:
+    """The fewest that are nearly the best everywhere: T = 256 is 3 % faster at small sizes."""
+    sizes = [{"N": n} for n in (16, 32, 4096, 8192)]
+    choices, told = run(request(sizes=sizes, within=within, report="report.html"))
+    assert [c.best["T"] for c in choices] == [first, first, 128, 128]
+    assert f"portfolio: {sets} set{'s' if sets > 1 else ''} of values for 4 sizes" in told
+    worst = max(c.milliseconds / (c.fastest or c.milliseconds) for c in choices)
+    assert worst <= 1 + max(within, 0)
+    assert f"4 sizes, {sets} variants" in Path("report.html").read_text()
+    assert [e.tunables["T"] for e in read("add.tune.json")] == [first, first, 128, 128]
+    (row,) = tritonc_manifest("add.tc", "--variants")["kernels"]
+    assert len(row.get("variants", [])) == sets - 1
+    if sets > 1:
+        assert row["tunables"]["T"] == 128 and row["choice"]["sizes"] == [
+            {"name": "N", "argument": 2}]
+
+
+def tritonc_manifest(*arguments: str) -> Any:
+    done = tritonc(*arguments, "--emit=manifest", "-o", "-")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def test_compilations_are_shared_between_sizes() -> None:
+    """Four sizes compile no more than one."""
+    _, one = run(request(sizes=[{"N": 16}]))
+    _, four = run(request(sizes=[{"N": n} for n in (16, 32, 4096, 8192)], fresh=True))
+    kernels = [re.search(r"are (\d+) different kernels", told) for told in (one, four)]
+    assert kernels[0] and kernels[1] and kernels[0][1] == kernels[1][1]
+
+
+@pytest.mark.parametrize("line, sizes", [
+    ("N=5", [5]), ("N=1..8:x2", [1, 2, 4, 8]), ("N=1..6:x2", [1, 2, 4, 6]), ("N=7..7", [7]),
+    ("N=8..20:+6", [8, 14, 20]), ("N=1..9", [1, 2, 4, 8, 9]),
+    (" N = 0x10 .. 0x40 : x 4 ", [16, 64]), ("N=0..2:+1", [0, 1, 2])])
+def test_grids(line: str, sizes: list[int]) -> None:
+    assert expand(line) == [{"N": n} for n in sizes]
+
+
+@pytest.mark.parametrize("line, why", [
+    ("N", "none of them"), ("N=", "none of them"), ("N=1..", "none of them"), ("N=a", "no integer"),
+    ("N=8..1:x2", "less than"), ("N=0..8:x2", "the first value 1"), ("N=1..8:x1", "at least 2"),
+    ("N=1..8:+0", "at least 1"), ("N=1,N=2", "twice"), ("N=1..100000:+1", "are the most"),
+    ("N=1..4000:+1,M=1..4000:+1", "are the most"), ("N=1..2..3", "none of them")])
+def test_grids_that_are_none(line: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        expand(line)
+
+
+def test_files_of_sizes(no_gpu: None) -> None:
+    Path("sizes").write_text("# all\nN=16\n\nN=32..64:x2 # two\nN=16\n")
+    assert expand_all(read_sizes("sizes")) == [{"N": 16}, {"N": 32}, {"N": 64}]
+    assert tritonc("tune", "add.tc", "--sizes", "sizes").code == 3
+    Path("empty").write_text("# nothing\n")
+    Path("binary").write_bytes(b"\xff\xfe")
+    for words, why in ((["--sizes=empty"], "has no size"), (["--sizes=none"], "cannot read 'none'"),
+                       (["--sizes=binary"], "not text"), (["--within=-1"], "a percentage"),
+                       (["--within=nan"], "a percentage"), (["--set", "N=1..5000:+1"], "the most")):
+        done = tritonc("tune", "add.tc", *words)
+        assert done.code == 2 and why in done.err, done.err
 
 
 def test_a_gpu_that_cannot_be_opened() -> None:

@@ -78,16 +78,43 @@ def _module(manifest: Mapping[str, Any], resources: Mapping[str, ptxas.Resources
         yield f"tuning file: {manifest['tuning']}"
     for kernel in manifest["kernels"]:
         yield ""
-        yield from _kernel(kernel, TARGETS[manifest["target"]], resources.get(kernel["entry"]))
+        target = TARGETS[manifest["target"]]
+        yield from _kernel(kernel, target, resources.get(kernel["entry"]))
+        for number, variant in enumerate(kernel.get("variants", ()), 1):
+            yield from _variant(number, kernel, variant, target, resources.get(variant["entry"]))
     for table in manifest["constants"]:
         filled = "initialized" if table["initialized"] else "filled by the host"
         yield f"\nconstant table {table['name']}: {table['count']} of {table['type']}, {filled}"
+
+
+def _variant(number: int, kernel: Mapping[str, Any], variant: Mapping[str, Any], target: Target,
+             needs: ptxas.Resources | None) -> Iterator[str]:
+    yield f"variant {number}, {variant['entry']}"
+    yield from _launched(variant)
+    words = (("multiple_of", "a multiple of"), ("at_least", "at least"), ("at_most", "at most"))
+    for fact in variant["requires"]:
+        name = kernel["parameters"][fact["argument"]]["name"]
+        for key, word in words:
+            if key in fact:
+                yield f"  requires: {name} is {word} {fact[key]}"
+    yield from _resident(variant, target, needs)
 
 
 def _kernel(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources | None
             ) -> Iterator[str]:
     parameters = ", ".join(_declared(p) for p in kernel["parameters"])
     yield f"kernel {kernel['name']}({parameters})"
+    yield from _launched(kernel)
+    for parameter in kernel["parameters"]:
+        if "access" in parameter:
+            yield f"  {parameter['name']}: {parameter['access']}"
+    for text in kernel["assumptions"]:
+        yield f"  assumes: {text}"
+    yield from _resident(kernel, target, needs)
+
+
+def _launched(kernel: Mapping[str, Any]) -> Iterator[str]:
+    """How an entry is launched."""
     tile = " x ".join(map(str, kernel["tile"])) or "1"
     yield f"  one block of {kernel['threads']} threads for {tile} of the global range"
     shared = kernel["shared_bytes"] + kernel["dynamic_shared_bytes"]
@@ -95,11 +122,12 @@ def _kernel(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources | 
     yield (f"  {shared} bytes of shared memory{asked if kernel['dynamic_shared_bytes'] else ''}")
     for name, value in kernel["tunables"].items():
         yield f"  tunable {name} = {value}"
-    for parameter in kernel["parameters"]:
-        if "access" in parameter:
-            yield f"  {parameter['name']}: {parameter['access']}"
-    for text in kernel["assumptions"]:
-        yield f"  assumes: {text}"
+
+
+def _resident(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources | None
+              ) -> Iterator[str]:
+    """What an entry needs of a multiprocessor."""
+    shared = kernel["shared_bytes"] + kernel["dynamic_shared_bytes"]
     if needs is not None:
         spills = f"spills {needs.spill_stores} bytes" if needs.spill_stores else "no spills"
         yield f"  {needs.registers} registers a thread, {spills}, {needs.stack} bytes of stack"

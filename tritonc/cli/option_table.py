@@ -14,6 +14,7 @@ from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS
 
 MESSAGES = "-"  # as the file of --remarks: among the messages
+WITHIN = 2.0  # per cent
 SHORT = "short"  # as the topic of --help: what is used most
 
 
@@ -243,17 +244,23 @@ TABLE: tuple[Option, ...] = (
     Option("variants", ("--variants",), "Make variants of each kernel, at most COUNT beside the "
            "general one; the launch chooses. They come from the tuning file, if it has several "
            "sizes, else from the cost model.", OPTIMISATION, "COUNT",
-           optional_value=str(MOST_VARIANTS), common=True),
+           optional_value=str(MOST_VARIANTS), commands=("compile", "info"), common=True),
     Option("variant", ("--variant",), "Make this variant of a kernel: tunables, meta-parameters, "
            "and facts of parameters that the launch tests (N%8, stride==1, K>=1).", OPTIMISATION,
-           "[KERNEL:]NAME=VALUE,FACT...", many=True),
+           "[KERNEL:]NAME=VALUE,FACT...", many=True, commands=("compile", "info")),
     Option("sizes", ("--set",), "A size of the problem: the tuning file's nearest entry counts.",
            OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True),
     Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",
            many=True, commands=_RUNNING),
-    Option("sizes", ("--set",), "A size to measure, all its names separated by commas. Several "
-           "measure several sizes.", RUNNING, "NAME=VALUE,...",
-           default="those of the problem's bench: lines", many=True, commands=_MEASURING),
+    Option("sizes", ("--set",), "A size to measure, all its names separated by commas, or a grid: "
+           "M=1..64:x2 or M=64..512:+64 in place of a value. Several measure several sizes.",
+           RUNNING, "NAME=VALUE,...", default="those of the problem's bench: lines", many=True,
+           commands=_MEASURING),
+    Option("size_files", ("--sizes",), "Measure the sizes of FILE, of which each line is like the "
+           "value of --set.", RUNNING, "FILE", many=True, commands=_MEASURING),
+    Option("within", ("--within",), "Of several sizes, let the fewest sets of values serve all, "
+           "each at most so many per cent slower than its best.", RUNNING, "PERCENT",
+           default=f"{WITHIN:g}; 0 keeps the best of each size", commands=("tune",)),
     Option("device", ("--device",), "Where to run.", RUNNING, "DEVICE",
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Only the problems of this kernel.", RUNNING, "NAME",

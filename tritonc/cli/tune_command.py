@@ -17,13 +17,13 @@ from tritonc.cli.console import (
     NO_DEVICE,
     SUCCESS,
     Messages,
-    assignments,
     check_settings,
     language_of,
     only_file,
     options_from,
     read_source,
 )
+from tritonc.cli.option_table import WITHIN
 from tritonc.options import DEFAULT_ARCH, NATIVE, Options
 from tritonc.tune.tuning_file import beside, with_tuning_file
 
@@ -32,10 +32,11 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc tune FILE`: the exit code.  `given` has the parameters by name."""
     messages = Messages(given)
     path = _source_path(files, given)
-    sizes = [assignments([word], "--set") for word in given["sizes"]]
+    sizes = _sizes(given)
     options = replace(options_from({**given, "sizes": ()}), tuning=None)
     check_settings(options)
     budget = _seconds(given, "budget", math.inf)
+    within = _within(given)
     timeout = _seconds(given, "timeout", 30.0)
     jobs = given["jobs"] or os.cpu_count() or 1
     indices = _indices(given)
@@ -59,7 +60,8 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
         if given["arch"] not in (None, NATIVE):
             target = given["arch"]
         request = tuner.Request(source, options, given["tuning"] or beside(path), given["kernel"],
-                                sizes, given["seed"] or 0, budget, given["fresh"], given["report"])
+                                sizes, given["seed"] or 0, budget, given["fresh"], given["report"],
+                                within)
         task = tuner.prepare(request, target, diagnostics)
         messages.show(diagnostics.items)
         if site is None:
@@ -77,7 +79,7 @@ def bench_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc bench FILE`: the exit code."""
     messages = Messages(given)
     path = _source_path(files, given)
-    sizes = [assignments([word], "--set") for word in given["sizes"]]
+    sizes = _sizes(given)
     options = with_tuning_file(options_from({**given, "sizes": ()}), path)
     check_settings(options)
     indices = _indices(given) or [0]
@@ -119,6 +121,38 @@ def _indices(given: Mapping[str, Any]) -> list[int] | None:
     if not all(word.isdecimal() for word in words):
         raise click.UsageError(f"--devices takes numbers of GPUs, not '{given['devices']}'")
     return list(dict.fromkeys(map(int, words)))
+
+
+def _sizes(given: Mapping[str, Any]) -> list[dict[str, int]]:
+    """What --set and --sizes say."""
+    from tritonc.tune import sizes
+
+    flag = "--set"
+    try:
+        found = sizes.expand_all(given["sizes"])
+        if given.get("size_files"):
+            flag = "--sizes"
+            lines = [line for path in given["size_files"] for line in sizes.read(path)]
+            found = sizes.expand_all([*given["sizes"], *lines])
+    except ValueError as error:
+        raise click.UsageError(f"{flag} takes NAME=INTEGER, NAME=LOW..HIGH:x2 and "
+                               f"NAME=LOW..HIGH:+64: {error}") from None
+    except OSError as error:
+        raise click.UsageError(f"--sizes: cannot read '{error.filename}': {error.strerror}"
+                               ) from None
+    return found
+
+
+def _within(given: Mapping[str, Any]) -> float:
+    """What --within says, as a ratio."""
+    text = given["within"]
+    try:
+        value = float(text) if text is not None else WITHIN
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise click.UsageError(f"--within takes a percentage, not '{text}'")
+    return value / 100
 
 
 def _seconds(given: Mapping[str, Any], name: str, default: float) -> float:

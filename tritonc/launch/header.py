@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pkgutil import get_data
 from typing import Any
 
@@ -50,6 +50,8 @@ _RESERVED = frozenset("""
 """.split())
 # And, of kernels with variants, what the functions that choose use.
 _LOCAL = frozenset("variant variants allowed length least time best number points size".split())
+# What a line of a header defines: a function, a constant of an `enum`.
+_DEFINED = re.compile(r"^static inline \w+ (\w+)\(|^  (\w+) = -?\d+,?$", re.MULTILINE)
 # Of cuda.h, whose functions are macros for their newest versions, of runtime.h, of C's own headers.
 _RESERVED_PATTERN = re.compile(
     r"CU|cu[A-Z]|TRITONC|tritonc_|_|RESOURCE_ABI_|RTLD_|SCHED_|SEEK_|EXIT_|FD_|SIG_"
@@ -88,10 +90,20 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
     for table in manifest["constants"]:
         if not table["initialized"]:
             lines += _fill(module, table)
+    taken = _defined(lines)
     for kernel in kernels:
-        lines += _kernel(module, _prefix(before + kernel["name"]), entries.index(kernel), kernel)
+        name = _prefix(before + kernel["name"])
+        while taken & (own := _defined(_kernel(module, name, 0, kernel))):
+            name += "_"  # `f_launch_variant` would be of kernels `f` and `f_launch`
+        taken |= own
+        lines += _kernel(module, name, entries.index(kernel), kernel)
     lines.append("#endif")
     return "\n".join(lines) + "\n"
+
+
+def _defined(lines: Iterable[str]) -> set[str]:
+    """The names of functions and of constants that a part of a header defines."""
+    return {name for line in lines for found in _DEFINED.findall(line) for name in found if name}
 
 
 def _runtime(name: str) -> str:
@@ -126,22 +138,22 @@ def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any
     yield '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Woverlength-strings"'
     yield '#ifdef __cplusplus\nextern "C" {\n#endif'
     yield f"TRITONC_SHARED extern const char {tag}_manifest[];"
-    yield f"const char {tag}_manifest[] =\n    {_literal(one_line(manifest))};"
+    yield f"TRITONC_DEFINE const char {tag}_manifest[] =\n    {_literal(one_line(manifest))};"
     if image is not None:
         yield f"TRITONC_SHARED extern const char {tag}_image[] __attribute__((aligned(64)));"
-        yield f"const char {tag}_image[] ="
+        yield f"TRITONC_DEFINE const char {tag}_image[] ="
         yield "\n".join(f"    {_literal(line)}" for line in _lines(image)) + ";"
     yield f"TRITONC_SHARED extern const tritonc_kernel {tag}_kernels[];"
-    yield f"const tritonc_kernel {tag}_kernels[] = {{"
+    yield f"TRITONC_DEFINE const tritonc_kernel {tag}_kernels[] = {{"
     for kernel in entries:
         tile = ", ".join(str(extent) for extent in (*kernel["tile"], 1, 1, 1)[:3])
         yield (f"    {{{_literal(kernel['entry'])}, {kernel['threads']}, "
                f"{kernel['dynamic_shared_bytes']}, {{{tile}}}}},")
     yield "};"
     yield f"TRITONC_SHARED extern tritonc_state {tag}_state;"
-    yield f"tritonc_state {tag}_state;"
+    yield f"TRITONC_DEFINE tritonc_state {tag}_state;"
     yield f"TRITONC_SHARED extern CUfunction {tag}_functions[];"
-    yield f"CUfunction {tag}_functions[{len(entries)} * TRITONC_CONTEXTS];"
+    yield f"TRITONC_DEFINE CUfunction {tag}_functions[{len(entries)} * TRITONC_CONTEXTS];"
     yield "#ifdef __cplusplus\n}\n#endif\n#pragma GCC diagnostic pop\n"
 
 

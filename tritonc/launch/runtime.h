@@ -30,8 +30,15 @@
 #define TRITONC_FLOAT8_E5M2 uint8_t
 #endif
 
-/* For a declaration: one definition for all files of a program, or of a shared library. */
+/* One definition for all files of a program, or of a shared library: SHARED before a declaration,
+ * DEFINE before the definition.  C++17 has inline variables for that; they are the same symbols. */
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define TRITONC_SHARED __attribute__((visibility("hidden")))
+#define TRITONC_DEFINE inline
+#else
 #define TRITONC_SHARED __attribute__((weak, visibility("hidden")))
+#define TRITONC_DEFINE
+#endif
 
 #define TRITONC_READ(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
 #define TRITONC_WRITE(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
@@ -101,7 +108,7 @@ typedef struct {
 extern "C" {
 #endif
 TRITONC_SHARED extern tritonc_driver tritonc_driver_1;
-tritonc_driver tritonc_driver_1;
+TRITONC_DEFINE tritonc_driver tritonc_driver_1;
 #ifdef __cplusplus
 }
 #endif

@@ -31,7 +31,7 @@ from tritonc.tune.measure import pause
 
 _LOADED = 16  # modules kept on the GPU
 _COMPARED = 1 << 32  # bytes, in one launch
-_RIGHT_SHARE = 0.25  # of the free memory, for results that were found right
+_RIGHT_SHARE = 0.25  # of the free memory, for results of all sizes that were found right
 # Counts the words that two buffers do not share.
 _COMPARE = """
 kernel void compare(const int* a, const int* b, int* different, int n) {
@@ -74,6 +74,7 @@ class CudaDevice:
         """Open GPU `index` and put the data of `sizes` there.  Raises CompileError."""
         self.source, self.problem, self.options = spec.read()
         self.seed = seed
+        self.share = _RIGHT_SHARE / max(len(sizes), 1)
         self.gpu = Device(index).__enter__()
         self.driver = self.gpu.driver
         self.stream = self._call("make a stream", self.driver.cuStreamCreate(0))
@@ -247,7 +248,7 @@ class CudaDevice:
             self._call("copy data", self.driver.cuMemcpyDtoD(copy, address, count))
             changed[name] = copy
         free, _ = self._call("ask the GPU", self.driver.cuMemGetInfo())
-        return _Session(data, buffers, changed, stack, int(free * _RIGHT_SHARE))
+        return _Session(data, buffers, changed, stack, int(free * self.share))
 
     def _close(self, session: _Session) -> None:
         for loaded in self.loaded.values():  # graphs hold addresses

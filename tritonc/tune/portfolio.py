@@ -310,26 +310,30 @@ def _step(phi: Op, loop: Loop) -> int:
 
 
 _THROUGH = ("sext", "zext", "truncate")
+_BOUNDS = ("smin", "umin", "smax", "umax")  # `min(S, last)` is nearly S
 
 
-def _parameter(value: Value, places: Mapping[Value, int]) -> tuple[int | None, int]:
+def _parameter(value: Value, places: Mapping[Value, int], depth: int = 16
+               ) -> tuple[int | None, int]:
     """The parameter that a number is, or nearly so, and by how much it is divided."""
+    if value in places:
+        return (places[value] if isinstance(value.type, Scalar) else None), 1
+    op = value.op
+    if op is None or depth == 0:
+        return None, 1
+    if op.name in _BOUNDS:
+        found = [_parameter(operand, places, depth - 1) for operand in op.operands]
+        return next((row for row in found if row[0] is not None), (None, 1))
+    other = constant(op.operands[1]) if len(op.operands) == 2 else None
     divisor = 1
-    for _ in range(16):
-        if value in places:
-            return (places[value] if isinstance(value.type, Scalar) else None), divisor
-        op = value.op
-        if op is None:
-            break
-        other = constant(op.operands[1]) if len(op.operands) == 2 else None
-        if op.name in ("sdiv", "udiv") and other and other > 0:
-            divisor *= other
-        elif op.name in ("ashr", "lshr") and other is not None and 0 <= other < 32:
-            divisor <<= other
-        elif op.name not in _THROUGH and not (op.name in ("add", "sub") and other is not None):
-            break
-        value = op.operands[0]
-    return None, 1
+    if op.name in ("sdiv", "udiv") and other and other > 0:
+        divisor = other
+    elif op.name in ("ashr", "lshr") and other is not None and 0 <= other < 32:
+        divisor = 1 << other
+    elif op.name not in _THROUGH and not (op.name in ("add", "sub") and other is not None):
+        return None, 1
+    place, inner = _parameter(op.operands[0], places, depth - 1)
+    return place, divisor * inner
 
 
 def constant(value: Value) -> int | None:

@@ -42,6 +42,8 @@ def report(task: Task, device: str, peaks: Peaks | None,
     parts = [f"<h1>{escape(title)}</h1>",
              f"<p>{escape(task.spec.name)}, target {escape(task.options.arch)}: {search.done} of "
              f"{search.total} measurements done.</p>"]
+    if len(choices) > 1:
+        parts.append(_sizes(choices))
     for choice in choices:
         parts += _size(task, peaks, choice, search)
     parts.append(_failures(search))
@@ -49,6 +51,24 @@ def report(task: Task, device: str, peaks: Peaks | None,
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n"
             f"<body>\n{body}\n</body></html>\n")
+
+
+def _sizes(choices: Sequence[Choice]) -> str:
+    """What serves each size."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("size", "ms", "times best", "times "
+                                                           "default", "with"))
+    rows = []
+    for choice in choices:
+        default = "–" if choice.default is None else (
+            f"{choice.milliseconds / choice.default:.3f}")
+        cells = [_text(choice.size), f"{choice.milliseconds:#.4g}",
+                 f"{choice.milliseconds / (choice.fastest or choice.milliseconds):.3f}", default,
+                 _text(choice.best)]
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    members = len({_text(choice.best) for choice in choices})
+    return (f"<h2>{len(choices)} sizes, {members} variants</h2>\n"
+            f'<div class="wide"><table><tr>{head}</tr>\n' + "\n".join(rows)
+            + "\n</table></div>")
 
 
 def _size(task: Task, peaks: Peaks | None, choice: Choice, search: Search

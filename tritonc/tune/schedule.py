@@ -23,12 +23,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import prod
 from statistics import median
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from tritonc.tune.jobs import Binding, Code, Compiler, Illegal, Job, Measured, Wrong
 from tritonc.tune.journal import Journal, Name, Record, name_of
 from tritonc.tune.measure import SLOWED, measure
+from tritonc.tune.portfolio import cover
 from tritonc.tune.workers import CannotStart, JobLost
 
 ROUNDS = 3  # of samples of each candidate,
@@ -76,12 +80,16 @@ class _Measuring(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What a search found for a size; `default` is the time of the default, if it runs."""
+    """What a search found for a size; `default` is the time of the default, if it runs.
+
+    Of a portfolio `best` is the best of its members, and `fastest` the time of the best of all.
+    """
 
     size: Size
     best: Binding
     milliseconds: float
     default: float | None
+    fastest: float | None = None
 
 
 @dataclass
@@ -332,19 +340,46 @@ class Search:
 
     # the end
 
-    def choose(self, final: bool = True) -> list[Choice]:
-        """The best candidate of each size that has one.  `final`: measure the best few again."""
-        found = []
+    def choose(self, final: bool = True, within: float = 0.0) -> list[Choice]:
+        """The best candidate of each size that has one.  `final`: measure the best few again.
+
+        With `within`, of several sizes, the fewest candidates of which one at each size takes at
+        most so much longer than the best (`portfolio.cover`).
+        """
+        found, measured = [], []
         for size in self.sizes:
-            times = {name_of(r.candidate): r.milliseconds or 0.0 for r in self.ranking(size)}
+            known = {name_of(r.candidate): r.milliseconds or 0.0 for r in self.ranking(size)}
+            times = known
             if final and times:
                 times = self._final(size) or times
             if times:
+                measured.append({**known, **times})
                 limit = min(times.values()) * (1 + TIE)
                 best = next(c for c in self.candidates
                             if times.get(name_of(c), float("inf")) <= limit)
                 default = times.get(name_of(self.candidates[0]))
                 found.append(Choice(size, best, times[name_of(best)], default))
+        return found if within <= 0 or len(found) < 2 else self._fewest(found, measured, within)
+
+    def _fewest(self, choices: Sequence[Choice], measured: Sequence[Mapping[Name, float]],
+                within: float) -> list[Choice]:
+        """The same sizes with the candidates of a portfolio.  The one of the largest size, which a
+        compilation takes that is told no size, is a member."""
+        names = [name for c in self.candidates
+                 if any((name := name_of(c)) in times for times in measured)]
+        ratios = np.array([[times.get(name, np.inf) / choice.milliseconds
+                            for choice, times in zip(choices, measured, strict=True)]
+                           for name in names])
+        largest = max(range(len(choices)), key=lambda i: prod(choices[i].size.values()))
+        first = names.index(name_of(choices[largest].best))
+        chosen, _, _ = cover(ratios, first, len(choices), within)
+        members = sorted([first, *chosen])
+        bindings = {name_of(c): c for c in self.candidates}
+        found = []
+        for choice, times in zip(choices, measured, strict=True):
+            name = min((names[i] for i in members), key=lambda n: times.get(n, np.inf))
+            found.append(choice._replace(best=bindings[name], milliseconds=times[name],
+                                         fastest=choice.milliseconds))
         return found
 
     def _final(self, size: Size) -> dict[Name, float]:

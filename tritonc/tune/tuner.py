@@ -36,7 +36,8 @@ _SHOWN = 10  # candidates of a ranking without measurements
 @dataclass(frozen=True)
 class Request:
     """What is asked for.  `tuning` is the file to write, `sizes` the sizes to tune for, none of
-    them for those of the problem's `bench:` lines; `fresh` forgets earlier measurements."""
+    them for those of the problem's `bench:` lines; `fresh` forgets earlier measurements; `within`
+    says how much slower than the best a size may be for the sake of fewer variants."""
 
     source: SourceFile
     options: Options
@@ -47,6 +48,7 @@ class Request:
     budget: float = float("inf")
     fresh: bool = False
     report: str | None = None
+    within: float = 0.02  # of the best, for a portfolio of several sizes
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,10 @@ def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
             progress.write(f"{search.done} of {search.total} are measured already")
         try:
             search.run()
-            choices = search.choose()
+            choices = search.choose(within=request.within)
             _write(request, task, site, choices, old, search)
         except BaseException as error:
-            choices = search.choose(final=False)
+            choices = search.choose(final=False, within=request.within)
             _write(request, task, site, choices, old, search)
             if isinstance(error, KeyboardInterrupt):
                 for line in summary(task, choices, search):
@@ -198,6 +200,7 @@ def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
         if choice.default is not None:
             lines.append(f"  the default, {text(search.candidates[0])}, takes {choice.default:.4g} "
                          f"ms, {choice.default / choice.milliseconds:.3f} times as long")
+    lines += portfolio_lines(choices)
     reasons: dict[str, int] = {}
     kernels = set()
     for record in search.journal.records.values():
@@ -218,6 +221,20 @@ def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
         lines.append(f"  {search.total - search.done} of {search.total} were not measured; the "
                      "same command goes on")
     return lines
+
+
+def portfolio_lines(choices: Sequence[Choice]) -> list[str]:
+    """How few sets of values serve the sizes, and how well."""
+    members: dict[str, int] = {}
+    for choice in choices:
+        members[text(choice.best)] = members.get(text(choice.best), 0) + 1
+    worst = max((choice.milliseconds / choice.fastest for choice in choices if choice.fastest),
+                default=1.0)
+    if len(choices) < 2:
+        return []
+    lines = [f"  portfolio: {len(members)} set{'s' if len(members) > 1 else ''} of values for "
+             f"{len(choices)} sizes, at most {worst - 1:.1%} slower than the best"]
+    return [*lines, *(f"    {count} with {binding}" for binding, count in members.items())]
 
 
 def ranking(task: Task) -> list[str]:

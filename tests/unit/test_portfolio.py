@@ -1,0 +1,116 @@
+"""Portfolios of the cost model: what a launch's work depends on, and covers of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tritonc import choice, driver, sema
+from tritonc.backend.target.target import find
+from tritonc.frontend.parser import parse
+from tritonc.ir.core import Module
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune.model import choose
+from tritonc.tune.portfolio import cover, loop_length, portfolio
+
+SOURCE = """
+const tunable int TM = {16, 32, 64, 128};
+const tunable int TN = {16, 32, 64, 128};
+const tunable int TK = {16, 32, 64};
+kernel void f(const half* a, const half* b, half* c, int M, int N, int K, int U) {
+  int rm[TM] = get_global_range(0);
+  int rn[TN] = get_global_range(1);
+  int rk[TK] = 0 ... TK;
+  float C[TM, TN] = 0;
+  LOOP {
+    half A[TM, TK] = (rm < M)[:, newaxis] ? *(a + rm[:, newaxis] * K + rk + k) : 0;
+    half B[TK, TN] = (rn < N)[newaxis, :] ? *(b + (rk + k)[:, newaxis] * N + rn) : 0;
+    C += dot(A, B);
+  }
+  @((rm < M)[:, newaxis] && (rn < N)) *(c + rm[:, newaxis] * N + rn) = C;
+}
+"""
+UP = "for (int k = 0; k < K; k += TK)"
+
+
+class Program:
+    def __init__(self, loop: str) -> None:
+        self.options = Options(arch="sm_90a")
+        diagnostics = Diagnostics()
+        source = SourceFile("f.tc", SOURCE.replace("LOOP", loop))
+        self.program = parse(driver.preprocess(source, self.options, diagnostics).tokens,
+                             diagnostics)
+        self.space = {t.name: t.values or ()
+                      for t in sema.tunables(self.program, diagnostics)}
+        self.target = find("sm_90a", None)
+
+    def lower(self, binding: Mapping[str, int]) -> Module:
+        return sema.analyze(self.program, binding, Diagnostics(limit=1), self.options)
+
+
+@pytest.mark.parametrize("loop, expected", [
+    (UP, (5, 32)), ("for (int k = K; k > 0; k -= TK)", (5, 32)),
+    ("for (int k = U; k < 4096; k += TK)", (6, 32)),
+    ("for (int k = 0; k < (K + TK - 1) / TK; k++)", (5, 32)),
+    ("for (int k = 0; k < K >> 2; k += 2)", (5, 8)),
+    ("for (int k = 0; k < min(K, get_program_id(0) * 9); k += TK)", (5, 32)),
+    ("for (long k = 0; k < K; k += TK)", (5, 32)),
+    ("for (int k = 0; k < 4096; k += TK)", (None, 1)),
+    ("for (int k = 0; k < *(int*)a; k += TK)", (None, 1))])
+def test_the_length_of_a_loop(loop: str, expected: tuple[int | None, int]) -> None:
+    (kernel,) = Program(loop).lower({"TM": 16, "TN": 16, "TK": 32}).kernels
+    assert loop_length(kernel) == expected
+
+
+def test_a_portfolio_serves_small_and_large() -> None:
+    """Better than the general entry where it leaves most of the machine idle; its equal where it
+    fills it."""
+    p = Program(UP)
+    general = choose(p.space, p.lower, p.target)
+    found = portfolio(p.space, p.lower, p.target, general, 4)
+    assert found is not None and found.length == 5 and 1 <= len(found.members) <= 4
+    tiles = [(general["TM"], general["TN"]), *((m.binding["TM"], m.binding["TN"])
+                                               for m in found.members)]
+    costs = [found.general, *(m.cost for m in found.members)]
+
+    def times(m: int, n: int, k: int) -> list[int]:
+        return [choice.time(c, t, (m, n), k) for c, t in zip(costs, tiles, strict=True)]
+
+    skinny, large = times(2560, 16, 2560), times(8192, 8192, 8192)
+    assert min(skinny) < 0.8 * skinny[0] and min(large) >= 0.9 * large[0]
+    more = portfolio(p.space, p.lower, p.target, general, 8)
+    assert more is not None and more.worst <= found.worst and more.served >= found.served
+    assert portfolio(p.space, p.lower, p.target, general, 4) == found
+
+
+def test_costs_fit_their_places() -> None:
+    """The choice has cut-offs by which 64 bits suffice: no cost exceeds them."""
+    p = Program(UP)
+    found = portfolio(p.space, p.lower, p.target, choose(p.space, p.lower, p.target), 60)
+    assert found is not None
+    for cost in (found.general, *(m.cost for m in found.members)):
+        assert all(number >= 1 for number in cost[:3]) and cost.start <= 1 << 20
+        assert 1 <= cost.busy <= choice.MOST_CYCLES and 1 <= cost.wait <= choice.MOST_CYCLES
+
+
+def test_covers() -> None:
+    """What is left out of no need; what cannot be served; the limit."""
+    ratios = np.array([[1, 3, 3, 3], [3, 1, 1, 3], [3, 3, 1.02, 1], [3, 1, 3, 3]], float)
+    chosen, served, worst = cover(ratios, 0, 3)
+    assert chosen == [1, 2] and served == 1.0 and worst == 1.0
+    assert cover(ratios, 0, 1) == ([1], 0.75, 3.0)
+    assert cover(ratios[:1], 0, 3) == ([], 0.25, 3.0)
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        some = 1 + rng.integers(0, 8, (6, 9)) / 20.0
+        some /= some.min(axis=0)
+        chosen, served, worst = cover(some, 0, 5)
+        assert served == 1.0 and worst <= 1.05 and len({0, *chosen}) == 1 + len(chosen)
+        for rest in product((True, False), repeat=len(chosen)):
+            if not all(rest):  # none of them is superfluous
+                kept = [0, *(i for i, keep in zip(chosen, rest, strict=True) if keep)]
+                assert some[kept].min(axis=0).max() > 1.05

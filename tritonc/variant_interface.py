@@ -1,0 +1,140 @@
+"""Whether one kernel can take another's place in a launch: the same source with other tunables.
+
+A host launches over a range of elements, and the tile along an axis is the kernel's business.  That
+is so for axes of which the kernel asks `get_global_range`.  It may read the ids of its programs
+too; then the same arguments have to mean the same:
+
+- Along an axis that the kernel cuts, an id counts tiles.  `(id + c) * tile` is an index of elements
+  again.  Any other use of it in an address (`sums + id`) names something that the host has one of
+  for each tile.
+- Along an axis that it does not cut, the host says how many programs there are: heads of a batch,
+  or parts that it counts by the tunables.  It is the former if no tunable has a part in what is
+  computed of the id, and if what is stored is as large as tunables say only along axes that the
+  kernel cuts.
+
+Both kernels are as semantic analysis leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.types import Tile, shape
+
+_IDS = ("get_program_id", "get_num_programs")
+_STORES = ("store", "atomic_rmw", "atomic_cas")
+_ACCESSES = ("load", *_STORES)
+_DEEPEST = 64  # of an expression that is compared
+
+
+def difference(kernel: Kernel, other: Kernel) -> str | None:
+    """Why `other` cannot take the place of `kernel`; None if it can."""
+    types = [[str(value.type) for value in k.parameters] for k in (kernel, other)]
+    if types[0] != types[1]:
+        return "its parameters are of other types"
+    if [*kernel.tile] != [*other.tile]:
+        return "it cuts other axes"
+    if (kernel.tunables, kernel.tile) == (other.tunables, other.tile):
+        return None
+    cut = {op.attributes["axis"] for op in kernel.ops() if op.name == "get_global_range"}
+    read = {op.attributes["axis"] for k in (kernel, other) for op in k.ops() if op.name in _IDS}
+    for axis in sorted(read & cut):
+        if kernel.tile[axis] != other.tile[axis] and any(
+                _counts_tiles(k, axis) for k in (kernel, other)):
+            return (f"an address depends on the number of a tile along axis {axis}, which it cuts "
+                    "otherwise")
+    for axis in sorted(read - cut):
+        found = [_computed_of(k, axis) for k in (kernel, other)]
+        if found[0] is None or found[0] != found[1]:
+            return f"the host may count the programs of axis {axis} by tunables that differ"
+    if read - cut and not _stores_what_is_cut(kernel, other, cut):
+        return ("the host counts programs, and the extent of what each stores follows from a "
+                "tunable")
+    return None
+
+
+def _counts_tiles(kernel: Kernel, axis: int) -> bool:
+    """Whether an address depends on a program's id along an axis as a number of tiles."""
+    tile = kernel.tile[axis]
+    pending = [op.operands[0] for op in kernel.ops() if op.name in _ACCESSES]
+    seen = {*pending}
+    while pending:
+        op = pending.pop().op
+        if op is None or (op.name == "mul" and any(
+                _constant(value) % tile == 0 for value in op.operands if _constant(value))):
+            continue
+        if op.name in _IDS and op.attributes["axis"] == axis:
+            return True
+        new = [value for value in op.operands if value not in seen]
+        seen.update(new)
+        pending += new
+    return False
+
+
+def _computed_of(kernel: Kernel, axis: int) -> list[str] | None:
+    """What is computed of programs' ids, without looking into tiles; None if a loop is part."""
+    readers = uses(kernel)
+    pending = [op.result for op in kernel.ops() if op.name in _IDS
+               and op.attributes["axis"] == axis]
+    seen = {*pending}
+    found = []
+    while pending:
+        value = pending.pop()
+        for op in readers.get(value, ()):
+            if op.name == "phi":
+                return None
+            scalars = [result for result in op.results if not isinstance(result.type, Tile)]
+            if op.name not in ("splat", "load") and (scalars or not op.results):
+                found.append(_text(op, _DEEPEST))
+            elif op.name != "splat" and isinstance(value.type, Tile):
+                found += _others(op, value)
+            new = [] if op.name == "load" else [r for r in op.results if r not in seen and (
+                r in scalars or op.name == "splat")]
+            seen.update(new)
+            pending += new
+    return sorted(found)
+
+
+def _others(op: Op, value: Value) -> Iterable[str]:
+    """With what an operation of tiles scales a splat of an id, if it does."""
+    if op.name in ("mul", "sdiv", "udiv", "srem", "urem", "shl", "lshr", "ashr"):
+        return [f"{op.name} {_value(other, _DEEPEST)}" for other in op.operands
+                if other is not value]
+    return []
+
+
+def _text(op: Op, depth: int) -> str:
+    """An expression by its operations, constants and parameters; the same for equal ones."""
+    attributes = {key: op.attributes[key] for key in ("value", "axis", "predicate", "start", "stop")
+                  if key in op.attributes}
+    operands = ", ".join(_value(value, depth - 1) for value in op.operands)
+    return f"{op.name} {attributes}({operands})"
+
+
+def _value(value: Value, depth: int) -> str:
+    if value.op is None:
+        return value.name
+    if depth <= 0 or value.op.name in ("phi", "load"):
+        return value.op.name
+    return _text(value.op, depth)
+
+
+def _stores_what_is_cut(kernel: Kernel, other: Kernel, cut: set[int]) -> bool:
+    """Whether what is stored differs in extent only along axes that the kernels cut."""
+    stores = [[shape(op.operands[0].type) for op in k.ops() if op.name in _STORES]
+              for k in (kernel, other)]
+    if [*map(len, stores[0])] != [*map(len, stores[1])]:
+        return False
+    cuts = {(kernel.tile[axis], other.tile[axis]) for axis in cut}
+    return all(a == b or (a, b) in cuts for one, two in zip(*stores, strict=True)
+               for a, b in zip(one, two, strict=True))
+
+
+def _constant(value: Value) -> int:
+    """The number of a constant, or of a splat of one; 0 if there is none."""
+    op = value.op
+    while op is not None and op.name in ("splat", "sext", "zext"):
+        op = op.operands[0].op
+    found = op.attributes["value"] if op is not None and op.name == "constant" else 0
+    return found if isinstance(found, int) else 0

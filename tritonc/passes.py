@@ -64,6 +64,7 @@ from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.hoist_addresses import hoist_addresses
 from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
+from tritonc.opt.merge_tails import merge_tails
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.sink_past_returns import sink_past_returns
@@ -106,6 +107,8 @@ OPT: list[Pass] = [
          "Counters that were computed anew, and flags that tell of a counter, are one counter."),
     Pass("drop_guards", drop_guards,
          "Tests stand at headers, and are comparisons where they can be."),
+    Pass("merge_tails", merge_tails,
+         "Loops have one form, and their pointers still move as the source moved them."),
     Pass("sink_past_returns", sink_past_returns,
          "After licm, whose operations may stand before a return now."),
     Pass("strength_reduce", strength_reduce,
@@ -234,6 +237,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("canonicalize_loops", "licm", "operations go to a preheader"),
     ("canonicalize_loops", "strength_reduce", "offsets start in a preheader, step at one latch"),
     ("licm", "unify_exits", "loads leave a loop whose first iteration is certain"),
+    ("unify_exits", "merge_tails", "both loops are tested at their headers"),
+    ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "drop_guards", "the loop's own test must stand at its header"),
     ("unify_exits", "strength_reduce", "offsets go on in phis of one header"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),

@@ -70,6 +70,7 @@ from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.sink_past_returns import sink_past_returns
 from tritonc.opt.strength_reduce import strength_reduce
 from tritonc.opt.unify_exits import unify_exits
+from tritonc.opt.unroll_loops import unroll_loops
 from tritonc.pass_manager import Pass, check
 
 OPT: list[Pass] = [
@@ -98,6 +99,8 @@ OPT: list[Pass] = [
          "Again: with the true numbers of uses, sums move into dots; selects are new."),
     Pass("canonicalize_loops", canonicalize_loops,
          "The passes below need preheaders and single latches, the backend too.", level=0),
+    Pass("unroll_loops", unroll_loops,
+         "What it folds may leave the loops around."),
     Pass("licm", licm,
          "Addresses and masks leave the loops; steps of pointers too, for the next pass."),
     Pass("unify_exits", unify_exits,
@@ -234,6 +237,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("cse", "apply_assumptions", "a mask that repeats an assumption must be the same value"),
     ("apply_assumptions", "licm", "a promise is made where the assumption stands"),
     ("cse", "licm", "what is computed twice would leave a loop twice"),
+    ("canonicalize_loops", "unroll_loops", "the first iteration begins at the preheader"),
     ("canonicalize_loops", "licm", "operations go to a preheader"),
     ("canonicalize_loops", "strength_reduce", "offsets start in a preheader, step at one latch"),
     ("licm", "unify_exits", "loads leave a loop whose first iteration is certain"),

@@ -49,6 +49,7 @@ FORMS = [
     "for (int k = 0; k < K; k += TK) { if (k > 1000000) return; BODY STEP }",
     "int k = 0; for (; k + TK <= K; k += TK) { FULL STEP } for (; k < K; k += TK) { BODY STEP }",
     "int k = 0; for (; k + TK <= K; k += TK) { FULL STEP } if (k < K) { BODY STEP }",
+    "for (int k = 0; k < K; k += TK) for (int once = 0; once < 1; once++) { BODY STEP }",
     "if (K <= 0) return; " + PLAIN,
     "int k = 0; if (K <= 0) return; do { BODY STEP k += TK; } while (k < K);",
 ]

@@ -347,7 +347,7 @@ class Generator(Expressions):
             f"  {operand} {b}[{k}, {n}] = {inside_b} ? *({right}) : 0;", f"  {update}"]
         full = [line.replace(f"{q} + {step} < {depth}", f"{q} >= 0") for line in steps]
         if self.chance(0.1):
-            steps.insert(2, f"  if (*(ia + {step}) < 0) break;")
+            steps.insert(2, f"  if (*(ia + ({step} & 63)) < 0) break;")
         after = [line[2:] for line in after]
         return [
             "{", f"  int {i}[{m}] = 0 ... {m}, {j}[{n}] = 0 ... {n}, {q}[{k}] = 0 ... {k};",

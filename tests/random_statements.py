@@ -345,18 +345,20 @@ class Generator(Expressions):
         steps = [
             f"  {operand} {a}[{m}, {k}] = {inside_a} ? *({left}) : 0;",
             f"  {operand} {b}[{k}, {n}] = {inside_b} ? *({right}) : 0;", f"  {update}"]
+        full = [line.replace(f"{q} + {step} < {depth}", f"{q} >= 0") for line in steps]
         if self.chance(0.1):
-            steps.insert(2, f"  if (*(ia + {step}) < 0) break;")
+            steps.insert(2, f"  if (*(ia + ({step} & 63)) < 0) break;")
         after = [line[2:] for line in after]
         return [
             "{", f"  int {i}[{m}] = 0 ... {m}, {j}[{n}] = 0 ... {n}, {q}[{k}] = 0 ... {k};",
             *before, f"  {result} {acc}[{m}, {n}] = {rng.choice(('0', '1', 's & 7'))};",
-            *("  " + line for line in self.counted(step, depth, k, steps, after)),
+            *("  " + line for line in self.counted(step, depth, k, steps, full, after)),
             f"  *({target}) = {value};", "}"]
 
-    def counted(self, i: str, depth: int, by: int, body: list[str], after: list[str]
-                ) -> list[str]:
-        """A loop over `i` from 0 to `depth` by `by`, written in one of many ways."""
+    def counted(self, i: str, depth: int, by: int, body: list[str], full: list[str],
+                after: list[str]) -> list[str]:
+        """A loop over `i` from 0 to `depth` by `by`, written in one of many ways; `full` is its
+        body for whole tiles."""
         count = -(-depth // by)
         step, stop = f"  {i} += {by};", f"  if ({i} >= {depth}) break;"
         ways = [
@@ -378,8 +380,10 @@ class Generator(Expressions):
              f"  {i}n += 1; {i} = {i}n * {by};", "}"],
             [f"for (int {i} = 0; {i} != {count * by}; {i} += {by}) {{", *body, *after,
              f"  if (s == {self.s + 1}) return;", "}"],
-            [f"int {i} = 0; for (; {i} + {by} <= {depth}; {i} += {by}) {{", *body, *after, "}",
+            [f"int {i} = 0; for (; {i} + {by} <= {depth}; {i} += {by}) {{", *full, *after, "}",
              f"for (; {i} < {depth}; {i} += {by}) {{", *body, *after, "}"],
+            [f"int {i} = 0; for (; {i} <= {depth} - {by}; {i} += {by}) {{", *full, *after, "}",
+             *([] if "break" in "".join(body) else [f"if ({i} < {depth}) {{", *body, "}"])],
             [f"for (int {i}o = 0; {i}o < {depth}; {i}o += {2 * by}) "
              f"for (int {i}h = 0; {i}h < 2; {i}h++) {{", f"  int {i} = {i}o + {i}h * {by};",
              *body, *after, "}"],

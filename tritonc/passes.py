@@ -65,11 +65,13 @@ from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.hoist_addresses import hoist_addresses
 from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
+from tritonc.opt.merge_tails import merge_tails
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.sink_past_returns import sink_past_returns
 from tritonc.opt.strength_reduce import strength_reduce
 from tritonc.opt.unify_exits import unify_exits
+from tritonc.opt.unroll_loops import unroll_loops
 from tritonc.pass_manager import Pass, check
 
 OPT: list[Pass] = [
@@ -98,6 +100,8 @@ OPT: list[Pass] = [
          "Again: with the true numbers of uses, sums move into dots; selects are new."),
     Pass("canonicalize_loops", canonicalize_loops,
          "The passes below need preheaders and single latches, the backend too.", level=0),
+    Pass("unroll_loops", unroll_loops,
+         "What it folds may leave the loops around."),
     Pass("licm", licm,
          "Addresses and masks leave the loops; steps of pointers too, for the next pass."),
     Pass("unify_exits", unify_exits,
@@ -107,6 +111,8 @@ OPT: list[Pass] = [
          "Counters that were computed anew, and flags that tell of a counter, are one counter."),
     Pass("drop_guards", drop_guards,
          "Tests stand at headers, and are comparisons where they can be."),
+    Pass("merge_tails", merge_tails,
+         "Loops have one form, and their pointers still move as the source moved them."),
     Pass("sink_past_returns", sink_past_returns,
          "After licm, whose operations may stand before a return now."),
     Pass("strength_reduce", strength_reduce,
@@ -234,9 +240,12 @@ ORDER: list[tuple[str, str, str]] = [
     ("cse", "apply_assumptions", "a mask that repeats an assumption must be the same value"),
     ("apply_assumptions", "licm", "a promise is made where the assumption stands"),
     ("cse", "licm", "what is computed twice would leave a loop twice"),
+    ("canonicalize_loops", "unroll_loops", "the first iteration begins at the preheader"),
     ("canonicalize_loops", "licm", "operations go to a preheader"),
     ("canonicalize_loops", "strength_reduce", "offsets start in a preheader, step at one latch"),
     ("licm", "unify_exits", "loads leave a loop whose first iteration is certain"),
+    ("unify_exits", "merge_tails", "both loops are tested at their headers"),
+    ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "drop_guards", "the loop's own test must stand at its header"),
     ("unify_exits", "strength_reduce", "offsets go on in phis of one header"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),

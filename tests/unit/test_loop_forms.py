@@ -18,6 +18,8 @@ HEAD = """
     bool ca[TM, TK] = (rm < M)[:, newaxis] && rk + k < K; \\
     bool cb[TK, TN] = (rk + k < K)[:, newaxis] && rn < N; \\
     bfloat16 A[TM, TK] = ca ? *pa : 0, B[TK, TN] = cb ? *pb : 0;
+#define FULL \\
+    bfloat16 A[TM, TK] = (rm < M)[:, newaxis] ? *pa : 0, B[TK, TN] = rn < N ? *pb : 0;
 #define STEP C += dot(A, B); pa += TK; pb += TK * N;
 kernel void product(const bfloat16* a, const bfloat16* b, bfloat16* c, int M, int N, int K) {
   int rm[TM] = get_global_range(0), rn[TN] = get_global_range(1), rk[TK] = 0 ... TK;
@@ -45,6 +47,9 @@ FORMS = [
     "bool done = K <= 0; int k = 0; while (!done) { BODY STEP k += TK; done = k >= K; }",
     "int k = 0, i = 0; while (k < K) { BODY STEP i++; k = i * TK; }",
     "for (int k = 0; k < K; k += TK) { if (k > 1000000) return; BODY STEP }",
+    "int k = 0; for (; k + TK <= K; k += TK) { FULL STEP } for (; k < K; k += TK) { BODY STEP }",
+    "int k = 0; for (; k + TK <= K; k += TK) { FULL STEP } if (k < K) { BODY STEP }",
+    "for (int k = 0; k < K; k += TK) for (int once = 0; once < 1; once++) { BODY STEP }",
     "if (K <= 0) return; " + PLAIN,
     "int k = 0; if (K <= 0) return; do { BODY STEP k += TK; } while (k < K);",
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tritonc.ir import rules
+from tritonc.ir.ops import OPS, OpInfo
+
 HEADER = """constant @table : f32[4] = [1.5, inf, 3]
 
 kernel @k(i1 %c, i8 %b, i32 %i, i64 %l, f16 %h, f32 %f, f64 %d, f32* %p, f32 constant* %q) {
@@ -14,12 +17,15 @@ entry:
   %b8 = undef : f8e5m2<2, 4, 4>
 """
 
-_INTEGER = ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr", "smin", "smax", "umin",
-            "umax")
-_DIVISION = ("sdiv", "udiv", "srem", "urem")
-_FLOAT = ("fadd", "fsub", "fmul", "fdiv", "fmin", "fmax")
-_FUNCTION = ("fneg", "fabs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh",
-             "erf", "floor", "ceil", "round", "trunc")
+
+def _elementwise(row: OpInfo) -> str:
+    """An operation on integers or floats of one type."""
+    operand, kind = ("%ti", "i32<4>") if row.rule is rules.same_int else ("%tf", "f32<4>")
+    if row.rule is rules.same_float and len(row.operands) != 2:
+        operand, kind = ("%h", "f16") if len(row.operands) == 1 else ("%d", "f64")
+    guard = "@%tc " if row.guardable else ""
+    return f"{guard}%x = {row.name} {', '.join([operand] * len(row.operands))} : {kind}"
+
 
 SAMPLES: dict[str, str] = {
     "constant": "%x = constant {value = -1e-05} : f32<4>\n  %y = constant {value = true} : i1\n"
@@ -30,11 +36,8 @@ SAMPLES: dict[str, str] = {
     "get_num_programs": "%x = get_num_programs {axis = 2} : i32",
     "get_global_range": "%x = get_global_range {axis = 1, extent = 48} : i32<48>",
     "constant_table": "%x = constant_table {symbol = table} : f32 constant*",
-    **{name: f"%x = {name} %ti, %ti : i32<4>" for name in _INTEGER},
-    **{name: f"@%tc %x = {name} %ti, %ti : i32<4>" for name in _DIVISION},
-    **{name: f"%x = {name} %tf, %tf : f32<4>" for name in _FLOAT},
-    **{name: f"%x = {name} %h : f16" for name in _FUNCTION},
-    "fma": "%x = fma %d, %d, %d : f64",
+    **{row.name: _elementwise(row) for row in OPS.values()
+       if row.rule in (rules.same_int, rules.same_float)},
     "icmp": "%x = icmp %ti, %ti {predicate = ule} : i1<4>",
     "fcmp": "%x = fcmp %d, %d {predicate = une} : i1",
     "cmpp": "%x, %y = cmpp %tc : i1<4>",

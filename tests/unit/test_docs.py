@@ -102,7 +102,7 @@ def test_ir(block: Block) -> None:
 def test_every_builtin_is_used_by_a_program() -> None:
     programs = [block.text for block in of_kind("tritonc")]
     programs += [path.read_text(encoding="utf-8") for folder in ("samples", "tests/run")
-                 for path in sorted((ROOT / folder).glob("*.tc"))]
+                 for path in sorted((ROOT / folder).rglob("*.tc"))]
     called = set(re.findall(r"\b(\w+)(?:\[[^\]]*\]|\([^()]*\))?\(", "\n".join(programs)))
     assert [row.name for row in BUILTINS if not called & {row.name, *row.spellings}] == []
 

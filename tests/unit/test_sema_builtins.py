@@ -10,6 +10,7 @@ from sema_programs import diagnose, kernel_of
 
 from tritonc.ir.ops import OPS
 from tritonc.sema.builtins import BUILTINS, PURE, Builtin, find, names
+from tritonc.sema.choices import speculatable
 
 # Every name by which public programs and docs/language.md call a builtin.
 KNOWN = """
@@ -51,6 +52,8 @@ def test_rows_are_written_out(row: Builtin) -> None:
 def test_the_tests_call_every_builtin(row: Builtin) -> None:
     texts = [path.read_text(encoding="utf-8")
              for path in sorted(Path(__file__).parent.glob("test_sema_*.py"))]
+    texts += [path.read_text(encoding="utf-8") for path in sorted(
+        (Path(__file__).parents[1] / "run" / "language").glob("*.tc"))]
     math = [f'"{row.name}"' in text for text in texts]  # the parametrised test of math
     spellings = "|".join((row.name, *row.spellings))
     calls = re.compile(rf"\b({spellings})(\[\w+\])?\(")
@@ -77,11 +80,17 @@ def test_pure_builtins_make_no_effects() -> None:
              "scan": "scan(x, 0)", "clamp": "clamp(x, 0, 1)", "fma": "fma(x, x, x)",
              "any": "any(x > 0)", "all": "all(x > 0)", "min": "min(x, 1)", "max": "max(x, 1)"}
     for row in BUILTINS:
+        assert not row.divides or row.name not in PURE
         if row.effects:
             assert row.name not in PURE
             continue
-        call = calls.get(row.name, f"{row.name}(x)")
+        integers = row.lower.__module__.endswith("builtin_bits")
+        arguments = ["n" if integers or (row.name, at) == ("ldexp", 1) else "x"
+                     for at in range(row.least)]
+        call = calls.get(row.name, f"{row.name}({', '.join(arguments)})")
         kernel = kernel_of(f"""kernel void k(int* p, int n) {{
           float x[4] = 0 ... 4; float m[2, 2] = n; {call}; }}""")
-        assert all(OPS[op.name].pure or op.name == "ret" for op in kernel.ops()), row.name
-        assert not any(OPS[op.name].may_trap for op in kernel.ops()), row.name
+        assert all(OPS[op.name].pure or op.name in ("ret", "br", "cond_br")
+                   for op in kernel.ops()), row.name
+        assert row.divides or all(
+            speculatable(op) for op in kernel.ops() if OPS[op.name].may_trap), row.name

@@ -130,6 +130,16 @@ def unsigned(op: Op, a: Any) -> Any:
     return a.view(UNSIGNED[a.dtype.itemsize])
 
 
+def by_bits(op: Op, compute: Callable[..., int], *values: Any) -> Any:
+    """`compute` of the elements as Python's numbers without sign, and of their width."""
+    bits = element(op.operands[0].type).bits
+    kind = np.uint64 if bits == 64 else np.int64
+    each = np.frompyfunc(lambda *v: compute(*(n & ((1 << bits) - 1) for n in v), bits)
+                         & ((1 << bits) - 1), len(values), 1)
+    found = np.asarray(each(*(v.astype(object) if v.shape else int(v) for v in values)))
+    return found.astype(kind).astype(values[0].dtype)
+
+
 def past_width(op: Op, count: Any) -> Any:
     """Where a shift's count is not less than the width."""
     return (count < 0) | (count >= element(op.operands[0].type).bits)

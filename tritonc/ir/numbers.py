@@ -187,6 +187,11 @@ def unsigned(op: Op, a: int) -> int:
     return a & ((1 << element(op.operands[0].type).bits) - 1)
 
 
+def by_bits(op: Op, compute: Callable[..., int], *values: int) -> int:
+    bits = element(op.operands[0].type).bits
+    return compute(*(v & ((1 << bits) - 1) for v in values), bits)
+
+
 def _count(op: Op, b: int) -> int:
     if not 0 <= b < element(op.operands[0].type).bits:
         raise NotFoldable("shift past the width")

@@ -74,8 +74,19 @@ def _unary_float(name: str, doc: str) -> OpInfo:
                         lambda m, op, a: getattr(m, name)(a))
 
 
-# A product and the sum that it is part of, of one expression: both may be rounded at once.
-_CONTRACT = ("contract",)
+def _bits(name: str, operands: str, doc: str, compute: Callable[..., int], **flags: Any) -> OpInfo:
+    """`compute` takes operands as numbers without sign, and their width last."""
+    return _elementwise(name, operands, rules.same_int, doc,
+                        lambda m, op, *values: m.by_bits(op, compute, *values), **flags)
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - ((value >> (bits - 1)) << bits)
+
+
+# `contract`: a product and the sum that it is part of, of one expression, may be rounded at once.
+# `exact`: the operation is what it says, whatever -ffast-math allows.
+_CONTRACT = ("contract", "exact")
 
 _ROWS: list[OpInfo] = [
     # constants and indices
@@ -131,6 +142,15 @@ _ROWS: list[OpInfo] = [
     _elementwise("umax", "a b", rules.same_int, "The greater, unsigned.",
                  lambda m, op, a, b: m.maximum(m.unsigned(op, a), m.unsigned(op, b)),
                  commutative=True),
+    _bits("popc", "a", "How many bits are 1.", lambda a, bits: a.bit_count()),
+    _bits("clz", "a", "How many zeros stand above the highest 1; the width, of 0.",
+          lambda a, bits: bits - a.bit_length()),
+    _bits("brev", "a", "The bits in the opposite order.",
+          lambda a, bits: int(f"{a:0{bits}b}"[::-1], 2)),
+    _bits("umulhi", "a b", "The high half of the product, unsigned.",
+          lambda a, b, bits: a * b >> bits, commutative=True),
+    _bits("smulhi", "a b", "The high half of the product, signed.",
+          lambda a, b, bits: _signed(a, bits) * _signed(b, bits) >> bits, commutative=True),
     # floats
     _elementwise("fadd", "a b", rules.same_float, "Sum, rounded to nearest even.",
                  lambda m, op, a, b: a + b, commutative=True, optional=_CONTRACT),
@@ -139,7 +159,7 @@ _ROWS: list[OpInfo] = [
     _elementwise("fmul", "a b", rules.same_float, "Product, rounded to nearest even.",
                  lambda m, op, a, b: a * b, commutative=True, optional=_CONTRACT),
     _elementwise("fdiv", "a b", rules.same_float, "Quotient, rounded to nearest even.",
-                 lambda m, op, a, b: m.divide(a, b)),
+                 lambda m, op, a, b: m.divide(a, b), optional=("exact",)),
     _elementwise("fneg", "a", rules.same_float, "The sign changed.", lambda m, op, a: -a),
     _elementwise("fmin", "a b", rules.same_float, "The lesser; the number beside a NaN.",
                  lambda m, op, a, b: m.fmin(a, b), commutative=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.frontend import syntax
-from tritonc.sema import builtin_tiles, convert, shapes
+from tritonc.sema import builtin_tiles, constants, convert, library, shapes
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.ctypes import FLOAT, Number
 from tritonc.sema.memory import kind_of
@@ -38,6 +38,35 @@ def function(name: str) -> Lower:
         if isinstance(element, Number) and not element.is_float:
             x = convert.number(context, x, FLOAT)
         return context.op(name, x.type, x)
+
+    return lower
+
+
+def library_function(file: str, name: str, count: int = 1, whole: tuple[int, ...] = ()) -> Lower:
+    """A function of floats in the library; at the places `whole` it takes an int."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        if context.constant_for is not None:
+            return constants.not_constant(context, node.span, context.constant_for,
+                                          f"'{node.callee}' is a function of the library")
+        floats = [t for at, t in enumerate(arguments) if at not in whole]
+        operands = _unified(context, node, floats)
+        if operands is None:
+            return POISON
+        integers = [arguments[at] for at in whole]
+        for at, term in zip(whole, integers):
+            element = term.type.element
+            if not isinstance(element, Number) or not element.is_int:
+                return context.error("type-mismatch", node.arguments[at].span, "an integer is "
+                                     f"wanted here, found {term.type}")
+        shape = shapes.meet_shapes(context, node.span, *operands, *integers)
+        if shape is None:
+            return POISON
+        element = operands[0].type.element
+        if isinstance(element, Number) and not element.is_float:
+            operands = [convert.number(context, t, FLOAT) for t in operands]
+        rest = iter(operands)
+        ordered = [arguments[at] if at in whole else next(rest) for at in range(len(arguments))]
+        return library.real(context, file, name, ordered, node.span, whole)
 
     return lower
 

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from tritonc.frontend import syntax
-from tritonc.sema import builtin_math, builtin_memory, builtin_tiles, constants, launch
+from tritonc.sema import (
+    builtin_bits,
+    builtin_math,
+    builtin_memory,
+    builtin_tiles,
+    constants,
+    launch,
+)
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import STRING_TYPE
 from tritonc.sema.term import POISON, Term
@@ -27,7 +34,7 @@ class Builtin:
 
     `strings` are positions that a string may take, `words` those of a bare name which is not
     looked up.  `template` says that `f[...](...)` or `f(...)(...)` is a form of the call.
-    `effects` covers reading memory: a predicate must guard such a call.
+    `effects` covers reading memory: a predicate must guard such a call, and one that `divides`.
     """
 
     name: str
@@ -41,18 +48,27 @@ class Builtin:
     words: tuple[int, ...] = ()
     template: bool = False
     effects: bool = False
+    divides: bool = False
 
 
 def _row(signature: str, least: int, most: int | None, doc: str, lower: Lower,
          *spellings: str, strings: tuple[int, ...] = (), words: tuple[int, ...] = (),
-         template: bool = False, effects: bool = False) -> Builtin:
+         template: bool = False, effects: bool = False, divides: bool = False) -> Builtin:
     name = signature.partition("(")[0].partition("[")[0]
     return Builtin(name, signature, least, most, doc, lower, spellings, strings, words, template,
-                   effects)
+                   effects, divides)
 
 
 def _math(name: str, doc: str, *spellings: str) -> Builtin:
     return _row(f"{name}(x)", 1, 1, doc, builtin_math.function(name), *spellings)
+
+
+def _library(file: str, signature: str, doc: str, *spellings: str,
+             whole: tuple[int, ...] = ()) -> Builtin:
+    name, _, parameters = signature.partition("(")
+    count = parameters.count(",") + 1
+    return _row(signature, count, count, doc,
+                builtin_math.library_function(f"{file}.tc", name, count, whole), *spellings)
 
 
 def _atomic(operation: str, doc: str, *spellings: str) -> Builtin:
@@ -93,6 +109,77 @@ BUILTINS: tuple[Builtin, ...] = (
     _math("ceil", "The least integer not below x, in x's type.", "ceilf"),
     _math("round", "The nearest integer, halves away from zero, in x's type.", "roundf"),
     _math("trunc", "The integer part, in x's type.", "truncf"),
+    # of integers
+    _row("popc(x)", 1, 1, "How many bits of an integer are 1, an int.",
+         builtin_bits.counted("popc"), "__popc", "__popcll"),
+    _row("clz(x)", 1, 1, "How many zeros stand above the highest 1, an int; the width, of 0.",
+         builtin_bits.counted("clz"), "__clz", "__clzll"),
+    _row("ctz(x)", 1, 1, "How many zeros stand below the lowest 1, an int; the width, of 0.",
+         builtin_bits.zeros_below),
+    _row("brev(x)", 1, 1, "The bits in the opposite order.", builtin_bits.reversed_bits,
+         "__brev", "__brevll"),
+    _row("mulhi(a, b)", 2, 2, "The high half of the product, in the arguments' type.",
+         builtin_bits.high_product(False), "__mulhi", "__mul64hi"),
+    _row("umulhi(a, b)", 2, 2, "The high half of the product of unsigned numbers.",
+         builtin_bits.high_product(True), "__umulhi", "__umul64hi"),
+    _row("rotl(x, n)", 2, 2, "The bits rotated up by n modulo the width.",
+         builtin_bits.rotation(True)),
+    _row("rotr(x, n)", 2, 2, "The bits rotated down by n modulo the width.",
+         builtin_bits.rotation(False)),
+    _row("funnelshift_l(low, high, n)", 3, 3, "The upper 32 bits of high:low << n modulo 32.",
+         builtin_bits.funnel(True), "__funnelshift_l"),
+    _row("funnelshift_r(low, high, n)", 3, 3, "The lower 32 bits of high:low >> n modulo 32.",
+         builtin_bits.funnel(False), "__funnelshift_r"),
+    _row("cdiv(a, b)", 2, 2, "(a + b - 1) / b, of integers.", builtin_bits.ceiling_quotient,
+         divides=True),
+    _row("randint(seed, offset)", 2, 2, "A random unsigned int, by Philox 4x32-10 as Triton's "
+         "`tl.randint`.", builtin_bits.random("randint")),
+    _row("rand(seed, offset)", 2, 2, "A random float of [0, 1), that of Triton's `tl.rand`.",
+         builtin_bits.random("rand")),
+    _row("randn(seed, offset)", 2, 2, "A random float, normally distributed, as `tl.randn`'s.",
+         builtin_bits.random("randn")),
+    # of the library
+    _library("exponential", "pow(x, y)", "x to the y.", "powf"),
+    _library("exponential", "exp10(x)", "10 to the x.", "exp10f"),
+    _library("exponential", "expm1(x)", "e to the x, less 1.", "expm1f"),
+    _library("exponential", "log10(x)", "The logarithm to base 10.", "log10f"),
+    _library("exponential", "log1p(x)", "The natural logarithm of 1 + x.", "log1pf"),
+    _library("exponential", "sinh(x)", "The hyperbolic sine.", "sinhf"),
+    _library("exponential", "cosh(x)", "The hyperbolic cosine.", "coshf"),
+    _library("exponential", "asinh(x)", "The inverse of sinh.", "asinhf"),
+    _library("exponential", "acosh(x)", "The inverse of cosh, not negative.", "acoshf"),
+    _library("exponential", "atanh(x)", "The inverse of tanh.", "atanhf"),
+    _library("floats", "isnan(x)", "Whether x is no number."),
+    _library("floats", "isinf(x)", "Whether x is infinite."),
+    _library("floats", "isfinite(x)", "Whether x is neither infinite nor a NaN."),
+    _library("floats", "signbit(x)", "Whether the sign of x is minus, of -0 and of a NaN too."),
+    _library("floats", "copysign(x, y)", "x with the sign of y.", "copysignf"),
+    _library("floats", "minimum(a, b)", "The lesser; a NaN if either is one."),
+    _library("floats", "maximum(a, b)", "The greater; a NaN if either is one."),
+    _library("floats", "fdim(x, y)", "x - y, or 0 where that is negative.", "fdimf"),
+    _library("floats", "fmod(x, y)", "The exact remainder of x / y cut off, of x's sign.",
+             "fmodf"),
+    _library("floats", "remainder(x, y)", "The exact remainder of x / y rounded to the nearest "
+             "integer, ties to even.", "remainderf"),
+    _library("floats", "rint(x)", "The nearest integer, ties to even, in x's type.", "rintf",
+             "nearbyint", "nearbyintf"),
+    _library("floats", "nextafter(x, y)", "The next number after x towards y.", "nextafterf"),
+    _library("floats", "ldexp(x, n)", "x times 2 to the n, an integer.", "ldexpf", "scalbn",
+             "scalbnf", whole=(1,)),
+    _library("floats", "frexp_fraction(x)", "m of x = m 2^e with 1/2 <= |m| < 1."),
+    _library("floats", "frexp_exponent(x)", "e of x = m 2^e with 1/2 <= |m| < 1, an int; 0 of 0, "
+             "of an infinity and of a NaN."),
+    _library("floats", "cbrt(x)", "The cube root.", "cbrtf"),
+    _library("floats", "hypot(x, y)", "The square root of x * x + y * y.", "hypotf"),
+    _library("trigonometric", "tan(x)", "The tangent of x in radians.", "tanf"),
+    _library("trigonometric", "asin(x)", "The inverse of sin, from -pi/2 to pi/2.", "asinf"),
+    _library("trigonometric", "acos(x)", "The inverse of cos, from 0 to pi.", "acosf"),
+    _library("trigonometric", "atan(x)", "The inverse of tan, from -pi/2 to pi/2.", "atanf"),
+    _library("trigonometric", "atan2(y, x)", "The angle of the point (x, y), from -pi to pi.",
+             "atan2f"),
+    _library("gamma", "erfc(x)", "1 - erf(x).", "erfcf"),
+    _library("gamma", "erfinv(x)", "The inverse of erf.", "erfinvf"),
+    _library("gamma", "lgamma(x)", "The logarithm of the gamma function's magnitude.", "lgammaf"),
     # across elements
     _row("sum(x, axis)", 1, 2, "The sum along an axis, a negative one from the end; of all "
          "elements without axis.", builtin_tiles.reduction("add"), "__sum"),
@@ -151,10 +238,8 @@ BUILTINS: tuple[Builtin, ...] = (
 FOREIGN = {
     "arange": "a ... b is the tile a, a + 1, ..., b - 1",
     "axis": "arguments are given by place, as in sum(x, 1)",
-    "cdiv": "(a + b - 1) / b",
     "fmaxf": "max(a, b)",
     "fminf": "min(a, b)",
-    "isnan": "x != x holds for a NaN only",
     "get_global_id": "get_global_range(axis) is the tile of this instance's indices",
     "get_group_id": "get_program_id(axis)",
     "__ldg": "*p loads, from the cache for what is only read where that is possible",
@@ -165,8 +250,6 @@ FOREIGN = {
     "NULL": "0 converts to every pointer type",
     "nullptr": "0 converts to every pointer type",
     "num_programs": "get_num_programs(axis)",
-    "pow": "x * x; in general, exp2(y * log2(x))",
-    "powf": "x * x; in general, exp2(y * log2(x))",
     "program_id": "get_program_id(axis)",
     "range": "a ... b is the tile a, a + 1, ..., b - 1",
     "sigmoid": "1 / (1 + exp(-x))",
@@ -177,7 +260,7 @@ FOREIGN = {
     "zeros": "a value fills a tile, as in 'float x[16, 16] = 0'",
 }
 
-PURE = frozenset(spelling for row in BUILTINS if not row.effects
+PURE = frozenset(spelling for row in BUILTINS if not row.effects and not row.divides
                  for spelling in (row.name, *row.spellings))
 
 _TYPED_ATOMIC = re.compile(r"(?:__)?atomic_(add|max|min|and|or|xor|xchg|cas)_[a-z]\w*?_\d+x\d+")

@@ -41,10 +41,11 @@ class _Side:
     def free(self) -> bool:
         """Nothing here needs the condition to hold."""
         return (self.begin is self.end and not self.assigns
-                and all(_speculatable(op) for op in self.begin.ops))
+                and all(speculatable(op) for op in self.begin.ops))
 
 
-def _speculatable(op: Op) -> bool:
+def speculatable(op: Op) -> bool:
+    """Whether it may as well run where the program does not."""
     row = OPS[op.name]
     if not row.pure:
         return False

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tritonc.sema.in_force import Mask, Region
     from tritonc.sema.unit import Unit
 
+_ROUNDED = frozenset({"fadd", "fsub", "fmul", "fdiv"})
 MAX_NESTING = 6000  # levels of syntax trees inside each other, over all inlined functions
 
 
@@ -47,6 +48,7 @@ class Frame:
     exit: Block | None = None  # made by the first `return` that is not at the end
     tail: syntax.Statement | None = None  # the last statement of the body
     ended: dict[str, Entity] = field(default_factory=dict)  # names of blocks that have ended
+    lift: tuple[int, ...] | None = None  # of the library: the shape that scalars have
 
 
 @dataclass(eq=False, slots=True)
@@ -72,6 +74,7 @@ class Context:
     builder: Builder = field(init=False)
     ssa: Ssa = field(init=False)
     frame: Frame | None = None
+    site: Span | None = None  # of the call, while a function of the library is lowered
     loop: Loop | None = None
     mask: Mask | None = None  # the tile predicate of the statement
     region: Region | None = None  # what is made under the outermost predicate
@@ -177,6 +180,8 @@ class Context:
 
     def emit(self, name: str, *values: Value, type: CType | None = None,
              guard: Value | None = None, **attributes: Any) -> Op:
+        if self.site is not None and name in _ROUNDED:
+            attributes["exact"] = True
         op = make_op(name, list(values), type.ir if type is not None else None, guard=guard,
                      span=self.builder.span, **attributes)
         assert type is None or op.results[0].type == type.ir, f"{op} is no {type}"
@@ -200,7 +205,7 @@ class Context:
 
     def at(self, span: Span) -> None:
         """Operations from here on belong to that part of the source."""
-        self.builder.span = span
+        self.builder.span = self.site or span
 
     # --- control flow ---
 

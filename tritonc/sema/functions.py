@@ -11,7 +11,7 @@ from math import lcm
 from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, READ, WRITE
-from tritonc.sema import constants, implicit
+from tritonc.sema import constants, implicit, library
 from tritonc.sema.context import Context, Frame
 from tritonc.sema.ctypes import VOID, VOID_TYPE, CType, PointerTo
 from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
@@ -43,6 +43,9 @@ def signature_of(context: Context, entity: FunctionEntity) -> Signature:
 def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -> Term:
     """Lower a call of a function of the program."""
     arguments = [context.operand(a) for a in node.arguments]
+    if entity.home is not None:
+        assert context.frame is not None and context.frame.lift is not None
+        return library.inline(context, entity, arguments, context.frame.lift)
     declared = Note(f"'{entity.name}' is declared here", entity.span)
     if len(arguments) != len(entity.node.parameters):
         count = len(entity.node.parameters)

@@ -27,7 +27,7 @@ from tritonc.sema import guards, needs, shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import BOOL, ctype
 from tritonc.sema.in_force import Mask, Pair, Pending, Region, Shape
-from tritonc.sema.scope import Variable
+from tritonc.sema.scope import FunctionEntity, Variable
 from tritonc.sema.term import Term
 from tritonc.source import Note, Span
 
@@ -218,6 +218,8 @@ def _makes_effects(context: Context, node: syntax.Node) -> bool:
     if isinstance(node, syntax.Binary):
         return node.operator in ("/", "%")
     if isinstance(node, syntax.Call):
-        hidden = context.scope.lookup(node.callee) is not None
-        return hidden or node.callee not in context.pure_calls
+        entity = context.scope.lookup(node.callee)
+        if isinstance(entity, FunctionEntity) and entity.home is not None:
+            return False  # of the library
+        return entity is not None or node.callee not in context.pure_calls
     return isinstance(node, syntax.Deref | syntax.MaskedDeref | syntax.Assign | syntax.IncDec)

@@ -109,6 +109,7 @@ class FunctionEntity(Entity):
     kernel: bool = False
     used: bool = False
     signature: Signature | None = None  # once resolved
+    home: Scope | None = None  # of a function of the library: the names that it sees
 
     kind = "function"
 

@@ -10,7 +10,7 @@ from tritonc.ir.core import Block
 from tritonc.ir.types import I1
 from tritonc.sema import builtin_memory, builtins, constants, convert, implicit, launch, predicates
 from tritonc.sema.context import Context, Frame, Loop
-from tritonc.sema.ctypes import BOOL_TYPE, VOID, VOID_TYPE, CType
+from tritonc.sema.ctypes import BOOL_TYPE, VOID, VOID_TYPE, CType, ctype
 from tritonc.sema.scope import Poisoned, Scope, Variable
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
@@ -66,6 +66,8 @@ def _declare(context: Context, node: syntax.Variable) -> None:
             context.lower(node.initializer)
         context.scope.names.setdefault(node.name, Poisoned(node.name, node.name_span))
         return
+    if context.frame is not None and context.frame.lift and not type.shape:
+        type = ctype(type.element, context.frame.lift)
     const = node.type.const_pointer if node.type.pointer else node.type.const
     variable = Variable(node.name, node.name_span, type, const, mask=context.mask)
     declare(context.scope, context, variable)
@@ -211,8 +213,14 @@ def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
 
 def for_(context: Context, node: syntax.For) -> None:
     with context.inner_scope():
+        frame = context.frame
+        lift = frame.lift if frame is not None else None
         if node.init is not None:
+            if frame is not None:
+                frame.lift = None  # the counter of a loop is a scalar
             context.lower(node.init)
+            if frame is not None:
+                frame.lift = lift
         _loop(context, node, node.condition, node.step)
 
 

@@ -43,6 +43,7 @@ class Unit:
     tables: list[Table] = field(default_factory=list)
     statements: list[syntax.Statement] = field(default_factory=list)
     used: dict[str, None] = field(default_factory=dict)
+    library: dict[tuple[str, int], Scope] = field(default_factory=dict)
 
     def tunable_value(self, context: Context, entity: Tunable, span: Span) -> Term:
         """The value bound to a tunable."""

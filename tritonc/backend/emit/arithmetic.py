@@ -29,6 +29,8 @@ _MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}  # with ope
 SHARED_LIMIT = 8  # registers of a range that are compared by way of their distance to the limit
 _CALLS = {"smin": "llvm.smin", "smax": "llvm.smax", "umin": "llvm.umin", "umax": "llvm.umax",
           "fmin": "llvm.minnum", "fmax": "llvm.maxnum"}
+_BITS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "popc": ("ctpop", ()), "clz": ("ctlz", ("i1 false",)), "brev": ("bitreverse", ())}
 SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
@@ -56,7 +58,7 @@ def map_registers(f: FunctionEmitter, mask: int, like: Value, operands: list[Val
 
 
 def float_flags(f: FunctionEmitter, op: Op) -> str:
-    if f.options.fast_math:
+    if f.options.fast_math and not op.attributes.get("exact"):
         return FAST
     return "contract " if op.attributes.get("contract") else ""
 
@@ -111,6 +113,24 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
         return total
 
     each_register(f, op, compute)
+
+
+def bit_function(f: FunctionEmitter, op: Op) -> None:
+    t, (name, flag) = f.type(op.result), _BITS[op.name]
+    each_register(f, op, lambda a: f.call(f"llvm.{name}.{t}", t, f"{t} {a}", *flag))
+
+
+def high_product(f: FunctionEmitter, op: Op) -> None:
+    """The upper half of a product of twice the width, which the machine has an instruction for."""
+    t = f.type(op.result)
+    bits, extend = int(t[1:]), "zext" if op.name == "umulhi" else "sext"
+
+    def multiply(a: str, b: str) -> str:
+        wide = [f.op(f"{extend} {t} {x} to i{2 * bits}") for x in (a, b)]
+        product = f.op(f"mul i{2 * bits} {wide[0]}, {wide[1]}")
+        return f.op(f"trunc i{2 * bits} {f.op(f'lshr i{2 * bits} {product}, {bits}')} to {t}")
+
+    each_register(f, op, multiply)
 
 
 def division(f: FunctionEmitter, op: Op) -> None:
@@ -331,6 +351,8 @@ EMITTERS: dict[str, Emitter] = {
     **dict.fromkeys(("sub", "mul", "xor"), negation),
     **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), division),
     **dict.fromkeys(_CALLS, extreme),
+    **dict.fromkeys(_BITS, bit_function),
+    **dict.fromkeys(("umulhi", "smulhi"), high_product),
     "any_other": any_other, "scale": scale,
     **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), float_binary),
     "fneg": fneg, "fabs": fabs, "fma": fma,

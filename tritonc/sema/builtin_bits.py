@@ -1,0 +1,170 @@
+"""How builtins of integers lower: bits, high products, and random numbers that count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.frontend import syntax
+from tritonc.sema import constants, convert, library, operators, shapes
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import INT, INT_TYPE, UINT, ULONG, Number, ctype
+from tritonc.sema.term import POISON, Term
+
+Lower = Callable[[Context, syntax.Call, list[Term]], Term]
+
+
+def integers(context: Context, node: syntax.Call, arguments: list[Term], unify: bool = True
+             ) -> list[Term] | None:
+    """The arguments, which must be integers, of one type; without `unify` each promoted alone."""
+    for term, argument in zip(arguments, node.arguments):
+        element = term.type.element
+        if not isinstance(element, Number) or not element.is_int:
+            context.error("type-mismatch", argument.span, f"'{node.callee}' takes integers, found "
+                          f"{term.type}")
+            return None
+    if unify:
+        return convert.unify(context, node.span, *arguments)
+    found = [convert.unify(context, node.span, t) for t in arguments]
+    shape = shapes.meet_shapes(context, node.span, *arguments)
+    return None if shape is None else [shapes.broadcast(context, t, shape)
+                                       for f in found if f is not None for t in f]
+
+
+def _unsigned(context: Context, term: Term) -> Term:
+    element = term.type.element
+    assert isinstance(element, Number)
+    return convert.number(context, term, ULONG if element.ir.bits == 64 else UINT)
+
+
+def counted(name: str) -> Lower:
+    """popc and clz: an int."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        found = integers(context, node, arguments)
+        if found is None:
+            return POISON
+        return convert.number(context, context.op(name, found[0].type, found[0]), INT)
+
+    return lower
+
+
+def zeros_below(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """ctz(x): the ones of ~x & (x - 1)."""
+    found = integers(context, node, arguments)
+    if found is None:
+        return POISON
+    (x,) = found
+    minus = Term(x.type, constant=-1)
+    below = context.op("and", x.type, context.op("xor", x.type, x, minus),
+                       context.op("add", x.type, x, minus))
+    return convert.number(context, context.op("popc", x.type, below), INT)
+
+
+def reversed_bits(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    found = integers(context, node, arguments)
+    return POISON if found is None else context.op("brev", found[0].type, found[0])
+
+
+def high_product(unsigned: bool) -> Lower:
+    """mulhi(a, b) in the type of its arguments, umulhi(a, b) without signs."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        found = integers(context, node, arguments)
+        if found is None:
+            return POISON
+        a, b = (_unsigned(context, t) for t in found) if unsigned else found
+        element = a.type.element
+        assert isinstance(element, Number)
+        return context.op("smulhi" if element.signed else "umulhi", a.type, a, b)
+
+    return lower
+
+
+def rotation(left: bool) -> Lower:
+    """rotl(x, n), rotr(x, n): by n modulo the width."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        found = integers(context, node, arguments, unify=False)
+        if found is None:
+            return POISON
+        x, n = found
+        result = _funnel(context, x, x, _count(context, n, x), left)
+        return Term(x.type, result.value, result.constant)
+
+    return lower
+
+
+def funnel(left: bool) -> Lower:
+    """funnelshift_l(low, high, n), funnelshift_r(low, high, n): 32 bits of the 64 of high:low."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        found = integers(context, node, arguments, unify=False)
+        if found is None:
+            return POISON
+        low, high = (convert.number(context, t, UINT) for t in found[:2])
+        return _funnel(context, low, high, _count(context, found[2], low), left)
+
+    return lower
+
+
+def _count(context: Context, n: Term, x: Term) -> Term:
+    """n modulo the width of x, in x's type."""
+    element = x.type.element
+    assert isinstance(element, Number)
+    n = convert.number(context, n, element)
+    return context.op("and", n.type, n, Term(n.type, constant=element.ir.bits - 1))
+
+
+def _funnel(context: Context, low: Term, high: Term, n: Term, left: bool) -> Term:
+    """(high << n) | (low >> (width - n)), or the other way; one more place makes n = 0 right."""
+    type, element = low.type, low.type.element
+    assert isinstance(element, Number)
+    one = Term(type, constant=1)
+    rest = context.op("xor", type, n, Term(type, constant=element.ir.bits - 1))
+    if left:
+        up = context.op("shl", type, high, n)
+        down = context.op("lshr", type, context.op("lshr", type, low, one), rest)
+    else:
+        up = context.op("shl", type, context.op("shl", type, high, one), rest)
+        down = context.op("lshr", type, low, n)
+    return context.op("or", type, up, down)
+
+
+def ceiling_quotient(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """cdiv(a, b): (a + b - 1) / b; a constant where they are."""
+    found = integers(context, node, arguments)
+    if found is None:
+        return POISON
+    a, b = found
+    span = node.span
+    total = operators.binary(context, "+", a, b, span, span)
+    total = operators.binary(context, "-", total, Term(INT_TYPE, constant=1), span, span)
+    return operators.binary(context, "/", total, b, span, node.arguments[1].span)
+
+
+# --- random numbers ---
+
+
+def _words(context: Context, offset: Term) -> tuple[Term, Term]:
+    """The low and high 32 bits of an offset; the high ones of an int are 0."""
+    element = offset.type.element
+    assert isinstance(element, Number)
+    low = convert.number(context, offset, UINT)
+    if element.ir.bits < 64:
+        return low, Term(ctype(UINT, offset.shape), constant=0)
+    wide = convert.number(context, offset, ULONG)
+    high = context.op("lshr", wide.type, wide, Term(wide.type, constant=32))
+    return low, convert.number(context, high, UINT)
+
+
+def random(name: str) -> Lower:
+    """rand, randn and randint of a seed and an offset."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        if context.constant_for is not None:
+            return constants.not_constant(context, node.span, context.constant_for,
+                                          f"'{node.callee}' is a function of the library")
+        found = integers(context, node, arguments, unify=False)
+        if found is None:
+            return POISON
+        seed = convert.number(context, arguments[0], ULONG)
+        low, high = _words(context, found[1])
+        return library.call(context, "random.tc", name, [seed, low, high], 32, node.span)
+
+    return lower
+

@@ -423,6 +423,14 @@ DRIVER: dict[str, Row] = {
         "A tuning file cannot be read, or is not as `tritonc tune` writes it. --tuning=none "
         "compiles without one.",
     ),
+    "registers": Row(
+        "warning",
+        "More values are live at this place than a thread has registers for. The numbers are the "
+        "compiler's estimate, from the shapes of the tiles, the layouts that place them in "
+        "threads, and the number of warps. NVIDIA's assembler keeps what does not fit in memory, "
+        "which costs time, or refuses. Smaller tiles need fewer registers; so do more warps, as "
+        "long as the registers of a multiprocessor are enough for all of them.",
+    ),
     "stale-tuning": Row(
         "warning",
         "The tuning file beside the source, or the one that --tuning names, was made for another "

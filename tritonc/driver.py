@@ -311,6 +311,8 @@ class _Compilation:
             check_stage(module, [name for name, _ in backend])
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place(context.remarks)
+        for found in context.warnings:
+            self.diagnostics.warning(found.name, found.span, found.message, *found.notes)
         if done and machine:
             meta = variants.settle(module, meta, self.alike is None)
             self._emit(module, context.target, meta)

@@ -94,25 +94,47 @@ class Estimate:
         top.sort(key=lambda pair: -pair[1])
         return Pressure(round(most) + OTHERS, where.span if where else None, tuple(top))
 
+    def between_blocks(self) -> Pressure:
+        """The most where one block ends: nothing that is live there can be put off, so that a
+        thread has so many registers or spills."""
+        most, where, top = 0.0, None, list[tuple[Value, float]]()
+        for block in self.cfg.order:
+            held = [(v, w) for v in self.live.at_end(block) if (w := self.weight(v)) > _FEW]
+            if (total := sum(w for _, w in held)) > most:
+                most, where, top = total, block, held
+        top.sort(key=lambda pair: -pair[1])
+        span = next((v.op.span for v, _ in top if v.op is not None and v.op.span), None)
+        if span is None and where is not None:
+            span = next((op.span for op in where.ops if op.span is not None), None)
+        return Pressure(round(most), span, tuple(top))
+
     def _block(self, block: Block) -> tuple[float, Op | None, set[Value]]:
         """The peak in a block, at which operation, and what is live there."""
         live = self.live.at_end(block)
         passing = self._passing(block, live)
         total = sum(map(self.weight, live))
+        cut: dict[Value, float] = {}  # of values of which only parts are read from here on
         most, where, top = total, block.ops[-1], set(live)
         for op in reversed(block.ops):
             if op.name == "phi":
                 break
             for result in op.results:
+                total -= cut.pop(result, 0)
                 if result in live:
                     live.discard(result)
                     total -= 0 if result in passing else self.weight(result)
             after = total
             for value in op.inputs():
                 root = self.live.root(value)
-                if root is not None and root not in live:
-                    live.add(root)
-                    total += 0 if root in passing else self.weight(root)
+                if root is None or root in live:
+                    continue
+                if op.name == "tile_part":
+                    more = min(self.weight(root) - cut.get(root, 0), self.weight(op.result))
+                    cut[root] = cut.get(root, 0) + more
+                    total += more
+                    continue
+                live.add(root)
+                total += 0 if root in passing else self.weight(root) - cut.pop(root, 0)
             here = max(total, after + self._results(op, passing)) + self._beside(op)
             if here > most:
                 most, where, top = here, op, set(live)

@@ -155,7 +155,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     if rule == STANDARD:
         _write_standard(dependency_rule(path, targets, result, given))
     if options.verbose:
-        tell(result, options)
+        tell(result, options, given["ptxas"])
     if options.time_report:
         time_report(result)
     return SUCCESS

@@ -10,12 +10,13 @@ from typing import Any
 
 import click
 
-from tritonc import __version__
+from tritonc import __version__, ptxas
 from tritonc.cli.commandline import FLAGS_VARIABLE
 from tritonc.cli.option_table import MESSAGES
 from tritonc.driver import Result
 from tritonc.ir.context import Remark
 from tritonc.options import Options
+from tritonc.source import CompileError
 
 
 def plan(path: str, written: Sequence[str], options: Options, others: Sequence[str],
@@ -47,7 +48,7 @@ def is_shown(remark: Remark, given: Mapping[str, Any]) -> bool:
         pattern is not None and re.search(pattern, remark.pass_name) is not None)
 
 
-def tell(result: Result, options: Options) -> None:
+def tell(result: Result, options: Options, ptxas_path: str | None = None) -> None:
     """What -v says: what was decided that the source leaves open."""
     lines = [f"tritonc {__version__}, target {options.arch}"]
     if flags := os.environ.get(FLAGS_VARIABLE):
@@ -65,7 +66,23 @@ def tell(result: Result, options: Options) -> None:
             lines.append(f"  variant {number}, {variant['entry']}: {variant['threads']} threads, "
                          f"tile {variant['tile']}, {values}")
     lines += result.variants.notes()
-    print("\n".join(lines), file=sys.stderr)
+    print("\n".join([*lines, *_registers(result, options.arch, ptxas_path)]), file=sys.stderr)
+
+
+def _registers(result: Result, arch: str, path: str | None) -> Iterator[str]:
+    """What the assembler says of the kernels, where it is at hand."""
+    if "ptx" not in result.outputs:
+        return
+    try:
+        found = ptxas.resources(result.outputs["ptx"], arch, path)
+    except CompileError as error:
+        if error.diagnostics[0].name != "no-ptxas":
+            yield f"the assembler refuses: {error.diagnostics[0].message}"
+        return
+    for name, used in found.items():
+        spilled = used.spill_stores + used.spill_loads
+        yield (f"kernel {name}: {used.registers} registers, "
+               f"{f'{spilled} bytes of spills' if spilled else 'no spills'} (ptxas)")
 
 
 def _origin(name: str, result: Result) -> str:

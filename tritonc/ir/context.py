@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tritonc.ir.ops import OPS, OpInfo
-from tritonc.source import Diagnostic, Span
+from tritonc.source import Diagnostic, Note, Span
 
 
 class Remark(NamedTuple):
@@ -33,7 +33,7 @@ class Remark(NamedTuple):
 
 @dataclass
 class Context:
-    """Options and facts of one compilation.  Passes read; only `remarks` grows."""
+    """Options and facts of one compilation.  Passes read; only `remarks` and `warnings` grow."""
 
     table: dict[str, OpInfo] = field(default_factory=lambda: OPS)  # the rows of all operations
     target: Any = None  # a backend.target.Target; passes of `opt` do not look
@@ -43,11 +43,16 @@ class Context:
     precise_math: bool = False
     device_assert: bool = False
     remarks: list[Remark] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
 
     def remark(self, pass_name: str, message: str, span: Span | None = None, *,
                missed: bool = False) -> None:
         """Tell the user of the option `--remarks` about one place."""
         self.remarks.append(Remark(pass_name, message, span, missed))
+
+    def warn(self, name: str, message: str, span: Span | None, *notes: Note) -> None:
+        """Tell every user of one place."""
+        self.warnings.append(Diagnostic(name, "warning", message, span, notes))
 
 
 def by_place(remarks: Iterable[Remark]) -> list[Remark]:

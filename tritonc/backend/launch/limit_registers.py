@@ -16,13 +16,18 @@ Needs allocate_shared.
 
 from __future__ import annotations
 
-from tritonc.backend.launch.register_budget import resident_blocks
+from tritonc.analysis.pressure import Estimate
+from tritonc.backend.launch.register_budget import OVER, available, resident_blocks
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
+from tritonc.source import Note
+
+LARGE = 8  # registers of a value that is worth naming
 
 
 def limit_registers(kernel: Kernel, context: Context) -> bool:
     """Set `min_blocks`, if more than one block is to be resident."""
+    _tell(kernel, context)
     blocks = context.meta.get("min_blocks")
     if blocks is None:
         blocks = resident_blocks(kernel, context.target)
@@ -30,3 +35,23 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         return False
     kernel.attributes["min_blocks"] = blocks
     return True
+
+
+def _tell(kernel: Kernel, context: Context) -> None:
+    """How many registers live where; a warning if they are more than there are."""
+    estimate, room = Estimate(kernel), available(kernel, context)
+    found, sure = estimate.pressure(), estimate.between_blocks()
+    if sure.registers > room:
+        found = sure
+    said = f"about {found.registers} registers of a thread live here"
+    context.remark("limit_registers", f"{said}, the most of kernel '{kernel.name}'; {room} can",
+                   found.span)
+    if found.registers <= OVER * room and found is not sure:
+        return
+    threads = kernel.attributes["num_warps"] * context.target.warp_size
+    parts = [f"{value.name or 'a value'} {value.type}: {round(held)}"
+             for value, held in found.live[:4] if held >= LARGE]
+    context.warn("registers", f"{said}, and a thread of {threads} has {room}: the assembler keeps "
+                 "the rest in memory, or refuses", found.span or kernel.span,
+                 *([Note(f"the largest: {', '.join(parts)}")] if parts else []),
+                 Note("smaller tiles need fewer"))

@@ -32,6 +32,8 @@ from tritonc.ir.types import Tile, is_float, scalar
 STEP = 8  # registers are given in groups of so many
 SLACK = 1.2  # by which the estimate, as a rule, exceeds what the assembler needs
 LOOP_SLACK = 1.1  # and in loops that load
+SURE = 0.92  # of a thread's registers: beside mma.sync the estimate may be so much too low
+OVER = 1.4  # times as much does not fit, however the assembler orders what is computed
 ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
 WARPGROUP = 4  # warps
 IN_FLIGHT = 40  # registers beside the products of a chain: rows, addresses, counters

@@ -25,7 +25,7 @@ makes room for the elements.
 from __future__ import annotations
 
 from tritonc.analysis.pressure import Estimate
-from tritonc.backend.launch.register_budget import available
+from tritonc.backend.launch.register_budget import SURE, available
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -33,7 +33,6 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I32, Tile, element, is_float
 
-SURE = 0.92  # of the registers: with mma.sync the estimate may be so much too low
 LEAST = 4.0  # registers that one step is to save
 MOST_STEPS = 24  # tiles
 _INDICES = ("range", "get_global_range")

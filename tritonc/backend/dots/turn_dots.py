@@ -11,6 +11,9 @@ are turned, and the sum is turned back behind the loop, which is another name fo
 registers.  With 32 rows and 64 columns more multiprocessors have a tile than with 64, and they
 bring whole lines of memory, which 32 columns of 16 bits are not.
 
+A product whose right operand the loop computes, and whose left one it does not, is swapped too:
+wgmma takes the left one from registers, where threads compute it (`raw_operands`).
+
 Done for loops that only add products to a tile, where wgmma can read both operands so.
 """
 

@@ -61,6 +61,7 @@ from tritonc.opt.dce import dce
 from tritonc.opt.derive_phis import derive_phis
 from tritonc.opt.drop_guards import drop_guards
 from tritonc.opt.expand_range import expand_range
+from tritonc.opt.fetch_late import fetch_late
 from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.hoist_addresses import hoist_addresses
 from tritonc.opt.licm import licm
@@ -109,6 +110,8 @@ OPT: list[Pass] = [
          "passes below and the backend meet one form of loop."),
     Pass("derive_phis", derive_phis,
          "Counters that were computed anew, and flags that tell of a counter, are one counter."),
+    Pass("fetch_late", fetch_late,
+         "Counters have one form; pointers still move, so that the next one is a phi's."),
     Pass("drop_guards", drop_guards,
          "Tests stand at headers, and are comparisons where they can be."),
     Pass("merge_tails", merge_tails,

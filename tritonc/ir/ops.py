@@ -261,7 +261,7 @@ _ROWS: list[OpInfo] = [
            lambda m, op, a: m.scan(op, a), ("kind", "axis")),
     OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading axes.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
-           optional=("instruction", "registers", "pairs")),
+           optional=("instruction", "registers", "pairs", "swapped")),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,
            "a, which is a multiple of `n` (bytes, for a pointer), and not less than `least`.",

@@ -15,6 +15,9 @@ rows (or columns) of one k at once.
 An operand that comes with K contiguous is turned on its way.  Lanes that differ in k alone would
 then hit one bank, so their bits are XORed into the bank (`staging_layout`).
 
+A `channel` (`raw_operands`) becomes a buffer in the order that its tile has in memory, a store to
+it and a load from it: the store is for `pipeline` to replace.
+
 Products with batches, which are small (`split_dots` makes them), read such an operand as it comes,
 four k of a row at once: the copy is as wide as the load.  Its buffer is that of a conversion
 between the layout of the load and what the product reads (`layout_choice.fma_operand`).  Large

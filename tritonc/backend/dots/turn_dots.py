@@ -11,6 +11,9 @@ are turned, and the sum is turned back behind the loop, which is another name fo
 registers.  With 32 rows and 64 columns more multiprocessors have a tile than with 64, and they
 bring whole lines of memory, which 32 columns of 16 bits are not.
 
+A product whose right operand the loop computes, and whose left one it does not, is swapped too:
+wgmma takes the left one from registers, where threads compute it (`raw_operands`).
+
 Done for loops that only add products to a tile, where wgmma can read both operands so.
 """
 
@@ -27,6 +30,7 @@ from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import element, shape
 
 TURN = (1, 0)
+LEAST_ROWS = 64  # with which wgmma takes a product as it is
 
 
 def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
@@ -63,10 +67,14 @@ def _computed_right(one: SummedDot) -> bool:
 
 
 def _turn(kernel: Kernel, one: SummedDot) -> None:
+    attributes = dict(one.dot.attributes)
+    if shape(one.dot.result.type)[0] >= LEAST_ROWS:
+        attributes["swapped"] = True  # for what is computed, not for its rows
+
     def product(b: Builder, sums: Value) -> Value:
         left, right = (b.value("trans", v, permutation=TURN) for v in one.dot.operands[1::-1])
         left.name, right.name = (v.name for v in one.dot.operands[1::-1])
-        return b.value("dot", left, right, sums, **one.dot.attributes)
+        return b.value("dot", left, right, sums, **attributes)
 
     start = one.before().value("trans", one.start, permutation=TURN)
     one.replace(kernel, start, product,

@@ -78,7 +78,7 @@ def dot_threads(op: Op) -> int:
     row = matrix.BY_NAME[name]
     if row.kind == matrix.WGMMA:  # a warpgroup for 64 rows, unless it has too much to hold
         groups = prod(extents) // (128 * matrix.ACCUMULATORS)
-        if "registers" not in op.attributes:
+        if not {"registers", "swapped"} & set(op.attributes):
             groups = max(extents[0] // row.rows, groups)
         groups = max(groups, 1)
         return 128 * min(4, groups)

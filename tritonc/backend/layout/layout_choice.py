@@ -264,8 +264,8 @@ def paired_rows(layout: Layout) -> Layout:
 
     A product does not mind in which order its rows stand, if its result has the same.
 
-    >>> print(paired_rows(Layout((16, 2), (16,), (1, 2, 4, 8), ())))
-    #layout<shape=[16,2], register=[2], lane=[1,4,8,16], warp=[]>
+    >>> print(paired_rows(Layout((16, 8), (1, 64), (2, 4, 8, 16, 32), ())))
+    #layout<shape=[16,8], register=[1,8], lane=[2,4,16,32,64], warp=[]>
     """
     columns = layout.shape[1]
 

@@ -35,6 +35,7 @@ from tritonc.backend.pipeline.async_access import TURNED, by_threads, copy_width
 from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import Rewrite, copied_stages
+from tritonc.backend.pipeline.roles import START
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
     StagedLoop,
@@ -64,13 +65,21 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
     changed = False
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
-    for staged in staged_loops(kernel):
-        spans = {load.span for load in map(source_load, staged.stores) if load is not None}
-        done, why = tensor_pipeline(kernel, staged, infos, context)
-        hindered.update((load.span, reason) for load, reason in why)
-        if done:
-            served |= spans - {load.span for load, _ in why}
-        changed |= done or _pipeline(kernel, staged, infos, context)
+    left = staged_loops(kernel)
+    for mixed in (False, True):  # a warp that makes copies in one body makes none in another
+        if mixed and any(op.name == START for op in kernel.ops()):
+            break
+        for staged in list(left):
+            done, why = tensor_pipeline(kernel, staged, infos, context, mixed)
+            hindered.update((load.span, reason) for load, reason in why)
+            if done:
+                missed = [load for load, _ in why]
+                served.update(load.span for load in map(source_load, staged.stores)
+                              if load is not None and load not in missed)
+                left.remove(staged)
+                changed = True
+    for staged in left:
+        changed |= _pipeline(kernel, staged, infos, context)
     for span, reason in hindered.items():
         if span not in served:
             context.remark("pipeline", f"operand not brought by the copy engine: {reason}", span,

@@ -68,8 +68,8 @@ RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
-                    context: Context) -> tuple[bool, Hindered]:
-    """Pipeline one loop, with tensor copies of the operands that allow it, unless none does.
+                    context: Context, mixed: bool) -> tuple[bool, Hindered]:
+    """Pipeline one loop with tensor copies of all its operands; `mixed`: of some, too.
 
     Whether that is done, and what hinders the others.
     """
@@ -86,7 +86,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     boxes = [one.boxes for one in channels if one.boxes is not None]
     copied = [one.load for one in channels if one.copied and one.load is not None]
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
-    if not boxes:
+    if not boxes or (hindered and not mixed):
         return False, hindered
     inputs = [v for load in copied for v in load.inputs()]
     part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)

@@ -127,6 +127,17 @@ def both_and_neither(op: Op, r: Rewriter) -> Value | None:
     return r.constant(op.name == "or", op.result.type)
 
 
+def condition_with_its_predicate(op: Op, r: Rewriter) -> Value | None:
+    """With p, q = cmpp c:  c & p = p;  c & q = false;  c | p = c;  c | q = true."""
+    for c, other in (op.operands, op.operands[::-1]):
+        made = other.op
+        if made is not None and made.name == "cmpp" and made.operands[0] is c:
+            if other is made.results[0]:
+                return other if op.name == "and" else c
+            return r.constant(op.name == "or", op.result.type)
+    return None
+
+
 def predicates_of_not(op: Op, r: Rewriter) -> list[Value] | None:
     """cmpp (not c) = the predicates of c, exchanged."""
     c = _inverted(op.operands[0])
@@ -212,8 +223,8 @@ RULES: dict[str, list[Rule]] = {
              compare_of_truth, compare_strictly],
     "fcmp": [compare_constant_on_the_right],
     "xor": [not_of_not, not_of_compare],
-    "and": [both_and_neither],
-    "or": [both_and_neither],
+    "and": [both_and_neither, condition_with_its_predicate],
+    "or": [both_and_neither, condition_with_its_predicate],
     "cmpp": [predicates_of_not, predicates_of_constant],
     "psi": [merge_of_few],
     "select": [select_of_constant, select_of_not, select_of_truth],

@@ -1,0 +1,52 @@
+"""Products of computed operands on simulated tensor cores: channels, both ways of multiplying."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from programs import PTXAS, ROOT, Setting, compiled, ptxas, settings, simulate
+
+PATH = ROOT / "tests" / "run" / "computed_operands.tc"
+GATHERED = ROOT / "tests" / "run" / "gathered_operand.tc"
+WAYS = settings(PATH)
+
+
+def way(number: int, path: Path = PATH) -> Setting:
+    return Setting(path, (("WAY", str(number)),))
+
+
+@pytest.mark.parametrize("setting", [*WAYS, *settings(GATHERED)], ids=lambda s: s.name)
+def test_simulated_with_boxes(setting: Setting) -> None:
+    simulate(setting, "sm_90a")
+
+
+@pytest.mark.parametrize("number", [1, 4, 7, 8])
+def test_simulated_with_warps(number: int) -> None:
+    simulate(way(number), "sm_80")
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_a_warp_of_its_own_makes_the_copies(number: int, tmp_path: Path) -> None:
+    """Whatever is computed, boxes bring all operands; products stay in flight meanwhile."""
+    (result, _), = compiled(way(number), "sm_90a", ("ptx",))
+    assert result.module is not None
+    kernel = result.module.kernels[0]
+    if number != 2:  # another body, for where factors are not aligned
+        assert kernel.attributes["copier_warps"]
+    loops = [op for op in kernel.ops() if op.name == "wgmma_wait" and op.attributes["pending"]]
+    assert bool(loops) == (number > 0)
+    assert not any(op.name == "async_copy" for block in kernel.blocks
+                   if any(other.name == "wgmma" for other in block.ops) for op in block.ops)
+    if PTXAS is not None:
+        said = ptxas(result.outputs["ptx"], "sm_90a", tmp_path)
+        assert "C75" not in said and " 0 bytes spill stores" in said
+
+
+def test_gathered_rows_are_copied_beside_boxes() -> None:
+    (result, _), = compiled(Setting(GATHERED), "sm_90a")
+    assert result.module is not None
+    (body,) = (block for block in result.module.kernels[0].blocks
+               if any(op.name == "wgmma" for op in block.ops))
+    names = [op.name for op in body.ops]
+    assert "async_copy" in names and "tensor_copy" in names and "shared_store" not in names

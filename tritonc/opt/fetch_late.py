@@ -1,0 +1,115 @@
+"""fetch_late: what a loop loads for its next iteration is loaded there.
+
+Before:  %a0 = load %p0                        After:
+  head:  %a = phi [%a0], [%a1]                   head:
+         %p = phi [%p0], [%p1]                          %p = phi [%p0], [%p1]
+  body:  use of %a                               body:  %a = load %p
+         %p1 = addptr %p, 64                            use of %a
+         %a1 = load %p1                                 %p1 = addptr %p, 64
+
+Sources fetch an iteration ahead by hand.  The pipeliner does that itself, as far ahead as memory
+wants it, and without holding tiles in registers: but it looks for loads in the iteration that uses
+them.  So the load goes there, if what comes back is an expression of what the other phis get next,
+if on entry it is what the phi begins with, and if nothing that can run meanwhile writes memory.
+Loads of iterations that never come go.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.conditions import Turn, first_turn, same_value
+from tritonc.analysis.values import attributes_key, changes_memory
+from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.types import Tile
+
+_MOST = 32  # operations of an expression
+
+
+def fetch_late(kernel: Kernel, context: Context) -> bool:
+    """Do it for all loops."""
+    cfg = Cfg(kernel)
+    changed = False
+    for loop in cfg.loops:
+        if loop.preheader is None or loop.latch is None or len(loop.exits) != 1 \
+                or loop.exits[0][0] is not loop.header or not _only_reads(cfg, loop, context):
+            continue
+        stays = [block for block in loop.header.successors if block in loop]
+        if len(stays) == 1 and stays[0] is not loop.header \
+                and cfg.predecessors[stays[0]] == [loop.header]:
+            for phi in loop.header.phis():
+                changed |= _fetch(kernel, loop, phi, stays[0], context)
+    return changed
+
+
+def _only_reads(cfg: Cfg, loop: Loop, context: Context) -> bool:
+    """Whether nothing writes memory in the loop, nor on the way to it."""
+    before = list(loop.blocks)
+    for block in before:
+        before += [b for b in cfg.predecessors[block] if b not in before]
+    return not any(changes_memory(context.table[op.name]) for block in before for op in block.ops)
+
+
+def _fetch(kernel: Kernel, loop: Loop, phi: Op, body: Block, context: Context) -> bool:
+    assert loop.preheader is not None and loop.latch is not None
+    if not isinstance(phi.result.type, Tile):
+        return False
+    inside = {op for block in loop.blocks for op in block.ops}
+    readers = uses(kernel).get(phi.result, [])
+    if any(op not in inside or op in loop.header.ops for op in readers):
+        return False  # what was fetched last is used behind the loop
+    after = {incoming(other, loop.latch): other.result for other in loop.header.phis()
+             if other is not phi}
+    needed = _expression(incoming(phi, loop.latch), inside, after, context)
+    if not any(op.name == "load" for op in needed):
+        return False
+    mapping = dict(after)
+    made = copy_ops(needed, mapping)
+    value = mapping[incoming(phi, loop.latch)]
+    at = len(body.phis())
+    body.ops[at:at] = made
+    if not _same(value, incoming(phi, loop.preheader), first_turn(loop), context):
+        del body.ops[at : at + len(made)]
+        return False
+    value.name = value.name or phi.result.name
+    loop.header.ops.remove(phi)
+    kernel.replace({phi.result: value})
+    return True
+
+
+def _expression(value: Value, inside: set[Op], after: dict[Value, Value], context: Context
+                ) -> list[Op]:
+    """The operations between phis' next values and `value`, in order; none if others take part."""
+    found: list[Op] = []
+    seen: set[Op] = set()
+
+    def visit(v: Value) -> bool:
+        op = v.op
+        if v in after or op is None or op not in inside or op in seen:
+            return True
+        info = context.table[op.name]
+        if op.name == "phi" or op.attributes.get("volatile") or info.may_trap or not (
+                info.pure or op.name == "load"):
+            return False
+        seen.add(op)
+        if not all(map(visit, op.inputs())):
+            return False
+        found.append(op)
+        return True
+
+    return found if visit(value) and len(found) <= _MOST else []
+
+
+def _same(a: Value, b: Value, turn: Turn, context: Context) -> bool:
+    """Whether `a`, in the first iteration, is what `b` was: also of loads."""
+    if same_value(a, b, context.table, turn):
+        return True
+    x, y = a.op, b.op
+    if x is None or y is None or x.name != y.name or a.type != b.type or x.name == "phi" \
+            or not turn.varies(a) or not (context.table[x.name].pure or x.name == "load") \
+            or attributes_key(x.attributes) != attributes_key(y.attributes) \
+            or x.results.index(a) != y.results.index(b) or (x.guard is None) != (y.guard is None):
+        return False
+    return len(x.inputs()) == len(y.inputs()) and all(
+        _same(p, q, turn, context) for p, q in zip(x.inputs(), y.inputs(), strict=True))

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
@@ -59,6 +60,7 @@ class Feature:
     element: str = ""  # of a dot's operands
     # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
     inner: tuple[bool, bool] = (True, True)
+    beside: bool = False  # a dot with others in its block, of which none takes another's result
 
 
 Profile = tuple[Feature, ...]
@@ -138,13 +140,14 @@ def features(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     for block in blocks:
+        beside = sum(op.name == "dot" for op in block.ops) > 1 and not chained(block)
         for op in block.ops:
             if op.name == "dot":
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
                 e = element(op.operands[0].type)
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(
-                                  op, axis_info.analyze(kernel)))
+                                  op, axis_info.analyze(kernel)), beside)
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan"):
                 t = op.operands[0].type
@@ -236,17 +239,28 @@ def cost(profile: Profile, target: Target) -> float:
     a value of 0 predicts."""
     if any(extent < 1 for feature in profile for extent in feature.extents):
         return inf
-    dots = [f for f in profile if f.kind == "dot"]
+    dots = _joined([f for f in profile if f.kind == "dot"])
     found = [_instructions(dot, target) for dot in dots]
     if len(dots) > 1 and all(rows and rows[0].kind == WGMMA for rows in found):
         return max(_product_cost(dot, target) for dot in dots) / busy(
             [(m, n, k) for m, n, k in (dot.extents for dot in dots)], dots[0].bytes, target)
     if len(dots) == 1:
-        held = sum(prod(f.extents) * max(f.bytes, 4) // 4 for f in profile if f.kind == "held")
+        held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
+                                            for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held)
     if dots:
         return max(_product_cost(dot, target) for dot in dots)
     return _stream_cost(profile)
+
+
+def _joined(dots: list[Feature]) -> list[Feature]:
+    """Dots of one depth that run beside each other as one: they fill the registers together, and
+    those of one operand are as much work for its bytes as one of all their columns."""
+    if not dots or not all(dot.beside for dot in dots) or len(
+            {(dot.extents[:-2], dot.extents[-1], dot.bytes, dot.element) for dot in dots}) != 1:
+        return dots
+    *rows, _, depth = dots[0].extents
+    return [replace(dots[0], extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
 
 
 def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:

@@ -20,7 +20,7 @@ loop carries.  Needs stage_dots.
 
 from __future__ import annotations
 
-from tritonc.backend.dots.promote import MOST_PROMOTED, halves_of
+from tritonc.backend.dots.promote import MOST_PROMOTED, halves_of, is_zero
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.pipeline.slices import Slices
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -45,7 +45,7 @@ def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
     start = wait.operands[0].op
     t = wait.operands[0].type
     if len(wait.operands) != 1 or wait.attributes["pending"] or start not in block.ops \
-            or start is None or not _zero(start.operands[2]) or "inner" in start.attributes:
+            or start is None or not is_zero(start.operands[2]) or "inner" in start.attributes:
         return False
     assert isinstance(t, Tile) and t.layout is not None
     cone, ends = _made_of(kernel, block, wait.result)
@@ -83,11 +83,6 @@ def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
     block.ops = [op for op in block.ops if op not in cone and op not in (start, wait)]
     kernel.replace(replaced)
     return True
-
-
-def _zero(value: Value) -> bool:
-    return value.op is not None and value.op.name == "constant" and (
-        value.op.attributes["value"] == 0)
 
 
 def _made_of(kernel: Kernel, block: Block, value: Value) -> tuple[list[Op], list[Value]]:

@@ -32,9 +32,11 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
 
     The tensor cores keep some 14 bits of a sum of products of 8-bit floats.  With -ffast-math
     that is enough, and the accumulators stay theirs.  A large result is added to by halves, since a
-    thread cannot hold two of it.
+    thread cannot hold two of it.  One of few elements from zero is nobody's sum yet.
     """
     total, depth = before, shape(right.type)[0]
+    if depth <= PROMOTED and is_zero(before):
+        return started(op, row, left, right, before)
     halves = halves_of(op.result, right)
     bits = () if halves is None else (shape(op.result.type)[1] // 2,)
     t = op.result.type if halves is None else part_type(op.result.type, bits)
@@ -56,6 +58,12 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
         ops.append(make_op("join_parts", parts, op.result.type, table=ALL_OPS, span=op.span,
                            bits=bits))
     return ops
+
+
+def is_zero(value: Value) -> bool:
+    """Whether it is a tile of zeros."""
+    return value.op is not None and value.op.name == "constant" and (
+        value.op.attributes["value"] == 0)
 
 
 def halves_of(result: Value, right: Value) -> list[Op] | None:

@@ -30,7 +30,7 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.linear import emit
-from tritonc.analysis.signs import known_parameters
+from tritonc.analysis.signs import known_signs
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
@@ -101,13 +101,14 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
                 t.size == LARGE and _persistent(kernel))):
         return ""
     e = scalar(t)
-    strip = recognize(op, e.bytes, Affinity(), None, infos)
     cfg = Cfg(kernel)
+    known = known_signs(kernel, cfg, block)
+    strip = recognize(op, e.bytes, Affinity(signs=known), None, infos)
     before = cfg.immediate_dominator.get(block)
     place = claim_place(kernel, before) if before is not None else None
     if isinstance(strip, str):
         return strip
-    if not forward(strip, known_parameters(kernel, cfg, block)):
+    if not forward(strip, known):
         return "its stride, or where it begins, is not known not to be negative"
     if place is None or not all(available(v, place, cfg) for v in strip.map_values()):
         return "whether or where it stores depends on what is computed"
@@ -160,8 +161,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         corner = divmod(first, t.shape[1])
         here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
                 for v, axis in zip(starts, strip.axes, strict=True)]
-        if strip.depth is not None:
-            here.append(emit(b, strip.depth[0], I32))
+        here += [emit(b, start, I32) for start, _ in strip.depth]
         sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
                              span=op.span, index=index, panels=extents[inner] // columns, box=box))
         b.insert(sends[-1])

@@ -21,6 +21,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import element, is_int, shape
 
+MOST = (1 << 31) - 1  # of a coordinate of 32 bits
 Needs = dict[Value, None]  # in the order in which they were found
 
 _NUMBERS = ("get_program_id", "get_num_programs", "get_num_multiprocessors")
@@ -40,15 +41,16 @@ class Signs:
 
     `testable`: whether a value could be tested before it is needed; `below`: pairs of values of
     which the second is known not to be less than the first; `multiples`: powers of two that are
-    known to divide values.
+    known to divide values; `narrow`: values of 64 bits that 32 bits hold.
     """
 
     def __init__(self, known: Set[Value] = frozenset(),
                  testable: Callable[[Value], bool] = _never,
                  below: Iterable[tuple[Value, Value]] = (),
-                 multiples: Mapping[Value, int] | None = None) -> None:
+                 multiples: Mapping[Value, int] | None = None,
+                 narrow: Set[Value] = frozenset()) -> None:
         self.known, self.testable, self.below = known, testable, set(below)
-        self.multiples = multiples or {}
+        self.multiples, self.narrow = multiples or {}, narrow
         self._memo: dict[Value, Needs | None] = {}
         self._assumed: set[Op] = set()  # phis above: they begin and go on so, as is to be shown
         self._depth = 0
@@ -116,6 +118,19 @@ class Signs:
             return min(found, key=len) if found else None
         return self._all(operands) if name in _ALL else None
 
+    def fits(self, value: Value) -> bool:
+        """Whether 32 bits hold the value, which is not negative."""
+        op = value.op
+        if element(value.type).bits <= 32 or value in self.narrow:
+            return True
+        if op is None:
+            return False
+        if op.name in ("sdiv", "udiv", "srem", "lshr", "ashr", "assume_multiple"):  # no more than
+            return self.holds(op.operands[0]) and self.fits(op.operands[0])
+        if op.name in ("smin", "umin"):
+            return any(self.holds(v) and self.fits(v) for v in op.operands)
+        return op.name == "sext" and self.fits(op.operands[0])
+
     def _all(self, values: Iterable[Value]) -> Needs | None:
         found: Needs = {}
         for value in values:
@@ -136,11 +151,14 @@ def known_signs(kernel: Kernel, cfg: Cfg, place: Block,
                 below: Iterable[tuple[Value, Value]] = ()) -> Signs:
     """What is known where `place` runs: parameters by their declaration, values by hints."""
     known: set[Value] = set()
+    narrow: set[Value] = set()
     multiples: dict[Value, int] = {}
     for parameter, info in zip(kernel.parameters, kernel.info, strict=True):
         multiples[parameter] = info.multiple_of & -info.multiple_of
         if info.least is not None and info.least >= 0:
             known.add(parameter)
+            if info.greatest is not None and info.greatest <= MOST:
+                narrow.add(parameter)
     for op in kernel.ops():
         if op.name == "assume_multiple" and cfg.dominates(cfg.block_of[op], place):
             value, n = op.operands[0], op.attributes["n"]
@@ -149,7 +167,9 @@ def known_signs(kernel: Kernel, cfg: Cfg, place: Block,
             multiples[value] = max(multiples.get(value, 1), n & -n)
             if _told(op):
                 known.add(value)
-    return Signs(known, below=below, multiples=multiples)
+                if op.attributes.get("greatest", MOST + 1) <= MOST:
+                    narrow.add(value)
+    return Signs(known, below=below, multiples=multiples, narrow=narrow)
 
 
 def loop_order(loop: Loop | None) -> list[tuple[Value, Value]]:

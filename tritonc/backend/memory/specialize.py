@@ -25,6 +25,7 @@ The constants are left to fold_constants and peephole, which run again.
 from __future__ import annotations
 
 from tritonc.analysis.linear import emit
+from tritonc.analysis.signs import MOST
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.wanted_facts import Wanted, wanted_facts
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -85,6 +86,8 @@ def promise(found: Wanted) -> str:
                      f"of {unit}")
     if found.signs:
         parts.append(f"{_all([spoken(v) for v in found.signs])} >= 0")
+    if coordinates := [spoken(v) for v in filter(found.coordinate, found.signs)]:
+        parts.append(f"{_all(coordinates)} < 2**31")
     return (f"fast body for programs of which this holds: {'; '.join(parts)} (tested at run time; "
             "what the source promises needs no test)")
 
@@ -201,6 +204,8 @@ def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
         for value in wide[1:]:
             together = b.value("or", together, value)
         both(b.value("icmp", together, zero, predicate="sge"))
+    for value in filter(found.coordinate, found.signs):
+        both(b.value("icmp", value, b.constant(MOST, I64), predicate="sle"))
     ids: dict[tuple[str, int], Value] = {}
 
     def here(value: Value) -> Value:
@@ -241,6 +246,8 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
         hint = make_op("assume_multiple", [value], n=found.multiples.get(value, 1))
         if value in found.signs:
             hint.attributes["least"] = 0
+        if found.coordinate(value):
+            hint.attributes["greatest"] = MOST
         hint.result.name = value.name
         known[value] = hint.result
         first.append(hint)

@@ -48,6 +48,11 @@ class Wanted:
     full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
 
+    def coordinate(self, value: Value) -> bool:
+        """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is
+        loaded or computed, of a row or a tensor."""
+        return value in self.signs and value.op is not None and element(value.type).bits > 32
+
     @property
     def subjects(self) -> list[Value]:
         """The values of which something is to be tested."""
@@ -277,6 +282,8 @@ def _signs_of(form: Affine, signs: Signs) -> dict[Value, None] | None:
         if needs is None:
             return None
         found.update(needs)
+    numbers = [v for v in form.offset.values() if v.op is not None and not is_counter(v)]
+    found.update((v, None) for v in numbers if not signs.fits(v) and signs.testable(v))
     return found
 
 

@@ -50,7 +50,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, split_returns
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, axis_bases, log2
@@ -71,6 +71,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
     if not ({"tensor_map", "tensor_copy"} <= target.features
             and any(op.name == "wgmma" for op in kernel.ops())):
         return False
+    split_returns(kernel)
     infos = axis_info.analyze(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where the engine stores in one of the bodies
@@ -319,7 +320,13 @@ def _ended(kernel: Kernel, store: Op) -> set[Op]:
         return all(op.name == "shared_store" or (ALL_OPS[op.name].pure and all(
             map(staged, op.results))) for op in readers.get(value, ()))
 
-    return found | {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
+    found |= {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
+    pending = list(found)
+    while pending:  # and those that tell them where to load
+        more = {v.op for v in pending.pop().inputs() if v.op is not None} - found
+        found |= more
+        pending += more
+    return found
 
 
 def _wait_at_end(kernel: Kernel, slot: Value) -> None:

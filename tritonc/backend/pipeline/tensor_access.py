@@ -20,7 +20,7 @@ is one tensor with further axes, of boxes of extent 1.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, Mask
@@ -60,6 +60,7 @@ class Strip:
     extents: tuple[Linear | None, Linear | None]
     steps: tuple[int, int]
     depth: tuple[tuple[Linear, Linear], ...] = ()  # of each further axis the start and the stride
+    origin: Linear = field(default_factory=Linear)  # from the base, in elements
 
     @property
     def all_starts(self) -> list[Linear]:
@@ -72,7 +73,7 @@ class Strip:
 
     def map_values(self) -> list[Value]:
         """What the tensor's map is computed from."""
-        polynomials = [self.stride, *(e for e in self.extents if e is not None),
+        polynomials = [self.stride, self.origin, *(e for e in self.extents if e is not None),
                        *(stride for _, stride in self.depth)]
         return [v for p in polynomials for v in p.values()]
 
@@ -127,48 +128,40 @@ def forward(strip: Strip, signs: Signs) -> bool:
 
 
 def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
-    """The strip of one of many tensors, if it is that: what a number of the program adds, times
-    parameters, counts along a further axis.
+    """The strip with starts that are coordinates, which have 32 bits: numbers of a row, a column or
+    a tensor.  Offsets that are the same for all programs move the base; what a number of the
+    program adds, times parameters, counts along a further axis.
 
-    So the extent of the rows is the same for all programs, and a start on an axis is the number of
-    a row, a column or a tensor: coordinates have 32 bits, and offsets need not fit into them.
+    So the extent of the rows is the same for all programs, too.
     """
     depth: list[tuple[Linear, Linear]] = []
+    origin, signs = Linear(), affinity.signs
     starts, extents = list(strip.starts), list(strip.extents)
     for axis, unit in ((1, strip.stride), (0, number(1))):
-        limit = extents[axis]
         for monomial, n in starts[axis].terms:
             numbers = [v for v in monomial if v.op is not None]
             others = tuple(v for v in monomial if v.op is None)
-            if len(monomial) < 2 or (axis == 1 and limit is None):
-                continue
-            if len(numbers) != 1:
-                numbers, others = list(monomial[:1]), monomial[1:]
-            stride = Linear(((others, n),)) * unit
-            if n < 0 or not affinity.signs.holds(numbers[0]) or not _coordinate(numbers[0]) \
-                    or _divisor(stride, affinity.signs) * size % ALIGNMENT:
+            if all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
+                    axis == 1 and extents[axis] is None and len(others) < 2)):
                 continue
             term = Linear(((monomial, n),))
+            if not numbers:
+                if _divisor(term * unit, signs) * size % ALIGNMENT:
+                    return "it begins at an offset that is not known to be a multiple of 16 bytes"
+                origin = origin + term * unit
+            else:
+                step = Linear(((tuple(v for v in monomial if v is not numbers[0]), n),)) * unit
+                if n < 0 or not signs.holds(numbers[0]) or not signs.fits(numbers[0]) \
+                        or _divisor(step, signs) * size % ALIGNMENT:
+                    return "where it begins is not known to be a row and a column"
+                depth.append((symbol(numbers[0]), step))
             starts[axis] = starts[axis] - term
-            if limit is not None:
-                extents[axis] = limit = limit - term
-            depth.append((symbol(numbers[0]), stride))
+            limit = extents[axis]
+            extents[axis] = limit - term if limit is not None else None
     if len(depth) > MOST_DEPTH:
         return f"it begins at a sum of more than {MOST_DEPTH} products"
-    if not all(map(_small, starts)):
-        return "where it begins is not known to be a row and a column"
     return replace(strip, starts=(starts[0], starts[1]), extents=(extents[0], extents[1]),
-                   depth=tuple(depth))
-
-
-def _coordinate(value: Value) -> bool:
-    """Whether 32 bits hold it."""
-    return scalar(value.type).bits <= 32
-
-
-def _small(start: Linear) -> bool:
-    """Whether a start is a coordinate: its terms are numbers, not products like offsets."""
-    return all(len([v for v in values if v.op is None]) < 2 for values, _ in start.terms)
+                   depth=tuple(depth), origin=origin)
 
 
 def _divisor(polynomial: Linear, signs: Signs) -> int:
@@ -318,6 +311,14 @@ def claim(kernel: Kernel, place: Block) -> Claim:
     return Claim(place, slot, publish, scratch)
 
 
+def _narrowed(b: Builder, extent: Linear) -> Value:
+    """An extent in 32 bits; no box begins past the greatest that they hold."""
+    if all(scalar(v.type).bits <= 32 for v in extent.values()):
+        return emit(b, extent, I32)
+    wide = b.value("smin", emit(b, extent, I64), b.constant(ENDLESS, I64))
+    return b.value("truncate", b.value("smax", wide, b.constant(0, I64)), type=I32)
+
+
 def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Scalar,
              box: tuple[int, int], swizzle: int) -> tuple[int, dict[int, Value]]:
     """The tensor map of an access, and where its axes have a mask what to add to their starts.
@@ -334,7 +335,7 @@ def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Sca
         if extent is None:
             extents.append(b.constant(ENDLESS, I32))
             continue
-        found = emit(b, extent, I32)
+        found = _narrowed(b, extent)
         one = b.constant(1, I32)
         inside = b.value("icmp", found, one, predicate="sge")
         extents.append(b.value("smax", found, one))
@@ -342,7 +343,10 @@ def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Sca
     stride = emit(b, strip.stride.scaled(element.bytes), I64)
     strides = [stride]
     strides += [emit(b, step.scaled(element.bytes), I64) for _, step in strip.depth]
-    b.insert(make_op("tensor_map", [claimed.scratch, form.base, *extents, *strides],
+    base = form.base
+    if strip.origin.terms:
+        base = b.value("addptr", base, emit(b, strip.origin, I64))
+    b.insert(make_op("tensor_map", [claimed.scratch, base, *extents, *strides],
                      span=strip.op.span, table=ALL_OPS, index=index, element=str(element), box=box,
                      swizzle=swizzle))
     if builder is None:

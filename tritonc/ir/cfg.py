@@ -253,9 +253,10 @@ def split_edge(kernel: Kernel, source: Block, target: Block, name: str = "") -> 
     return middle
 
 
-def split_returns(kernel: Kernel) -> None:
+def split_returns(kernel: Kernel) -> bool:
     """Give each edge to a block that only returns such a block of its own: then what one path has
     set up is undone where that path ends."""
+    changed = False
     for block in list(kernel.blocks):
         if len(block.ops) == 1 and block.terminator.name == "ret":
             sources = [b for b in kernel.blocks if block in b.successors]
@@ -264,6 +265,8 @@ def split_returns(kernel: Kernel) -> None:
                 copy.ops.append(Op("ret", [], span=block.terminator.span))
                 redirect(source, block, copy)
                 kernel.blocks.append(copy)
+                changed = True
+    return changed
 
 
 def merge_edges(kernel: Kernel, sources: list[Block], target: Block, name: str) -> Block:

@@ -274,9 +274,14 @@ def _fixed(polynomial: Linear) -> Linear:
 
 
 def _signs_of(form: Affine, signs: Signs) -> dict[Value, None] | None:
-    """What makes offset and strides of an access 0 or more; None if nothing that can be tested."""
+    """What makes offset and strides of an access 0 or more; None if nothing that can be tested.
+
+    A part of the offset that parameters alone make moves the base, by as much as they say.
+    """
     found: dict[Value, None] = {}
-    for polynomial in (form.offset, *form.strides):
+    moving = Linear(tuple((m, n) for m, n in form.offset.terms if any(v.op is not None for v in m)
+                          or any(map(is_counter, m)) or not m))
+    for polynomial in (moving, *form.strides):
         values = tuple((tuple(v for v in m if not is_counter(v)), n) for m, n in polynomial.terms)
         needs = signs.of_polynomial(Linear(values))
         if needs is None:

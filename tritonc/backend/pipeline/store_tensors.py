@@ -71,7 +71,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
     if not ({"tensor_map", "tensor_copy"} <= target.features
             and any(op.name == "wgmma" for op in kernel.ops())):
         return False
-    split_returns(kernel)
+    changed = split_returns(kernel)
     infos = axis_info.analyze(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where the engine stores in one of the bodies
@@ -89,7 +89,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
         if span not in served:
             context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
                            missed=True)
-    return bool(served)
+    return changed or bool(served)
 
 
 def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context

@@ -141,12 +141,15 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
         for monomial, n in starts[axis].terms:
             numbers = [v for v in monomial if v.op is not None]
             others = tuple(v for v in monomial if v.op is None)
-            if all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
-                    axis == 1 and extents[axis] is None and len(others) < 2)):
-                continue
             term = Linear(((monomial, n),))
+            small = all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
+                axis == 1 and extents[axis] is None and len(others) < 2))
+            if not monomial or (small and numbers):
+                continue
             if not numbers:
                 if _divisor(term * unit, signs) * size % ALIGNMENT:
+                    if small:
+                        continue
                     return "it begins at an offset that is not known to be a multiple of 16 bytes"
                 origin = origin + term * unit
             else:

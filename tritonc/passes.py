@@ -42,6 +42,7 @@ from tritonc.backend.memory.repeat_masks import repeat_masks
 from tritonc.backend.memory.skip_masks import skip_masks
 from tritonc.backend.memory.specialize import specialize
 from tritonc.backend.memory.step_addresses import step_addresses
+from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import vectorize
 from tritonc.backend.pipeline.advance_dots import advance_dots
 from tritonc.backend.pipeline.alternate_registers import alternate_registers
@@ -137,6 +138,8 @@ BACKEND: list[Pass] = [
          "backend", 0),
     Pass("merge_stores", merge_stores,
          "A merged store may be wide, where the next pass makes its address aligned.", "backend"),
+    Pass("unwrap_indices", unwrap_indices,
+         "Rows are strides apart again, which the next pass asks for.", "backend", 2),
     Pass("specialize", specialize,
          "While addresses and masks are still in the form in which the source gave them.",
          "backend", 2),
@@ -254,6 +257,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
     ("strength_reduce", "hoist_addresses", "a moving tile has no fixed part until it is reduced"),
     ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),
+    ("unwrap_indices", "specialize", "facts about plain indices are asked for"),
     ("merge_stores", "specialize", "whether a store can be wide depends on its guard"),
     ("specialize", "fold_masked_loads", "a load that needs no mask needs no other value"),
     ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),

@@ -19,9 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tritonc.analysis.linear import LIMIT, Linear, number, symbol
+from tritonc.analysis.signs import Needs, Signs
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import I32, is_pointer, shape
+from tritonc.ir.types import I32, element, is_pointer, shape
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,16 @@ def is_counter(value: Value) -> bool:
 
 
 class Affinity:
-    """Affine forms of a kernel's values, as seen inside `iteration`'s loop (or outside of any)."""
+    """Affine forms of a kernel's values, as seen inside `iteration`'s loop (or outside of any).
 
-    def __init__(self, iteration: Iteration | None = None) -> None:
+    Of unsigned numbers there are forms where `signs` knows that they are not negative as signed
+    ones, or could be told: `assumed` holds the values of which that is taken for granted.
+    """
+
+    def __init__(self, iteration: Iteration | None = None, signs: Signs | None = None) -> None:
         self.iteration = iteration
+        self.signs = signs or Signs()
+        self.assumed: Needs = {}
         self.known: dict[Value, Affine | None] = {}
         self.inside: set[Value] = set()
         if iteration is not None:
@@ -174,8 +181,23 @@ class Affinity:
     def _sext(self, op: Op) -> Affine | None:
         return self.of(op.operands[0])
 
+    def _zext(self, op: Op) -> Affine | None:
+        a = self.of(op.operands[0]) if element(op.operands[0].type).bits > 1 else None
+        return a if a is not None and self._not_negative(op.operands[0]) else None
+
     def _assume_multiple(self, op: Op) -> Affine | None:
         return self.of(op.operands[0])
+
+    def _not_negative(self, *values: Value) -> bool:
+        """Whether none of the values is negative, or could be assumed not to be."""
+        found: Needs = {}
+        for value in values:
+            needs = self.signs.needs(value)
+            if needs is None:
+                return False
+            found.update(needs)
+        self.assumed.update(found)
+        return True
 
     def _phi(self, op: Op) -> Affine | None:
         """A phi of the loop's header that advances by a uniform invariant step."""
@@ -249,29 +271,32 @@ class Affinity:
             elif op.name == "constant" and op.attributes["value"]:
                 continue
             else:
-                bound = self._bound(op, where) if op.name == "icmp" else None
+                bound = self.bound(op, where) if op.name == "icmp" else None
                 if bound is None:
                     return None
                 bounds.append(bound)
         return Mask(tuple(bounds), tuple(conditions))
 
-    def _bound(self, op: Op, where: tuple[int | None, ...]) -> Bound | None:
-        """`x < n` with x rising by 1 along one axis and n uniform."""
+    def bound(self, op: Op, where: tuple[int | None, ...] | None = None) -> Bound | None:
+        """`x < n` with x rising by 1 along one axis and n uniform; if unsigned, both of them not
+        negative."""
         a, b = self.of(op.operands[0]), self.of(op.operands[1])
         if a is None or b is None:
             return None
         predicate = op.attributes["predicate"]
-        if predicate in ("sgt", "sge"):
+        if predicate in ("sgt", "sge", "ugt", "uge"):
             a, b = b, a
-        if predicate not in ("slt", "sgt", "sle", "sge") or not b.uniform:
+        if predicate in ("eq", "ne") or not b.uniform:
+            return None
+        if predicate[0] == "u" and not self._not_negative(*op.operands):
             return None
         moving = [d for d, s in enumerate(a.strides) if s.terms]
         if len(moving) != 1 or a.strides[moving[0]].constant != 1:
             return None
-        axis = where[moving[0]]
+        axis = where[moving[0]] if where is not None else moving[0]
         if axis is None:
             return None
-        limit = b.offset + number(1) if predicate in ("sle", "sge") else b.offset
+        limit = b.offset + number(1) if predicate[1:] in ("le", "ge") else b.offset
         return Bound(axis, a.offset, limit, op)
 
 

@@ -1,66 +1,199 @@
-"""Which integers are known not to be negative.
+"""Which integers are not negative, and what would have to hold for others not to be.
 
-The numbers of instances, parameters of which it is promised or tested, and what is made of them by
-sums, products and unsigned divisions.  Arithmetic is taken not to wrap, as for addresses.
+`Signs.needs(value)` says of which values it must be known or tested that they are not negative, so
+that `value` is not: none ({}) where it is proved, None where no test of such values would prove it.
+
+    pid * TM + k            {}           program ids and counters that rise
+    z * M * K               {M, K}       what `specialize` tests once, at entry
+    expert * K * N          {expert, ..} a loaded scalar: tested where it is known
+
+Arithmetic is taken not to wrap, as for addresses; so the rules are those of unbounded integers.  An
+unsigned number counts as the signed number of the same bits: of one above 2**31 the answer is no.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from tritonc.analysis.linear import Linear
-from tritonc.ir.cfg import Cfg
+from tritonc.analysis.values import int_of
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import element, is_int, shape
+
+MOST = (1 << 31) - 1  # of a coordinate of 32 bits
+Needs = dict[Value, None]  # in the order in which they were found
 
 _NUMBERS = ("get_program_id", "get_num_programs", "get_num_multiprocessors")
-_ALL = ("add", "mul", "sext", "zext", "select", "phi", "smin", "splat", "broadcast", "reshape",
-        "assume_multiple")
-_ANY = ("smax", "umin", "and")  # one operand is enough
+_ALL = ("add", "mul", "sext", "phi", "smin", "umax", "splat", "broadcast", "reshape", "trans",
+        "assume_multiple", "convert_layout", "sdiv")
+_FIRST = ("udiv", "lshr", "ashr", "shl", "srem")  # the result has the sign of the first operand
+_ANY = ("smax", "umin", "and", "urem")  # one operand is enough
+_MOST_DEPTH = 40
 
 
-def known_parameters(kernel: Kernel, cfg: Cfg, place: Block) -> set[Value]:
-    """Parameters that are not negative where `place` runs, as their declaration or a hint says."""
-    declared = {parameter for parameter, info in zip(kernel.parameters, kernel.info, strict=True)
-                if info.least is not None and info.least >= 0}
-    return declared | {op.operands[0] for op in kernel.ops() if _told(op)
-                       and cfg.dominates(cfg.block_of[op], place)}
+def _never(value: Value) -> bool:
+    return False
 
 
-def positive(polynomial: Linear, known: Set[Value] = frozenset()) -> bool:
-    """Whether no value of the polynomial is negative, if those of `known` are not."""
-    return all(n > 0 and all(_known(v, known, frozenset()) for v in values)
-               for values, n in polynomial.terms)
+class Signs:
+    """Answers about values where `known` are not negative.
+
+    `testable`: whether a value could be tested before it is needed; `below`: pairs of values of
+    which the second is known not to be less than the first; `multiples`: powers of two that are
+    known to divide values; `narrow`: values of 64 bits that 32 bits hold.
+    """
+
+    def __init__(self, known: Set[Value] = frozenset(),
+                 testable: Callable[[Value], bool] = _never,
+                 below: Iterable[tuple[Value, Value]] = (),
+                 multiples: Mapping[Value, int] | None = None,
+                 narrow: Set[Value] = frozenset()) -> None:
+        self.known, self.testable, self.below = known, testable, set(below)
+        self.multiples, self.narrow = multiples or {}, narrow
+        self._memo: dict[Value, Needs | None] = {}
+        self._assumed: set[Op] = set()  # phis above: they begin and go on so, as is to be shown
+        self._depth = 0
+
+    def holds(self, value: Value) -> bool:
+        """Whether the value is known to be 0 or more."""
+        return self.needs(value) == {}
+
+    def positive(self, polynomial: Linear) -> bool:
+        """Whether no term of the polynomial is negative."""
+        return self.of_polynomial(polynomial) == {}
+
+    def of_polynomial(self, polynomial: Linear) -> Needs | None:
+        """What would make every term of the polynomial 0 or more."""
+        found: Needs = {}
+        for values, n in polynomial.terms:
+            for value in values:
+                needs = self.needs(value)
+                if needs is None:
+                    return None
+                found.update(needs)
+            if n < 0:
+                return None
+        return found
+
+    def needs(self, value: Value) -> Needs | None:
+        """What would make the value 0 or more; None if nothing that can be tested."""
+        if value in self._memo:
+            return self._memo[value]
+        if self._depth > _MOST_DEPTH:
+            return None
+        self._depth += 1
+        found = self._rule(value)
+        self._depth -= 1
+        if found is None and not shape(value.type) and is_int(value.type) \
+                and element(value.type).bits > 1 and self.testable(value):
+            found = {value: None}
+        if not self._assumed:
+            self._memo[value] = found
+        return found
+
+    def _rule(self, value: Value) -> Needs | None:
+        op = value.op
+        if value in self.known:
+            return {}
+        if op is None or not op.results or op.result is not value:
+            return None
+        name, operands = op.name, op.operands
+        if name in _NUMBERS or _told(op) or op in self._assumed or name == "zext":
+            return {}
+        if name == "constant":
+            return {} if (int_of(value) or 0) >= 0 else None
+        if name == "range":
+            return {} if op.attributes["start"] >= 0 else None
+        if name == "phi":
+            return self._phi(op)
+        if name == "select":
+            return self._all(operands[1:])
+        if name == "sub":
+            return self._all(operands) if tuple(operands[::-1]) in self.below else None
+        if name in _FIRST:
+            return self.needs(operands[0])
+        if name in _ANY:
+            found = [needs for v in operands if (needs := self.needs(v)) is not None]
+            return min(found, key=len) if found else None
+        return self._all(operands) if name in _ALL else None
+
+    def fits(self, value: Value) -> bool:
+        """Whether 32 bits hold the value, which is not negative."""
+        op = value.op
+        if element(value.type).bits <= 32 or value in self.narrow:
+            return True
+        if op is None:
+            return False
+        if op.name in ("sdiv", "udiv", "srem", "lshr", "ashr", "assume_multiple"):  # no more than
+            return self.holds(op.operands[0]) and self.fits(op.operands[0])
+        if op.name in ("smin", "umin"):
+            return any(self.holds(v) and self.fits(v) for v in op.operands)
+        return op.name == "sext" and self.fits(op.operands[0])
+
+    def _all(self, values: Iterable[Value]) -> Needs | None:
+        found: Needs = {}
+        for value in values:
+            needs = self.needs(value)
+            if needs is None:
+                return None
+            found.update(needs)
+        return found
+
+    def _phi(self, op: Op) -> Needs | None:
+        self._assumed.add(op)
+        found = self._all(op.operands)
+        self._assumed.remove(op)
+        return found
+
+
+def known_signs(kernel: Kernel, cfg: Cfg, place: Block,
+                below: Iterable[tuple[Value, Value]] = ()) -> Signs:
+    """What is known where `place` runs: parameters by their declaration, values by hints."""
+    known: set[Value] = set()
+    narrow: set[Value] = set()
+    multiples: dict[Value, int] = {}
+    for parameter, info in zip(kernel.parameters, kernel.info, strict=True):
+        multiples[parameter] = info.multiple_of & -info.multiple_of
+        if info.least is not None and info.least >= 0:
+            known.add(parameter)
+            if info.greatest is not None and info.greatest <= MOST:
+                narrow.add(parameter)
+    for op in kernel.ops():
+        if op.name == "assume_multiple" and cfg.dominates(cfg.block_of[op], place):
+            value, n = op.operands[0], op.attributes["n"]
+            while value.op is not None and value.op.name in ("assume_multiple", "sext"):
+                value = value.op.operands[0]
+            multiples[value] = max(multiples.get(value, 1), n & -n)
+            if _told(op):
+                known.add(value)
+                if op.attributes.get("greatest", MOST + 1) <= MOST:
+                    narrow.add(value)
+    return Signs(known, below=below, multiples=multiples, narrow=narrow)
+
+
+def loop_order(loop: Loop | None) -> list[tuple[Value, Value]]:
+    """Pairs of which the second is not less than the first inside of the loops, which test it."""
+    found = []
+    while loop is not None:
+        test = loop.header.terminator
+        compare = test.operands[0].op if test.name == "cond_br" else None
+        if compare is not None and compare.name == "icmp" and test.blocks[0] in loop \
+                and test.blocks[1] not in loop:
+            a, b = compare.operands
+            kind = compare.attributes["predicate"]
+            if kind in ("slt", "sle", "ult", "ule"):
+                found.append((a, b))
+            elif kind in ("sgt", "sge", "ugt", "uge"):
+                found.append((b, a))
+        loop = loop.parent
+    return found
 
 
 def non_negative(value: Value) -> bool:
-    """Whether a value is known to be 0 or more."""
-    return _known(value, frozenset(), frozenset())
+    """Whether a value is known to be 0 or more, by what it is made of."""
+    return Signs().holds(value)
 
 
 def _told(op: Op) -> bool:
     return op.name == "assume_multiple" and op.attributes.get("least", -1) >= 0
-
-
-def _known(value: Value, known: Set[Value], assumed: Set[Op]) -> bool:
-    """`assumed`: phis above, of which it is to be shown: they begin and go on so."""
-    op = value.op
-    if op is None:
-        return value in known
-    if _told(op):
-        return True
-    if op in assumed or op.name in _NUMBERS:
-        return True
-    if op.name == "constant":
-        return bool(op.attributes["value"] >= 0)
-    if op.name == "range":
-        return bool(op.attributes["start"] >= 0)
-    if op.name == "phi":
-        assumed = {*assumed, op}
-    operands = op.operands[1:] if op.name == "select" else op.operands
-    if op.name == "udiv":
-        return _known(operands[0], known, assumed)
-    if op.name == "urem":  # below the divisor
-        return _known(operands[1], known, assumed)
-    if op.name in _ALL:
-        return all(_known(v, known, assumed) for v in operands)
-    return op.name in _ANY and any(_known(v, known, assumed) for v in operands)

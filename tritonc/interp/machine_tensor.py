@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product as pairs
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ def _wgmma_wait(machine: Machine, frame: Frame, op: Op) -> None:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """Extents in elements, the strides of axes 1 and 2 in bytes; axis 0 is the contiguous one."""
+    """Extents in elements, strides of axes 1 and more in bytes; axis 0 is the contiguous one."""
 
     base: int
     extents: tuple[int, int]
@@ -127,16 +128,16 @@ class TensorMap:
     element: Scalar
     box: tuple[int, int]
     swizzle: int
-    depth: int = 0  # the stride of axis 2
+    depth: tuple[int, ...] = ()  # the strides of axes from 2 on
 
     def piece(self, starts: list[int]) -> tuple[Any, Any]:
         """The addresses of a box's elements, and which of them are inside."""
         x = starts[0] + np.arange(self.box[0])
         y = (starts[1] + np.arange(self.box[1]))[:, np.newaxis]
-        z = np.int64(starts[2] if len(starts) > 2 else 0)
-        active = ((x >= 0) & (x < self.extents[0])) & ((y >= 0) & (y < self.extents[1])) & (z >= 0)
+        active = (x >= 0) & (x < self.extents[0]) & (y >= 0) & (y < self.extents[1])
+        active &= min([0, *starts[2:]]) >= 0
         addresses = self.base + x * np.int64(self.element.bytes) + y * np.int64(self.stride)
-        return addresses + z * np.int64(self.depth), active
+        return addresses + sum(map(mul, starts[2:], self.depth)), active
 
 
 @dataclass(eq=False)
@@ -192,7 +193,7 @@ def _tensor_map(machine: Machine, frame: Frame, op: Op) -> None:
     found = TensorMap(int(frame.read(base)), (int(frame.read(extent0)), int(frame.read(extent1))),
                       int(frame.read(stride)), SCALARS[op.attributes["element"]],
                       tuple(op.attributes["box"]), op.attributes["swizzle"],
-                      *(int(frame.read(v)) for v in depth))
+                      tuple(int(frame.read(v)) for v in depth))
     _engine(machine).made[op.attributes["index"]] = found
 
 
@@ -205,7 +206,7 @@ def _publish_maps(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _check_map(frame: Frame, op: Op, tensor: TensorMap) -> None:
     """A map that no copy uses may hold anything."""
-    if tensor.base % 16 or tensor.stride % 16 or tensor.depth % 16:
+    if any(n % 16 for n in (tensor.base, tensor.stride, *tensor.depth)):
         frame.fail(op, "run-misaligned", f"misaligned map: base {tensor.base:#x} and stride "
                    f"{tensor.stride} are not both multiples of 16")
     if min(tensor.extents) < 1 or not 0 <= tensor.stride < 1 << 40 or max(tensor.box) > 256:

@@ -174,7 +174,7 @@ def _psi(launch: Launch, op: Op) -> Step:
 
 def _assume_multiple(launch: Launch, op: Op) -> Step:
     operand, n = op.operands[0], op.attributes["n"]
-    least = op.attributes.get("least")
+    least, greatest = op.attributes.get("least"), op.attributes.get("greatest")
 
     def step(frame: Frame) -> None:
         array, unknown = frame.values[operand], frame.mask(operand)
@@ -182,6 +182,8 @@ def _assume_multiple(launch: Launch, op: Op) -> Step:
         tests = [(wide % n != 0, f"no multiple of {n}")]
         if least is not None:
             tests.append((wide < least, f"less than {least}"))
+        if greatest is not None:
+            tests.append((wide > greatest, f"more than {greatest}"))
         for wrong, what in tests:
             wrong = wrong if unknown is None else wrong & ~unknown
             if np.any(wrong):

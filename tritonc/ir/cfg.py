@@ -253,6 +253,22 @@ def split_edge(kernel: Kernel, source: Block, target: Block, name: str = "") -> 
     return middle
 
 
+def split_returns(kernel: Kernel) -> bool:
+    """Give each edge to a block that only returns such a block of its own: then what one path has
+    set up is undone where that path ends."""
+    changed = False
+    for block in list(kernel.blocks):
+        if len(block.ops) == 1 and block.terminator.name == "ret":
+            sources = [b for b in kernel.blocks if block in b.successors]
+            for source in sources[1:]:
+                copy = Block(f"{block.name}.{source.name}")
+                copy.ops.append(Op("ret", [], span=block.terminator.span))
+                redirect(source, block, copy)
+                kernel.blocks.append(copy)
+                changed = True
+    return changed
+
+
 def merge_edges(kernel: Kernel, sources: list[Block], target: Block, name: str) -> Block:
     """Let all edges from `sources` to `target` pass a new block, which holds their phis' merges."""
     middle = Block(name)

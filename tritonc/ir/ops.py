@@ -264,8 +264,9 @@ _ROWS: list[OpInfo] = [
            optional=("instruction", "registers", "pairs", "swapped")),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,
-           "a, which is a multiple of `n` (bytes, for a pointer), and not less than `least`.",
-           None, ("n",), optional=("least",), elementwise=True),
+           "a, which is a multiple of `n` (bytes, for a pointer), not less than `least` and not "
+           "more than `greatest`.", None, ("n",), optional=("least", "greatest"),
+           elementwise=True),
     OpInfo("assume", ("c",), rules.holds, "c holds.", effects=frozenset({OUTPUT}),
            guardable=True),
     OpInfo("assert", ("c",), rules.holds, "Ends the program with `message` unless c holds.",

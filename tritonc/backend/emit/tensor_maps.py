@@ -264,7 +264,8 @@ def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> Non
 
 def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
     base, extent0, extent1, *strides = (f.scalar(v) for v in op.operands[1:])
-    deep = len(strides) > 1  # as many tensors side by side as one likes, of which a box is of one
+    # Of further axes there is no end, and a box is of one tensor.
+    deep = [(str(ENDLESS), 1)] * (len(strides) - 1)
     box, e = op.attributes["box"], SCALARS[op.attributes["element"]]
 
     def replace(field: str, *arguments: str) -> None:
@@ -273,7 +274,7 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
     replace("global.address", f"i64 {f.op(f'ptrtoint {GLOBAL} {base} to i64')}")
     replace("rank", f"i32 {len(strides)}")  # less one
     for axis, (extent, size) in enumerate(((extent0, box[0]), (extent1, box[1]),
-                                           *([(str(ENDLESS), 1)] if deep else []))):
+                                           *deep)):
         replace("box.dim", f"i32 {axis}", f"i32 {size}")
         replace("global.dim", f"i32 {axis}", f"i32 {extent}")
         replace("element.stride", f"i32 {axis}", "i32 1")

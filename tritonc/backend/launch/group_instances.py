@@ -44,11 +44,13 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     group = context.meta.get("group", GROUP)
     ids = [op for op in kernel.ops() if op.name == "get_program_id"]
     axes = {op.attributes["axis"] for op in ids}
-    if not {0, 1} <= axes or not any(op.name == "dot" for op in kernel.ops()):
+    if not axes or not any(op.name == "dot" for op in kernel.ops()):
         return False
-    if "group" not in context.meta and not _shared(kernel):
+    if not {0, 1} <= axes or ("group" not in context.meta and not _shared(kernel)):
         group = 0
     persistent = persist.wanted(kernel, context)
+    if not {0, 1} <= axes and not persistent:
+        return False
     grows = trend(kernel) if group == 0 else 0
     if group < 2 and not persistent and not grows:
         return False
@@ -60,11 +62,25 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     context.remark("group_instances", "blocks stay, and go from instance to instance (persistent)",
                    kernel.span)
     plain = [block for block in kernel.blocks[1:] if block not in looping]
+    count = persist.axes(looping)
     home, number = persist.add_loop(kernel, looping)
-    _renumber(kernel, looping, home, lambda b: _banded(b, group, number))
+    _renumber(kernel, looping, home, lambda b: _numbers(b, group, number, count, axes))
     if plain and group > 1:
         _renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
     return True
+
+
+def _numbers(b: Builder, group: int, number: Value, count: int, used: set[int]
+             ) -> tuple[Value, ...]:
+    """The numbers along all axes of instance `number`, counted along `count` of them."""
+    if used == {0}:  # the source has its own order
+        return (b.value("urem", number, b.value("get_num_programs", axis=0)),)
+    if count == 2:
+        return _banded(b, group, number)
+    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    plane = b.value("mul", rows, columns)
+    within = b.value("urem", number, plane)
+    return *_banded(b, group, within), b.value("udiv", number, plane)
 
 
 def _shared(kernel: Kernel) -> bool:
@@ -83,7 +99,7 @@ def _shared(kernel: Kernel) -> bool:
 
 
 def _renumber(kernel: Kernel, blocks: list[Block], home: Block,
-              order: Callable[[Builder], tuple[Value, Value]]) -> None:
+              order: Callable[[Builder], tuple[Value, ...]]) -> None:
     """Other program ids for `blocks`, which come after `home`."""
     before = Block("")
     numbers = order(Builder(before))
@@ -91,7 +107,7 @@ def _renumber(kernel: Kernel, blocks: list[Block], home: Block,
     for block in blocks:
         kept = []
         for op in block.ops:
-            if op.name == "get_program_id" and op.attributes["axis"] in (0, 1):
+            if op.name == "get_program_id" and op.attributes["axis"] < len(numbers):
                 replaced[op.result] = numbers[op.attributes["axis"]]
             else:
                 kept.append(op)

@@ -46,15 +46,30 @@ def wanted(kernel: Kernel, context: Context) -> bool:
     brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
     if not context.meta.get("persistent", brought and not any(map(chained, kernel.blocks))):
         return False
+    if _alternatives(kernel):
+        return False
     found = False
     for op in kernel.ops():
-        if op.name == "get_program_id" and op.attributes["axis"] > 1:
-            return False
         if ALL_OPS[op.name].effects >= {READ, WRITE}:
             return False
         name = op.attributes.get("instruction") if op.name == "dot" else None
         found |= name is not None and BY_NAME[name].kind == WGMMA
     return found
+
+
+def _alternatives(kernel: Kernel) -> bool:
+    """Whether an instance chooses between products: their loops take up no copies of each other."""
+    part = body(kernel)
+    found = [block for block in part if any(op.name == "dot" for op in block.ops)]
+    reached: dict[Block, set[Block]] = {}
+    for block in found:
+        seen, stack = {block}, [block]
+        while stack:
+            new = set(stack.pop().successors) - seen
+            seen |= new
+            stack += new
+        reached[block] = seen
+    return any(a not in reached[b] and b not in reached[a] for a in found for b in found)
 
 
 def body(kernel: Kernel) -> list[Block]:
@@ -106,10 +121,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1) -> tuple[Block, V
     for op in [op for op in part[0].ops if op.name == "assume_multiple" and not op.operands[0].op]:
         part[0].ops.remove(op)
         b.insert(op)
-    m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
-    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
-    total = b.value("mul", rows, columns)
-    own = b.value("add", b.value("mul", n, rows), m)
+    own, total = own_number(b, axes(part))
     blocks = b.emit("get_num_multiprocessors", type=I32, table=ALL_OPS).result
     if each > 1:
         blocks = b.value("mul", blocks, b.constant(each, I32))
@@ -141,6 +153,24 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1) -> tuple[Block, V
     kernel.blocks = [*rest[:at], launch, begin, head, start, *part, following, done, over,
                      *rest[at:]]
     return start, number.result
+
+
+def axes(blocks: list[Block]) -> int:
+    """How many axes of the launch the instances are numbered along, at least two."""
+    used = {int(op.attributes["axis"]) for block in blocks for op in block.ops
+            if op.name in _NUMBERS}
+    return max({1, *used}) + 1
+
+
+def own_number(b: Builder, count: int) -> tuple[Value, Value]:
+    """This block's number in the order in which blocks start, and how many there are."""
+    number, total = (b.value(name, axis=count - 1) for name in _NUMBERS)
+    for axis in reversed(range(count - 1)):
+        extent = b.value("get_num_programs", axis=axis)
+        number = b.value("add", b.value("mul", number, extent),
+                         b.value("get_program_id", axis=axis))
+        total = b.value("mul", total, extent)
+    return number, total
 
 
 def counts_instances(loop: Loop) -> bool:

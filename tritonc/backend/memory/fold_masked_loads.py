@@ -41,10 +41,11 @@ def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
                 load = load.operands[0].op
             if load is None or load.name != "load" or load.guard is None or constant is None:
                 continue
-            if op.name == "select" and not (value is op.operands[1]
-                                            and _holds_where(load.guard, op.operands[0])):
+            parts = _conjuncts(load.guard)  # where the rest of them fails, the load has its `other`
+            if op.name == "select" and not (value is op.operands[1] and any(
+                    _holds_where(part, op.operands[0]) for part in parts)):
                 continue
-            if op.name == "psi" and not _same(load.guard, predicate):
+            if op.name == "psi" and not any(_same(part, predicate) for part in parts):
                 continue
             if repr(load.attributes.get("other", constant)) == repr(constant):  # 0.0 is not -0.0
                 load.attributes["other"] = constant
@@ -77,6 +78,15 @@ def _same(p: Value, q: Value) -> bool:
 def _alike(a: Op, b: Op) -> bool:
     return (a.name in SHAPES and a.name == b.name and a.result.type == b.result.type
             and a.attributes == b.attributes)
+
+
+def _conjuncts(guard: Value) -> list[Value]:
+    """The guard, and what it is a conjunction of."""
+    found = [guard]
+    for value in found:
+        if value.op is not None and value.op.name == "and":
+            found += value.op.operands
+    return found
 
 
 def _holds_where(guard: Value, condition: Value) -> bool:

@@ -16,7 +16,8 @@ the copies, and is run so by the interpreter.  The emitter writes it twice, once
 without what the other one does.  Both come to the same result because roles meet at rings alone,
 where each waits for the other, whoever is first (Kahn 1974): so the pass marks the kernel only if
 
-  - the copies, and the branches on the way to them, depend on parameters and program numbers alone;
+  - the copies, and the branches on the way to them, depend on parameters and program numbers alone,
+    and on scalars that are loaded before anything is stored;
   - each copy is behind a ring_acquire of what it writes, and a start_copier is before all of them;
   - as long as copies can follow, nothing but products and rings uses the bytes that they write.
 
@@ -43,7 +44,7 @@ from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocatio
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile
 
@@ -113,7 +114,7 @@ class _Body:
         needed += [block.terminator.operands[0] for block in leading
                    if block.terminator.name == "cond_br" and (
                        block in self.blocks or not cfg.dominates(home, block))]
-        return _scalar(needed, start) and not any(
+        return _scalar(needed, start, _loads_before(cfg, home, self.ready)) and not any(
             _disturbs(op, written) for block in leading if block in self.blocks
             for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
 
@@ -133,8 +134,21 @@ def _waits(kernel: Kernel, start: Op) -> bool:
                if op.name not in SETUP and not (warm and op.name == "async_copy"))
 
 
-def _scalar(values: list[Value], start: Op) -> bool:
-    """Whether one thread can compute the values from parameters, and the slot."""
+def _loads_before(cfg: Cfg, home: Block, ready: list[Op]) -> set[Op]:
+    """Loads of scalars before the start that give both roles the same: nothing is stored before."""
+    before = [home]
+    for block in before:
+        before += [b for b in cfg.predecessors[block] if b not in before]
+    ops = [op for block in before for op in (ready if block is home else block.ops)]
+    if any(WRITE in ALL_OPS[op.name].effects for op in ops):
+        return set()
+    return {op for op in ops if op.name == "load" and not isinstance(op.result.type, Tile)
+            and op.guard is None and not op.attributes.get("volatile")
+            and cfg.dominates(cfg.block_of[op], home)}
+
+
+def _scalar(values: list[Value], start: Op, loads: set[Op]) -> bool:
+    """Whether one thread can compute the values from parameters, these loads, and the slot."""
     seen: set[Value] = set()
     stack = list(values)
     while stack:
@@ -144,7 +158,8 @@ def _scalar(values: list[Value], start: Op) -> bool:
         seen.add(value)
         if value.op.name == "alloc_shared":
             continue
-        if isinstance(value.type, Tile) or not ALL_OPS[value.op.name].pure:
+        if isinstance(value.type, Tile) or not (
+                ALL_OPS[value.op.name].pure or value.op in loads):
             return False
         stack += value.op.inputs()
     return True

@@ -30,7 +30,7 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.linear import emit
-from tritonc.analysis.signs import known_parameters
+from tritonc.analysis.signs import known_signs
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
@@ -50,7 +50,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, split_returns
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, axis_bases, log2
@@ -71,6 +71,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
     if not ({"tensor_map", "tensor_copy"} <= target.features
             and any(op.name == "wgmma" for op in kernel.ops())):
         return False
+    changed = split_returns(kernel)
     infos = axis_info.analyze(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where the engine stores in one of the bodies
@@ -88,7 +89,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
         if span not in served:
             context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
                            missed=True)
-    return bool(served)
+    return changed or bool(served)
 
 
 def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context
@@ -101,13 +102,14 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
                 t.size == LARGE and _persistent(kernel))):
         return ""
     e = scalar(t)
-    strip = recognize(op, e.bytes, Affinity(), None, infos)
     cfg = Cfg(kernel)
+    known = known_signs(kernel, cfg, block)
+    strip = recognize(op, e.bytes, Affinity(signs=known), None, infos)
     before = cfg.immediate_dominator.get(block)
     place = claim_place(kernel, before) if before is not None else None
     if isinstance(strip, str):
         return strip
-    if not forward(strip, known_parameters(kernel, cfg, block)):
+    if not forward(strip, known):
         return "its stride, or where it begins, is not known not to be negative"
     if place is None or not all(available(v, place, cfg) for v in strip.map_values()):
         return "whether or where it stores depends on what is computed"
@@ -160,8 +162,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         corner = divmod(first, t.shape[1])
         here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
                 for v, axis in zip(starts, strip.axes, strict=True)]
-        if strip.depth is not None:
-            here.append(emit(b, strip.depth[0], I32))
+        here += [emit(b, start, I32) for start, _ in strip.depth]
         sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
                              span=op.span, index=index, panels=extents[inner] // columns, box=box))
         b.insert(sends[-1])
@@ -319,7 +320,13 @@ def _ended(kernel: Kernel, store: Op) -> set[Op]:
         return all(op.name == "shared_store" or (ALL_OPS[op.name].pure and all(
             map(staged, op.results))) for op in readers.get(value, ()))
 
-    return found | {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
+    found |= {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
+    pending = list(found)
+    while pending:  # and those that tell them where to load
+        more = {v.op for v in pending.pop().inputs() if v.op is not None} - found
+        found |= more
+        pending += more
+    return found
 
 
 def _wait_at_end(kernel: Kernel, slot: Value) -> None:

@@ -13,31 +13,33 @@ of 16 bytes (axis information), and neither where boxes begin nor a stride is ne
 specialize makes a body in which that is known.  A tile that begins past its mask must touch nothing
 although an extent of 0 is no tensor: its boxes start outside an extent of 1.
 
-A batch of tensors, `base + number * rows * stride + ...` with the number from the program's ids, is
-one tensor with a third axis, of boxes of extent 1.
+A batch of tensors, `base + number * stride + ...` with the number from the program's ids or loaded,
+is one tensor with further axes, of boxes of extent 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, Mask
+from tritonc.analysis.axis_info import TOP, low_bit
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
-from tritonc.analysis.signs import non_negative, positive
+from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import speculatable
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.shared_layout import row_major
-from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile
+from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile, scalar
 
 ALIGNMENT = 16  # bytes, of bases, strides and box starts
 MOST_BOX = 256  # elements along one axis of a box
 ENDLESS = (1 << 31) - 1  # the extent of an axis without a mask
 MAP = 128  # bytes of a tensor map
+MOST_DEPTH = 3  # axes of a tensor beyond two
 OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all elements
 
 
@@ -57,17 +59,22 @@ class Strip:
     stride: Linear  # of axis 1, in elements
     extents: tuple[Linear | None, Linear | None]
     steps: tuple[int, int]
-    depth: tuple[Linear, Linear] | None = None  # start on a third axis, and its stride
+    depth: tuple[tuple[Linear, Linear], ...] = ()  # of each further axis the start and the stride
+    origin: Linear = field(default_factory=Linear)  # from the base, in elements
+
+    @property
+    def all_starts(self) -> list[Linear]:
+        """Where the first box begins, on each axis of the tensor."""
+        return [*self.starts, *(start for start, _ in self.depth)]
 
     def values(self) -> list[Value]:
         """What the map and the starts are computed from."""
-        starts = [*self.starts, *(self.depth[:1] if self.depth else ())]
-        return [*self.map_values(), *(v for start in starts for v in start.values())]
+        return [*self.map_values(), *(v for start in self.all_starts for v in start.values())]
 
     def map_values(self) -> list[Value]:
         """What the tensor's map is computed from."""
-        polynomials = [self.stride, *(e for e in self.extents if e is not None),
-                       *(self.depth[1:] if self.depth else ())]
+        polynomials = [self.stride, self.origin, *(e for e in self.extents if e is not None),
+                       *(stride for _, stride in self.depth)]
         return [v for p in polynomials for v in p.values()]
 
 
@@ -97,48 +104,78 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
     if split is None:
         return "it does not move equally far in each iteration"
     first, step = split
-    starts = _split_start(first, stride)
+    starts = split_start(first, stride)
     for steps in _steps(step, stride):
         extents = _extents(mask, inner, starts, steps, iteration)
         if extents is not None and steps[0] * size % ALIGNMENT == 0:
             return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
-                             size)
+                             size, affinity)
     return "it does not move along its mask, by whole rows or by multiples of 16 bytes"
 
 
-def forward(strip: Strip, known: Set[Value]) -> bool:
-    """Whether strides and all that boxes begin with are not negative, as those of `known` are not:
-    before the base of a tensor there is nothing, and it has no negative strides.
+def forward(strip: Strip, signs: Signs) -> bool:
+    """Whether strides and all that boxes begin with are not negative: before the base of a tensor
+    there is nothing, and it has no negative strides.
 
     A value that is an extent is as good as known: where it is negative, nothing is accessed.
     """
-    depth = strip.depth or (Linear(), Linear())
     extents = {monomial[0] for start, extent in zip(strip.starts, strip.extents, strict=True)
-               if extent is not None and len(extent.terms) == 1 and positive(start, known)
+               if extent is not None and len(extent.terms) == 1 and signs.positive(start)
                for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
-    return min(strip.steps) >= 0 and all(positive(polynomial, known | extents) for polynomial in (
-        *strip.starts, strip.stride, *depth))
+    known = Signs(signs.known | extents, below=signs.below) if extents else signs
+    return min(strip.steps) >= 0 and all(known.positive(polynomial) for polynomial in (
+        *strip.all_starts, strip.stride, *(stride for _, stride in strip.depth)))
 
 
-def _deepened(strip: Strip, size: int) -> Strip:
-    """The strip of one of many tensors, if it is that: rows that are a number of the instance times
-    parameters count along a third axis, so that the extent of the rows is the same for all."""
-    rows, limit = strip.starts[1], strip.extents[1]
-    if limit is None:
-        return strip
-    for monomial, n in rows.terms:
-        numbers = [v for v in monomial if v.op is not None]
-        others = tuple(v for v in monomial if v.op is None)
-        if len(numbers) != 1 or not others or n < 0 or not non_negative(numbers[0]):
-            continue
-        stride = Linear(((others, n),)) * strip.stride
-        if any(factor * size % ALIGNMENT for _, factor in stride.terms):
-            continue
-        term = Linear(((monomial, n),))
-        return replace(strip, starts=(strip.starts[0], rows - term),
-                       extents=(strip.extents[0], limit - term),
-                       depth=(symbol(numbers[0]), stride))
-    return strip
+def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
+    """The strip with starts that are coordinates, which have 32 bits: numbers of a row, a column or
+    a tensor.  Offsets that are the same for all programs move the base; what a number of the
+    program adds, times parameters, counts along a further axis.
+
+    So the extent of the rows is the same for all programs, too.
+    """
+    depth: list[tuple[Linear, Linear]] = []
+    origin, signs = Linear(), affinity.signs
+    starts, extents = list(strip.starts), list(strip.extents)
+    for axis, unit in ((1, strip.stride), (0, number(1))):
+        for monomial, n in starts[axis].terms:
+            numbers = [v for v in monomial if v.op is not None]
+            others = tuple(v for v in monomial if v.op is None)
+            term = Linear(((monomial, n),))
+            small = all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
+                axis == 1 and extents[axis] is None and len(others) < 2))
+            if not monomial or (small and numbers):
+                continue
+            if not numbers:
+                if _divisor(term * unit, signs) * size % ALIGNMENT:
+                    if small:
+                        continue
+                    return "it begins at an offset that is not known to be a multiple of 16 bytes"
+                origin = origin + term * unit
+            else:
+                step = Linear(((tuple(v for v in monomial if v is not numbers[0]), n),)) * unit
+                if n < 0 or not signs.holds(numbers[0]) or not signs.fits(numbers[0]) \
+                        or _divisor(step, signs) * size % ALIGNMENT:
+                    return "where it begins is not known to be a row and a column"
+                depth.append((symbol(numbers[0]), step))
+            starts[axis] = starts[axis] - term
+            limit = extents[axis]
+            extents[axis] = limit - term if limit is not None else None
+    if len(depth) > MOST_DEPTH:
+        return f"it begins at a sum of more than {MOST_DEPTH} products"
+    return replace(strip, starts=(starts[0], starts[1]), extents=(extents[0], extents[1]),
+                   depth=tuple(depth), origin=origin)
+
+
+def _divisor(polynomial: Linear, signs: Signs) -> int:
+    """A power of two that divides the polynomial."""
+    found = TOP
+    for values, n in polynomial.terms:
+        known = low_bit(n)
+        for value in values:
+            known *= signs.multiples.get(value, 1)
+        found = min(found, known)
+    return found
 
 
 def _steps(step: Linear, stride: Linear) -> list[tuple[int, int]]:
@@ -163,7 +200,7 @@ def _extents(mask: Mask, inner: int, starts: tuple[Linear, Linear], steps: tuple
     return extents[0], extents[1]
 
 
-def _split_start(first: Linear, stride: Linear) -> tuple[Linear, Linear]:
+def split_start(first: Linear, stride: Linear) -> tuple[Linear, Linear]:
     """The offset as columns and rows: terms with the stride in them count rows."""
     columns, rows = Linear(), Linear()
     for term in first.terms:
@@ -277,6 +314,14 @@ def claim(kernel: Kernel, place: Block) -> Claim:
     return Claim(place, slot, publish, scratch)
 
 
+def _narrowed(b: Builder, extent: Linear) -> Value:
+    """An extent in 32 bits; no box begins past the greatest that they hold."""
+    if all(scalar(v.type).bits <= 32 for v in extent.values()):
+        return emit(b, extent, I32)
+    wide = b.value("smin", emit(b, extent, I64), b.constant(ENDLESS, I64))
+    return b.value("truncate", b.value("smax", wide, b.constant(0, I64)), type=I32)
+
+
 def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Scalar,
              box: tuple[int, int], swizzle: int) -> tuple[int, dict[int, Value]]:
     """The tensor map of an access, and where its axes have a mask what to add to their starts.
@@ -293,16 +338,18 @@ def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Sca
         if extent is None:
             extents.append(b.constant(ENDLESS, I32))
             continue
-        found = emit(b, extent, I32)
+        found = _narrowed(b, extent)
         one = b.constant(1, I32)
         inside = b.value("icmp", found, one, predicate="sge")
         extents.append(b.value("smax", found, one))
         outside[axis] = b.value("select", inside, b.constant(0, I32), b.constant(OUTSIDE, I32))
     stride = emit(b, strip.stride.scaled(element.bytes), I64)
     strides = [stride]
-    if strip.depth is not None:
-        strides.append(emit(b, strip.depth[1].scaled(element.bytes), I64))
-    b.insert(make_op("tensor_map", [claimed.scratch, form.base, *extents, *strides],
+    strides += [emit(b, step.scaled(element.bytes), I64) for _, step in strip.depth]
+    base = form.base
+    if strip.origin.terms:
+        base = b.value("addptr", base, emit(b, strip.origin, I64))
+    b.insert(make_op("tensor_map", [claimed.scratch, base, *extents, *strides],
                      span=strip.op.span, table=ALL_OPS, index=index, element=str(element), box=box,
                      swizzle=swizzle))
     if builder is None:

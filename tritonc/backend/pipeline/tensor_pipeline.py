@@ -20,7 +20,7 @@ from __future__ import annotations
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
-from tritonc.analysis.signs import known_parameters
+from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
@@ -55,7 +55,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.ops import WRITE
 from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Tile, is_pointer
@@ -150,8 +150,9 @@ def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info
               ) -> tuple[list[Channel], Hindered]:
     """The channels of the loop, by boxes where that can be; where not, why."""
     iteration = Iteration(staged.loop)
-    affinity, cfg = Affinity(iteration), Cfg(kernel)
-    known = known_parameters(kernel, cfg, staged.preheader)
+    cfg = Cfg(kernel)
+    known = known_signs(kernel, cfg, staged.preheader, loop_order(staged.loop))
+    affinity = Affinity(iteration, known)
     channels: list[Channel] = []
     hindered: Hindered = []
     for store in staged.stores:
@@ -166,7 +167,7 @@ def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info
     return channels, hindered
 
 
-def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: set[Value]) -> str:
+def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: Signs) -> str:
     """Why the engine cannot bring what looks like boxes; "" if it can."""
     if _stored_before(kernel, cfg, staged, [boxes.load]):
         return "what it loads may have been stored before, by another way than that of the engine"

@@ -61,11 +61,9 @@ class TensorRewrite(Rewrite):
                                        access.element, access.box, access.swizzle)
             self.maps[i] = number
             self.outside.update(((i, axis), value) for axis, value in outside.items())
-            for axis, start in enumerate(access.strip.starts):
+            for axis, start in enumerate(access.strip.all_starts):
                 if start.terms:
                     self.starts[i, axis] = emit(b, start, I32)
-            if access.strip.depth is not None:
-                self.starts[i, 2] = emit(b, access.strip.depth[0], I32)
         at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before.ops
         inits = [*(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
@@ -213,8 +211,7 @@ class TensorRewrite(Rewrite):
                 if (i, axis) in self.outside:
                     start = b.value("add", start, self.outside[i, axis])
                 starts.append(start)
-            if (i, 2) in self.starts:
-                starts.append(self.starts[i, 2])
+            starts += [self.starts[i, axis] for axis in range(2, len(access.strip.all_starts))]
             b.insert(make_op("tensor_copy", [view.result, barrier.result, self.slot, *starts],
                              guard=runs, span=access.load.span, table=ALL_OPS, index=self.maps[i],
                              panels=access.panels, box=access.box))

@@ -291,10 +291,10 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({OUTPUT, SHARED_WRITE})),
     OpInfo("release_slot", ("slot",), rules.nothing, "Gives it back.",
            effects=frozenset({OUTPUT})),
-    OpInfo("tensor_map", ("scratch", "base", "extent0", "extent1", "stride1", "*stride2"),
+    OpInfo("tensor_map", ("scratch", "base", "extent0", "extent1", "stride1", "*strides"),
            rules.nothing,
            "Makes map `index`: `element`s at base, extent0 of them side by side, extent1 rows "
-           "stride1 bytes apart, and again stride2 bytes further on; copied in boxes of `box`, "
+           "stride1 bytes apart, and further axes of `strides` bytes; copied in boxes of `box`, "
            "swizzled in `swizzle` bytes.",
            None, ("index", "element", "box", "swizzle"),
            effects=frozenset({OUTPUT, SHARED_WRITE})),
@@ -318,12 +318,12 @@ _ROWS: list[OpInfo] = [
     OpInfo("ring_fill", ("ring",), rules.nothing,
            "Completes the phase of the stage's barrier: the threads have brought themselves what "
            "copied bytes would, and met.", effects=frozenset({OUTPUT}), guardable=True),
-    OpInfo("tensor_copy", ("buffer", "ring", "slot", "start0", "start1", "*start2"),
+    OpInfo("tensor_copy", ("buffer", "ring", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
            "buffer in `panels` pieces along axis 0 of the map; counts at the ring's barrier.", None,
            ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
-    OpInfo("tensor_store", ("buffer", "slot", "start0", "start1", "*start2"),
+    OpInfo("tensor_store", ("buffer", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "
            "`index`, in `panels` pieces along axis 0 of the map; each of `groups` warpgroups such "

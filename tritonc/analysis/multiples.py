@@ -1,0 +1,160 @@
+"""What would have to be a multiple so that a tile's runs begin at multiples.
+
+`Multiples.needs(pointer, axis, run, n)` says of which scalars it must be known or tested that they
+are multiples of what, so that each run of `run` neighbours along `axis` begins at a multiple of n:
+none ({}) where it is proved, None where no test of scalars would prove it.
+
+    a + row[:, newaxis] * K + k, runs of 8 f16 along axis 1    {a: 16 bytes, K: 8}
+
+A product needs one factor: a parameter rather than a value that is computed, and one that is wanted
+already rather than another.  The rows of a gather may be anything: their stride is what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tritonc.analysis.axis_info import AxisInfo, Infos, low_bit
+from tritonc.analysis.values import int_of
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import Pointer, element, is_int, shape
+
+Multiples = dict[Value, int]
+
+_BOTH = ("add", "sub", "or", "xor", "smin", "smax", "umin", "umax")
+_MOVES = ("splat", "broadcast", "sext", "zext", "convert_layout", "assume_multiple")
+_MOST_DEPTH = 40
+
+
+class MultiplesNeeded:
+    """Answers for one kernel, whose axis information is `infos`.
+
+    `testable`: whether a scalar could be tested before it is needed.
+    """
+
+    def __init__(self, infos: Infos, testable: Callable[[Value], bool]) -> None:
+        self.infos, self.testable = infos, testable
+        self.wanted: Multiples = {}  # by what was asked before
+        self._assumed: set[Op] = set()  # phis above
+        self._depth = 0
+
+    def of_pointer(self, pointer: Value, axis: int, run: int) -> Multiples | None:
+        """For runs of `run` elements that begin at multiples of their size."""
+        t = element(pointer.type)
+        assert isinstance(t, Pointer)
+        return self._pointer(pointer, axis, run, t.element.bytes)
+
+    def _pointer(self, value: Value, axis: int | None, run: int, size: int) -> Multiples | None:
+        info, op = self.infos.get(value), value.op
+        if info is not None and _begins(info, axis, run, size) % (run * size) == 0:
+            return {}
+        if op is None:
+            return {value: run * size}
+        if op.name == "addptr":
+            first = self._pointer(op.operands[0], axis, run, size)
+            return first if first is None else self._join(
+                first, self.of_integer(op.operands[1], axis, run, run))
+        if op.name in ("phi", "select"):
+            return self._all(op, lambda v: self._pointer(v, axis, run, size))
+        if op.name in (*_MOVES, "reshape", "trans"):
+            return self._pointer(op.operands[0], _axis_before(op, axis), run, size)
+        return None
+
+    def of_integer(self, value: Value, axis: int | None, run: int, n: int) -> Multiples | None:
+        """For runs along `axis`, or where that is None for all elements, at multiples of n."""
+        info, op = self.infos.get(value), value.op
+        if info is None or self._depth > _MOST_DEPTH:
+            return None
+        if _begins(info, axis, run, 1) % n == 0:
+            return {}
+        self._depth += 1
+        found = self._rule(op, axis, run, n) if op is not None else None
+        self._depth -= 1
+        scalar = not shape(value.type) and is_int(value.type) and element(value.type).bits > 1
+        if found is None and scalar and self.testable(value):
+            return {value: n}
+        return found
+
+    def _rule(self, op: Op, axis: int | None, run: int, n: int) -> Multiples | None:
+        name, operands = op.name, op.operands
+        if name in _BOTH:
+            first = self.of_integer(operands[0], axis, run, n)
+            return first if first is None else self._join(
+                first, self.of_integer(operands[1], axis, run, n))
+        if name == "mul":
+            return self._factor(operands[0], operands[1], axis, run, n)
+        if name == "shl":
+            by = int_of(operands[1])
+            return None if by is None or not 0 <= by < 31 else self.of_integer(
+                operands[0], axis, run, max(n >> by, 1))
+        if name in ("srem", "urem"):
+            return self._all(op, lambda v: self.of_integer(v, None, run, n))
+        if name in ("phi", "select"):
+            return self._all(op, lambda v: self.of_integer(v, axis, run, n))
+        if name in (*_MOVES, "reshape", "trans"):
+            return self.of_integer(op.operands[0], _axis_before(op, axis), run, n)
+        return None
+
+    def _factor(self, a: Value, b: Value, axis: int | None, run: int, n: int) -> Multiples | None:
+        """Either factor may be the multiple; of what divides the other, nothing is asked."""
+        options = []
+        for value, other in ((b, a), (a, b)):
+            info = self.infos.get(other)
+            left = n // min(n, _begins(info, None, 1, 1)) if info is not None else n
+            found = self.of_integer(value, None, run, left)
+            if found is not None:
+                options.append(found)
+        return min(options, key=self._price) if options else None
+
+    def _price(self, needs: Multiples) -> tuple[int, int]:
+        computed = sum(v.op is not None for v in needs)
+        return computed, sum(self.wanted.get(v, 1) % n != 0 for v, n in needs.items())
+
+    def _join(self, a: Multiples, b: Multiples | None) -> Multiples | None:
+        return None if b is None else joined(a, b)
+
+    def _all(self, op: Op, ask: Callable[[Value], Multiples | None]) -> Multiples | None:
+        """Of all operands that may become the result."""
+        if op in self._assumed:
+            return {}
+        self._assumed.add(op)
+        found: Multiples | None = {}
+        for value in op.operands[1:] if op.name == "select" else op.operands:
+            if found is not None:
+                found = self._join(found, ask(value))
+        self._assumed.discard(op)
+        return found
+
+
+def joined(a: Mapping[Value, int], b: Mapping[Value, int]) -> Multiples:
+    """What fulfils both: all are powers of two."""
+    found = dict(a)
+    for value, n in b.items():
+        found[value] = max(n, found.get(value, 1))
+    return found
+
+
+def _begins(info: AxisInfo, axis: int | None, run: int, size: int) -> int:
+    """What divides the beginnings of runs of elements of `size` bytes; of all, if no axis."""
+    if axis is None:
+        return info.every
+    d = info.divisibility[axis]
+    if info.contiguity[axis] > run:
+        return low_bit(d | run * size) if d else run * size
+    return d
+
+
+def _axis_before(op: Op, axis: int | None) -> int | None:
+    """The axis of the operand that becomes `axis`; None where it has none."""
+    if axis is None or op.name == "splat":
+        return None if op.name == "splat" else axis
+    if op.name == "trans":
+        found: int = op.attributes["permutation"][axis]
+        return found
+    if op.name != "reshape":
+        return axis
+    before, after = shape(op.operands[0].type), shape(op.result.type)
+    kept = [d for d, extent in enumerate(before) if extent != 1]
+    if after[axis] == 1 or [before[d] for d in kept] != [n for n in after if n != 1]:
+        return None
+    return kept[sum(n != 1 for n in after[:axis])]

@@ -1,0 +1,347 @@
+"""The facts that accesses lack: what would make them wide, unmasked, or boxes of a tensor.
+
+    unit       a scalar is 1: then an axis of the tile is contiguous (`r * stride`)
+    multiple   a scalar or a pointer is a multiple of n: then runs are aligned
+    sign       a scalar is not negative: then a tensor begins behind its base, and an unsigned bound
+               is a bound
+    full       end <= limit: then a mask holds for the whole tile
+
+Each is about scalars that are known before the accesses run: parameters, program ids, and values
+that are loaded or computed from them outside of loops.  `specialize` tests them once, and makes the
+body that may rely on them.  What is promised or proved is not wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
+from tritonc.analysis.linear import Linear, number
+from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
+from tritonc.analysis.signs import Signs, known_signs, loop_order
+from tritonc.backend.layout import layout_choice
+from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
+from tritonc.backend.pipeline.tensor_access import split_start
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.copies import copy_blocks
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Tile, element, is_int, scalar, shape
+
+ACCESS = layout_choice.ACCESS_BYTES
+SMALL = 32  # tiles of fewer elements are not worth a second body
+_NUMBERS = ("get_program_id", "get_num_programs")
+_SUMS = ("add", "addptr")
+_MOST_BITS = 62  # of a sum that is tested
+
+
+@dataclass
+class Wanted:
+    """What a fast body would assume."""
+
+    units: dict[Value, None] = field(default_factory=dict)
+    multiples: Multiples = field(default_factory=dict)
+    signs: dict[Value, None] = field(default_factory=dict)
+    full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
+    hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
+
+    def coordinate(self, value: Value) -> bool:
+        """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is
+        loaded or computed, of a row or a tensor."""
+        return value in self.signs and value.op is not None and element(value.type).bits > 32
+
+    @property
+    def subjects(self) -> list[Value]:
+        """The values of which something is to be tested."""
+        ends = [v for pair in self.full.values() for p in pair for v in p.values()]
+        return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends]))
+
+    def renamed(self, mapping: dict[Value, Value]) -> Wanted:
+        """The same of other values."""
+        def of(polynomial: Linear) -> Linear:
+            return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
+                                for values, n in polynomial.terms))
+
+        tests = {op: mapping.get(op.result, op.result).op or op for op in self.full}
+        return Wanted({mapping.get(v, v): None for v in self.units},
+                      {mapping.get(v, v): n for v, n in self.multiples.items()},
+                      {mapping.get(v, v): None for v in self.signs},
+                      {tests[op]: (of(a), of(b)) for op, (a, b) in self.full.items()},
+                      self.hindered)
+
+
+def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
+    """What the accesses of a kernel lack.
+
+    `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
+    strides and offsets are wanted.
+    """
+    copy, needs = kernel, None
+    mapping: dict[Value, Value] = {}
+    if wrapping(kernel):  # looked at as if their indices were not negative
+        blocks, mapping = copy_blocks(kernel.blocks)
+        copy = replace(kernel, blocks=blocks)
+        signs = known_signs(copy, cfg := Cfg(copy), copy.entry)
+        signs.testable = testable_scalars(cfg)
+        needs = unwrap(copy, signs, blocks)
+    collector = _Collector(copy, tensor)
+    units = collector.units()
+    if units:  # looked at as if they were 1
+        blocks, onward = copy_blocks(copy.blocks)
+        mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
+        ones = {onward.get(v, v): make_op("constant", [], v.type, value=1) for v in units}
+        for block in blocks:
+            for op in block.ops:
+                op.replace_inputs({v: one.result for v, one in ones.items()})
+        blocks[0].ops[:0] = ones.values()
+        collector = _Collector(replace(kernel, blocks=blocks), tensor)
+        needs = {onward.get(v, v): None for v in needs or {}}
+        units = dict.fromkeys(ones)
+    collector.found.signs.update(needs or {})
+    collector.found.units = units
+    return collector.run().renamed({new: old for old, new in mapping.items()})
+
+
+class _Collector:
+    """The facts that one text of the kernel lacks."""
+
+    def __init__(self, kernel: Kernel, tensor: bool) -> None:
+        self.kernel, self.tensor = kernel, tensor
+        self.infos = axis_info.analyze(kernel)
+        self.cfg = cfg = Cfg(kernel)
+        self.testable = testable_scalars(cfg)
+        self.multiples = MultiplesNeeded(
+            self.infos, lambda v: self.testable(v) and not _of_program(v))
+        self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
+        self.outside = Affinity(signs=self.signs(None))
+        self.found = Wanted(multiples=self.multiples.wanted)
+
+    def signs(self, loop: Loop | None) -> Signs:
+        place = self.kernel.entry if loop is None else loop.preheader or loop.header
+        found = known_signs(self.kernel, self.cfg, place, loop_order(loop))
+        found.testable = self.testable
+        return found
+
+    def accesses(self) -> list[tuple[Op, Affinity]]:
+        """Loads and stores of tiles, with the forms of values where they stand."""
+        return [(op, self.outside if loop is None else self.affinities[loop])
+                for block in self.cfg.order for loop in [self.cfg.innermost.get(block)]
+                for op in block.ops if op.name in ("load", "store")
+                and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL]
+
+    # ---- units
+
+    def units(self) -> dict[Value, None]:
+        """The strides that would make an axis of each tile contiguous that has none.
+
+        Not what is the stride of rows elsewhere, or a bound: such a value is hardly ever 1.
+        """
+        accesses = self.accesses()
+        others: set[Value] = set()
+        for op, affinity in accesses:
+            mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
+            for bound in mask.bounds if mask else ():
+                others.update(bound.limit.values())
+            form, info = affinity.of(op.operands[0]), self.infos.get(op.operands[0])
+            if form is not None and info is not None and max(info.contiguity) > 1:
+                others.update(v for stride in form.strides for v in stride.values())
+        found: dict[Value, None] = {}
+        for op, affinity in accesses:
+            options = self.strides(op.operands[0], affinity)
+            usable = [option for option in options if option[0] not in others]
+            if usable and not any(v in found for v, _ in options):
+                unit = max(usable, key=lambda option: option[1])[0]
+                found[unit] = None
+                others.update(v for v, _ in options if v is not unit)
+        return found
+
+    def strides(self, pointer: Value, affinity: Affinity) -> list[tuple[Value, tuple[bool, int]]]:
+        """The scalars that are the stride of an axis, ordered by how likely each of them is 1: of
+        an axis that no loop and no program id moves, then of the last."""
+        info, extents = self.infos.get(pointer), shape(pointer.type)
+        if info is None or any(c > 1 for c in info.contiguity):
+            return []
+        terms = [(term, affinity.of(term)) for term in _terms(pointer)]
+        forms = [form for _, form in terms if form is not None]
+        found = []
+        for axis, extent in enumerate(extents):
+            if extent == 1 or not all(form is not None or self.constant(term, axis)
+                                      for term, form in terms):
+                continue
+            stride = sum((form.strides[axis] for form in forms if form.strides), Linear())
+            value = stride.terms[0][0] if len(stride.terms) == 1 else ()
+            if len(value) != 1 or stride.terms[0][1] != 1 or not self.testable(value[0]) \
+                    or self.infos[value[0]].every > 1:
+                continue
+            whole = not any(value[0] in form.offset.values() for form in forms)
+            found.append((value[0], (whole, axis)))
+        return found
+
+    def constant(self, term: Value, axis: int) -> bool:
+        info = self.infos.get(term)
+        return info is not None and len(info.constancy) > axis and (
+            info.constancy[axis] % shape(term.type)[axis] == 0 if shape(term.type) else True)
+
+    # ---- the others
+
+    def run(self) -> Wanted:
+        found = self.found
+        for op, affinity in self.accesses():
+            self.alignment(op, affinity)
+            if self.tensor:
+                self.not_negative(op, affinity)
+        if self.tensor or found.full:
+            for affinity in (self.outside, *self.affinities.values()):
+                found.signs.update(affinity.assumed)
+        return found
+
+    def alignment(self, op: Op, affinity: Affinity) -> None:
+        """What makes the access wide, and its mask one of whole tiles or accesses."""
+        pointer = op.operands[0]
+        t, info, found = pointer.type, self.infos.get(pointer), self.found
+        assert isinstance(t, Tile)
+        if info is None:
+            return
+        axis = layout_choice.fastest_axis(info, len(t.shape))
+        size = scalar(pointee(t)).bytes
+        guard = self.infos.get(op.guard) if op.guard is not None else None
+        reach = min(ACCESS // size, info.contiguity[axis])
+        if axis_info.vector_length(info, guard, axis, size) < reach:
+            needs = self.multiples.of_pointer(pointer, axis, reach)
+            if needs is None:
+                found.hindered.append((op, "an offset or a stride depends on a value that is not "
+                                       f"known to be a multiple of {reach}, nor before the access "
+                                       "runs"))
+                return
+            self.want(needs)
+        mask = affinity.mask(op.guard, len(t.shape))
+        if mask is None and guard is not None and guard.constancy[axis] < reach:
+            found.hindered.append((op, f"its mask is not known to be one for {reach} neighbours: "
+                                   "it is no conjunction of bounds of the axes"))
+        for bound in mask.bounds if mask else ():
+            self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
+
+    def want(self, needs: Multiples) -> None:
+        self.found.multiples = self.multiples.wanted = joined(self.found.multiples, needs)
+
+    def bound(self, bound: Bound, extent: int, contiguous: bool, reach: int, affinity: Affinity
+              ) -> None:
+        """A bound that holds for the whole tile, or one whose limit is a multiple of the access."""
+        end = bound.start + number(extent)
+        values = [*bound.start.values(), *bound.limit.values()]
+        known = all(not is_counter(v) and (self.testable(v) or _is_number(v)) for v in values) \
+            and _fits(end) and _fits(bound.limit)
+        (monomial, n) = bound.limit.terms[0] if len(bound.limit.terms) == 1 else ((), 0)
+        limit = monomial[0] if len(monomial) == 1 and monomial[0].op is None and self.testable(
+            monomial[0]) else None
+        # A row that ends inside its tile does so in all programs: its mask stays, by whole
+        # accesses.
+        somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
+        if known and somewhere and not self.tensor:
+            self.found.full[bound.test] = end, bound.limit
+        elif contiguous and limit is not None and n % reach and self.infos[limit].every % reach:
+            self.want({limit: reach})
+
+    def not_negative(self, op: Op, affinity: Affinity) -> None:
+        """What TMA moves has no negative strides and begins behind its base.
+
+        The extent of an axis is no question: where it is negative, nothing is accessed.
+        """
+        form = affinity.of(op.operands[0])
+        if form is None or form.base is None or len(form.strides) != 2:
+            return
+        needs = _signs_of(form, affinity.signs)
+        inner = next((d for d in (1, 0) if form.strides[d].constant == 1), None)
+        mask = affinity.mask(op.guard, 2)
+        if needs is None or inner is None:
+            return
+        starts = split_start(_fixed(form.offset), form.strides[1 - inner])
+        for bound in mask.bounds if mask else ():
+            start = starts[0 if bound.axis == inner else 1]
+            extent = _fixed(bound.limit) - _fixed(bound.start) + start
+            if len(extent.terms) == len(extent.values()) == 1 and extent.terms[0][1] > 0:
+                needs.pop(extent.values()[0], None)
+        self.found.signs.update(needs)
+
+
+def _fixed(polynomial: Linear) -> Linear:
+    """What it is before the first iteration."""
+    return Linear(tuple((values, n) for values, n in polynomial.terms
+                        if not any(map(is_counter, values))))
+
+
+def _signs_of(form: Affine, signs: Signs) -> dict[Value, None] | None:
+    """What makes offset and strides of an access 0 or more; None if nothing that can be tested.
+
+    A part of the offset that parameters alone make moves the base, by as much as they say.
+    """
+    found: dict[Value, None] = {}
+    moving = Linear(tuple((m, n) for m, n in form.offset.terms if any(v.op is not None for v in m)
+                          or any(map(is_counter, m)) or not m))
+    for polynomial in (moving, *form.strides):
+        values = tuple((tuple(v for v in m if not is_counter(v)), n) for m, n in polynomial.terms)
+        needs = signs.of_polynomial(Linear(values))
+        if needs is None:
+            return None
+        found.update(needs)
+    numbers = [v for v in form.offset.values() if v.op is not None and not is_counter(v)]
+    found.update((v, None) for v in numbers if not signs.fits(v) and signs.testable(v))
+    return found
+
+
+def testable_scalars(cfg: Cfg) -> Callable[[Value], bool]:
+    """Whether a value is an integer that is known before all loops."""
+    def testable(value: Value) -> bool:
+        if shape(value.type) or not is_int(value.type) or element(value.type).bits == 1:
+            return False
+        if value.op is None:
+            return not is_counter(value)
+        home = cfg.block_of.get(value.op)
+        return home is not None and home not in cfg.innermost and not _is_number(value) \
+            and value.op.name != "constant"
+
+    return testable
+
+
+def _is_number(value: Value) -> bool:
+    return value.op is not None and value.op.name in _NUMBERS
+
+
+def _of_program(value: Value) -> bool:
+    """Whether the value changes from program to program by arithmetic: a loaded one may not."""
+    stack, seen = [value], set()
+    while stack:
+        op = stack.pop().op
+        if op is None or op in seen or op.name == "load":
+            continue
+        if op.name == "get_program_id":
+            return True
+        seen.add(op)
+        stack += op.operands
+    return False
+
+
+def _terms(pointer: Value) -> list[Value]:
+    """The tiles of which the address is the sum, all of the pointer's shape."""
+    found, stack = [], [pointer]
+    while stack:
+        value = stack.pop()
+        op = value.op
+        if op is not None and op.name in _SUMS and shape(op.operands[1].type) == shape(
+                pointer.type):
+            stack += op.operands
+        else:
+            found.append(value)
+    return found
+
+
+def _fits(polynomial: Linear) -> bool:
+    """Whether 64 bits hold the sum whatever its values are."""
+    terms = [(values, n) for values, n in polynomial.terms if values]
+    if len(terms) == len(polynomial.terms) == 1 and len(terms[0][0]) == terms[0][1] == 1:
+        return True
+    return all(n.bit_length() + sum(element(v.type).bits - 1 for v in values) < _MOST_BITS
+               for values, n in terms)

@@ -35,7 +35,7 @@ from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_edge, split_edg
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.ops import READ
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, Tile, is_pointer, with_element
 from tritonc.opt.derive_phis import derive
@@ -54,7 +54,7 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
             return changed
         seen.add(loop.header)
         if loop.preheader is None or loop.latch is None or not loop.exits \
-                or not _accesses(loop, context):
+                or not _accesses(loop):
             continue
         plan = _plan(cfg, loop, context)
         if plan is not None:
@@ -68,8 +68,9 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
                            f"{plan[1]}", plan[0].span, missed=True)
 
 
-def _accesses(loop: Loop, context: Context) -> bool:
-    return any(not context.table[op.name].effects.isdisjoint((READ, WRITE))
+def _accesses(loop: Loop) -> bool:
+    """Whether there is something to pipeline; a loop that waits for a lock stays as it is."""
+    return any(op.name in ("load", "store") and not op.attributes.get("volatile")
                for block in loop.blocks for op in block.ops)
 
 

@@ -35,10 +35,11 @@ def unroll_loops(kernel: Kernel, context: Context) -> bool:
     """Unroll the innermost loops that are short enough, until none is."""
     changed = False
     while _unroll_one(kernel):
-        changed = True
-    if changed:
+        while _unroll_one(kernel):
+            pass
         for clean in (fold_constants, peephole, simplify_cfg, cse, dce):
             clean(kernel, context)
+        changed = True
     return changed
 
 

@@ -35,12 +35,10 @@ from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_edge, split_edg
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.ops import READ
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I1, Tile, is_pointer, with_element
+from tritonc.ir.types import I1, Tile, with_element
 from tritonc.opt.derive_phis import derive
-
-_READS = frozenset({READ})
+from tritonc.opt.plan_exits import Plan, needed_by_test, plan
 
 
 def unify_exits(kernel: Kernel, context: Context) -> bool:
@@ -56,16 +54,16 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
         if loop.preheader is None or loop.latch is None or not loop.exits \
                 or not _accesses(loop):
             continue
-        plan = _plan(cfg, loop, context)
-        if plan is not None:
+        found = plan(cfg, loop, context)
+        if found is not None:
             _repeat_invariants(cfg, loop, context)
-            plan = _plan(cfg, loop, context)
-        if isinstance(plan, _Plan):
-            seen.add(_Unification(kernel, cfg, loop, plan, context).run())
+            found = plan(cfg, loop, context)
+        if isinstance(found, Plan):
+            seen.add(_Unification(kernel, cfg, loop, found, context).run())
             changed = True
-        elif plan and any(op.name == "dot" for block in loop.blocks for op in block.ops):
+        elif found and any(op.name == "dot" for block in loop.blocks for op in block.ops):
             context.remark("unify_exits", "this exit keeps the loop from being pipelined: "
-                           f"{plan[1]}", plan[0].span, missed=True)
+                           f"{found[1]}", found[0].span, missed=True)
 
 
 def _accesses(loop: Loop) -> bool:
@@ -118,129 +116,6 @@ def _again(value: Value, own: dict[Value, Op], ops: list[Op], block: Block, at: 
 
 
 @dataclass
-class _Plan:
-    """`early`: blocks from the header on whose tests move into it; `late`: from the first test at
-    the end to the latch, blocks that become one; `sinks`: whether what the test at the header does
-    not need may move behind it."""
-
-    early: list[Block]
-    late: list[Block]
-    sinks: bool = True
-
-
-def _plan(cfg: Cfg, loop: Loop, context: Context) -> _Plan | tuple[Op, str] | None:
-    """How to bring the loop into its form; None if it has it; or what prevents it, and why."""
-    assert loop.latch is not None
-    header = loop.header
-    sources = [block for block, _ in loop.exits]
-    hindered = _may_move(cfg, loop, header, context)
-    early: list[Block] = []
-    if header in sources and header is not loop.latch and not hindered:
-        early = [header]
-        while not hindered:
-            following = _stay(early[-1], loop)
-            if following not in sources or cfg.predecessors[following] != [early[-1]]:
-                break
-            hindered = _may_move(cfg, loop, following, context)
-            if not hindered:
-                early.append(following)
-    rest = [block for block in sources if block not in early]
-    late = _late(cfg, loop, rest, early, context)
-    if isinstance(late, str):
-        if sources == [header]:
-            return None if header.terminator.blocks[0] in loop else _Plan([header], [], False)
-        return rest[-1].terminator, hindered or late
-    if late and early:
-        why = _may_move(cfg, loop, header, context)
-        if why:
-            return late[0].terminator, why
-    if not late and early == [header] and header.terminator.blocks[0] in loop \
-            and not _works(cfg, loop):
-        return None
-    return _Plan(early, late)
-
-
-def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block],
-          context: Context) -> list[Block] | str:
-    """The blocks from the first of the exits of `rest` to the latch; or what stands between."""
-    if not rest:
-        return []
-    assert loop.latch is not None
-    late = [loop.latch]
-    while not all(block in late for block in rest):
-        first = late[0]
-        why = _may_run(first, context)
-        if why:
-            return why
-        source = cfg.predecessors[first]
-        if first is loop.header or len(source) != 1 or source[0] in early:
-            return "it stands under a condition"
-        late.insert(0, source[0])
-    while late[0] not in rest:
-        late.pop(0)
-    return late
-
-
-def _works(cfg: Cfg, loop: Loop) -> bool:
-    """Whether the header loads, or works on tiles, for more than its test."""
-    needed = _needed(cfg, loop, loop.header)
-    return any(op not in needed and (op.name == "load" or any(
-        isinstance(v.type, Tile) for v in op.results)) for op in loop.header.ops
-        if op.name != "phi")
-
-
-def _stay(block: Block, loop: Loop) -> Block:
-    """Where a block goes that does not leave the loop."""
-    return next(to for to in block.successors if to in loop)
-
-
-def _early(op: Op, context: Context) -> bool:
-    """May run for an iteration that does not come, a load if it is guarded."""
-    if op.name == "dot":
-        return False
-    info = context.table[op.name]
-    if speculatable(op, info):
-        return True
-    return (op.name == "load" and info.effects == _READS and not op.attributes.get("volatile")
-            and not is_pointer(op.result.type))
-
-
-def _may_run(block: Block, context: Context) -> str:
-    """Whether all of a block may run where the test before it fails; if not, what hinders."""
-    if block.phis():
-        return "two ways lead to it"
-    found = next((op for op in block.ops[:-1] if not _early(op, context)), None)
-    return f"'{found.name}' stands behind it" if found is not None else ""
-
-
-def _needed(cfg: Cfg, loop: Loop, block: Block) -> set[Op]:
-    """The operations of a block that its test needs, and what is read behind the loop."""
-    stack = list(block.terminator.operands)
-    outside = [op for other in cfg.order if other not in loop for op in other.ops]
-    own = {result: op for op in block.ops for result in op.results}
-    stack += [v for op in outside for v in op.inputs() if v in own]
-    found: set[Op] = set()
-    while stack:
-        op = own.get(stack.pop())
-        if op is not None and op not in found and op.name != "phi":
-            found.add(op)
-            stack += op.inputs()
-    return found
-
-
-def _may_move(cfg: Cfg, loop: Loop, block: Block, context: Context) -> str:
-    """Whether a block's test may move into the block before; if not, what hinders."""
-    needed = _needed(cfg, loop, block)
-    if block is not loop.header and block.phis():
-        return "two ways lead to it"
-    for op in block.ops[len(block.phis()):-1]:
-        info = context.table[op.name]
-        if not (_early(op, context) if op in needed else info.pure or _early(op, context)):
-            return f"'{op.name}' stands before it"
-    return ""
-
-
-@dataclass
 class _Exit:
     """One way out of the loop: the block on its edge, and what holds while it is not taken."""
 
@@ -251,13 +126,13 @@ class _Exit:
 class _Unification:
     """The rewriting of one loop."""
 
-    def __init__(self, kernel: Kernel, cfg: Cfg, loop: Loop, plan: _Plan,
+    def __init__(self, kernel: Kernel, cfg: Cfg, loop: Loop, chosen: Plan,
                  context: Context) -> None:
         assert loop.preheader is not None and loop.latch is not None
         self.kernel, self.loop, self.context = kernel, loop, context
-        self.early, self.late, self.sinks = plan.early, plan.late, plan.sinks
+        self.early, self.late, self.sinks = chosen.early, chosen.late, chosen.sinks
         self.preheader, self.latch, self.header = loop.preheader, loop.latch, loop.header
-        self.needed = {block: _needed(cfg, loop, block) for block in self.early}
+        self.needed = {block: needed_by_test(cfg, loop, block) for block in self.early}
         self.landings: dict[Block, Block] = {}
         self.span = loop.exits[0][0].terminator.span
         self._land(cfg)

@@ -32,6 +32,10 @@ class Liveness:
             self._roots[value] = self._root(value)
         return self._roots[value]
 
+    def number(self, value: Value) -> int:
+        """Where the value comes in an order that is the same in each run."""
+        return self._number.get(value, len(self._number))
+
     def at_end(self, block: Block) -> set[Value]:
         """The values that are live behind the last operation of the block."""
         found, mask = set(), self._out[block]

@@ -91,7 +91,7 @@ class Estimate:
             if found > most:
                 most, where = found, op
                 top = [(v, w) for v in live if (w := self.weight(v))]
-        top.sort(key=lambda pair: -pair[1])
+        top.sort(key=lambda pair: (-pair[1], self.live.number(pair[0])))
         return Pressure(round(most) + OTHERS, where.span if where else None, tuple(top))
 
     def between_blocks(self) -> Pressure:
@@ -102,7 +102,7 @@ class Estimate:
             held = [(v, w) for v in self.live.at_end(block) if (w := self.weight(v)) > _FEW]
             if (total := sum(w for _, w in held)) > most:
                 most, where, top = total, block, held
-        top.sort(key=lambda pair: -pair[1])
+        top.sort(key=lambda pair: (-pair[1], self.live.number(pair[0])))
         span = next((v.op.span for v, _ in top if v.op is not None and v.op.span), None)
         if span is None and where is not None:
             span = next((op.span for op in where.ops if op.span is not None), None)

@@ -141,7 +141,7 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     Each time the row that serves most of the columns left, of equal ones the one of the least sum.
 
     >>> cover(np.array([[1, 1.2, 2], [1.04, 1, 2], [3, 3, 1]]), 0, 2)
-    ([1, 2], 1.0, 1.0)
+    ([2, 1], 1.0, 1.0)
     """
     now = ratios[first].copy()
     chosen: list[int] = []

@@ -342,10 +342,13 @@ class _Assignment:
 
 
 def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
-    """What is made of a tile, element by element and of nothing else, if nothing else reads it."""
+    """What is made of a tile, element by element and of scalars beside it, if nothing else reads
+    it."""
     while len(readers.get(value, ())) == 1:
         (op,) = readers[value]
-        if not ALL_OPS[op.name].elementwise or op.inputs() != [value] or len(op.results) != 1:
+        if not ALL_OPS[op.name].elementwise or len(op.results) != 1 or any(
+                v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
+                for v in op.inputs()):
             break
         value = op.result
     return value

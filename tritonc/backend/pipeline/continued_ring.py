@@ -19,8 +19,8 @@ instances, which have no order, and where no store of the outer loop reaches wha
 
 With a copier, where an instance's boxes begin is computed before it begins (`carry_starts`).
 
-The ring keeps its shared memory throughout, so nothing else in the outer loop may need a buffer
-that is not set apart yet.
+The ring keeps its shared memory throughout; what else in the outer loop needs a buffer has room
+beside it (`needed_beside`).
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I32, Buffer, Tile
 
 # What other passes give a buffer.
+EXCHANGE = 16 * 1024  # bytes of a tile that goes between warps at once
 _EXCHANGES = ("reduce", "scan", "argreduce", "gather", "atomic_rmw", "atomic_cas", "dot")
 
 
@@ -72,10 +73,6 @@ def outer_loop(kernel: Kernel, staged: StagedLoop, part: Slice, starts: list[Val
     if find_slice(outer, [outer.header.terminator.operands[0]], ALL_OPS, always) is None \
             or find_slice(outer, values, ALL_OPS, always, comes=True) is None:
         return None
-    rest = [block for block in outer.blocks if block not in staged.loop]
-    readers = uses(kernel)
-    if any(_exchanges(op, readers) for block in rest for op in block.ops):
-        return None
     sources = [load for store in staged.stores if (load := source_load(store)) is not None]
     if not counts_instances(outer) and stores_may_reach(kernel, outer.blocks, sources,
                                                         pointer_roots(kernel)):
@@ -83,16 +80,29 @@ def outer_loop(kernel: Kernel, staged: StagedLoop, part: Slice, starts: list[Val
     return outer
 
 
-def _exchanges(op: Op, readers: dict[Value, list[Op]]) -> bool:
-    """Whether the operation needs shared memory that is not pinned."""
+def needed_beside(kernel: Kernel, outer: Loop, staged: StagedLoop) -> int:
+    """Bytes of shared memory that other operations of the outer loop want: buffers that are not
+    set apart yet, and one for the largest exchange, which may go in parts of EXCHANGE bytes."""
+    readers = uses(kernel)
+    rest = [op for block in outer.blocks if block not in staged.loop for op in block.ops]
+    buffers = {access.allocation: None for op in rest for access in accesses(op)
+               if not access.allocation.attributes.get("pinned")}
+    exchange = max((_exchanged(op, readers) for op in rest), default=0)
+    return sum(_stage_bytes(op.result) for op in buffers) + min(exchange, EXCHANGE)
+
+
+def _exchanged(op: Op, readers: dict[Value, list[Op]]) -> int:
+    """The bytes of what the operation sends between warps."""
+    t = op.operands[0].type if op.operands else None
+    if not isinstance(t, Tile) or not any(result in readers for result in op.results):
+        return 0
     if op.name == "convert_layout":
-        source, result = op.operands[0].type, op.result.type
-        assert isinstance(source, Tile) and isinstance(result, Tile)
-        assert source.layout is not None and result.layout is not None
-        return bool(readers.get(op.result)) and isinstance(
-            plan_conversion(source.layout, result.layout, source.element.bits), Shared)
-    return op.name in _EXCHANGES or any(
-        not access.allocation.attributes.get("pinned") for access in accesses(op))
+        result = op.result.type
+        assert isinstance(result, Tile)
+        assert t.layout is not None and result.layout is not None
+        shared = isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared)
+        return t.size * t.element.bytes if shared else 0
+    return t.size * t.element.bytes if op.name in _EXCHANGES else 0
 
 
 def _stage_bytes(buffer: Value) -> int:

@@ -29,9 +29,10 @@ Bits = tuple[int, ...]
 def slices(kernel: Kernel, block: Block, store: Op, value: Value, bits: Bits,
            stored: bool) -> Slices:
     """The parts of `value`, which `store` of the block stores, that `bits` of the index number.
-    `stored`: each is stored before the next one is computed."""
+    `stored`: each is stored before the next one is computed.  A phi behind the block may stand for
+    the store."""
     readers = uses(kernel)
-    before = block.ops[: block.ops.index(store)]
+    before = block.ops[: block.ops.index(store) if store in block.ops else -1]
     found = {store}
     passed: list[Op] = []  # between an operation and the store
     for op in reversed(before):

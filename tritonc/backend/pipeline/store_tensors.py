@@ -50,7 +50,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, split_returns
+from tritonc.ir.cfg import Cfg, incoming, split_returns
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, axis_bases, log2
@@ -73,6 +73,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
         return False
     changed = split_returns(kernel)
     infos = axis_info.analyze(kernel)
+    _passed_on(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where the engine stores in one of the bodies
     for block in kernel.blocks:
@@ -84,7 +85,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
                     continue
                 if why:
                     hindered[op.span] = why
-                _in_parts(kernel, block, op)
+                _in_parts(kernel, block, op, _source(kernel, op))
     for span, reason in hindered.items():
         if span not in served:
             context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
@@ -175,30 +176,42 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     return None
 
 
-def _in_parts(kernel: Kernel, block: Block, op: Op) -> None:
-    """Let what the threads store themselves be computed in parts too, as far as it lies as the
-    product left it."""
-    value = _source(kernel, op)
+def _in_parts(kernel: Kernel, block: Block, op: Op, value: Value | None) -> None:
+    """Let what the threads store themselves, or pass on to a phi behind the block, be computed in
+    parts too, as far as it lies as the product left it."""
     t = value.type if value is not None else None
     if value is None or not isinstance(t, Tile) or t.layout is None:
         return
     bits = _columns(t.layout)
     sliced = slices(kernel, block, op, value, bits, stored=False)
-    if not bits or value.op not in sliced.inside:
+    loads = any(made.name == "load" for made in sliced.inside)
+    if not bits or value.op not in sliced.inside or not (loads or op.name == "store"):
         return
     ops: list[Op] = []
     parts: list[Value] = []
     for number in range(1 << len(bits)):
         parts.append(sliced.part(ops, number))
-        if any(made.name == "load" for made in sliced.inside):
-            # or the assembler loads all parts before it computes the first one
+        if loads:  # or the assembler loads all parts before it computes the first one
             ops.append(make_op("group_barrier", [], table=ALL_OPS))
     ops.append(make_op("join_parts", parts, t, table=ALL_OPS, span=op.span, bits=bits))
     ops[-1].result.name = value.name
     at = block.ops.index(value.op) + 1
     block.ops[at:at] = ops
-    for other in block.ops[at + len(ops) :]:
+    for other in [*block.ops[at + len(ops) :], op]:
         other.replace_inputs({value: ops[-1].result})
+
+
+def _passed_on(kernel: Kernel) -> None:
+    """What blocks pass on to phis, of products and tiles that they load, in parts."""
+    products = {r.type for op in kernel.ops() if op.name == "wgmma" for r in op.results}
+    loops = {loop.header for loop in Cfg(kernel).loops}
+    for block in kernel.blocks:
+        if block not in loops and len(block.successors) == 1:
+            (after,) = block.successors
+            for phi in after.phis() if after not in loops else ():
+                value = incoming(phi, block)
+                if value.type in products and value.op in block.ops:
+                    _in_parts(kernel, block, phi, value)
 
 
 def _source(kernel: Kernel, op: Op) -> Value | None:

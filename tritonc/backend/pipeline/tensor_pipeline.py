@@ -26,7 +26,7 @@ from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.pipeline.async_access import by_threads
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means
-from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, outer_loop
+from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, needed_beside, outer_loop
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import copied_stages, most_stages
@@ -110,6 +110,12 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             [v for a in boxes for v in a.strip.map_values()], place, cfg):
         cfg = Cfg(kernel)
         outer = outer_loop(kernel, staged, part, [v for a in boxes for v in a.strip.values()])
+    if outer is not None:
+        beside = needed_beside(kernel, outer, staged)
+        if stages_that_fit(staged, target.shared_per_block - LEFT - beside) >= COPIER_STAGES:
+            staged.exchange += beside
+        else:
+            outer = None
     home = staged.preheader if outer is None else outer.preheader
     separate &= home not in cfg.innermost  # a copier starts once, and so does its ring
     double_computed(kernel, staged, target.shared_per_block - LEFT)

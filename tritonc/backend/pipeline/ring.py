@@ -84,19 +84,24 @@ class Rewrite:
         self.body(lead)
         self.use_stage()
         self.end()
-        if self.staged.asynchronous:
+        if self.staged.asynchronous and self.distance <= self.stages - 2:
             self.keep_in_flight()
 
     def end(self) -> None:
         """Nothing is in flight after the loop."""
-        if self.by_threads:
+        if self.copies_pieces:
             leave = self.staged.exit
             leave.ops.insert(len(leave.phis()), make_op("async_wait", [], table=ALL_OPS, pending=0))
 
     @property
     def by_threads(self) -> bool:
-        """Whether threads copy something."""
+        """Whether threads bring something."""
         return any(one.means != Means.BOXES for one in self.channels)
+
+    @property
+    def copies_pieces(self) -> bool:
+        """Whether cp.async brings something."""
+        return any(one.copied for one in self.channels)
 
     def number(self, value: int) -> Value:
         """An i32 constant, at the entry."""
@@ -157,7 +162,7 @@ class Rewrite:
                 ops.append(buffer)
             ops.append(make_op("async_copy", [buffer.result, pointer], guard=under,
                                span=load.span, table=ALL_OPS))
-        return [*ops, make_op("async_commit", [], table=ALL_OPS)]
+        return [*ops, make_op("async_commit", [], table=ALL_OPS)] if self.copies_pieces else ops
 
     def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
         """The operations of an iteration up to its loads to registers, and what follows from these
@@ -222,10 +227,10 @@ class Rewrite:
 
     def wait(self) -> list[Op]:
         """What makes this iteration's operands be there."""
-        if not self.by_threads:
-            return []
-        ops = [make_op("async_wait", [], table=ALL_OPS, pending=self.distance - 1)]
-        if self.staged.asynchronous:
+        ops: list[Op] = []
+        if self.copies_pieces:
+            ops.append(make_op("async_wait", [], table=ALL_OPS, pending=self.distance - 1))
+        if self.by_threads and self.staged.asynchronous:
             ops.append(make_op("proxy_fence", [], table=ALL_OPS))
         return ops
 

@@ -30,11 +30,12 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import I1, I32, Tile, scalar
+from tritonc.ir.types import I1, I32, Tile, Type
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
 MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
+IN_FLIGHT_REGISTERS = 192  # of a thread, of a result and of what two iterations multiply it by
 IN_FLIGHT = 1 << 16  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
 
 
@@ -56,6 +57,15 @@ def most_stages(staged: StagedLoop, target: Target) -> int:
         return min(CORE_STAGES, whole)
     half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
     return min(MOST_STAGES, half if half >= 3 else whole)
+
+
+def _fits_twice(left: Type, result: Type) -> bool:
+    """Whether a thread has registers for the result, and for two of a left operand of words."""
+    assert isinstance(left, Tile) and isinstance(result, Tile)
+    if left.layout is None or result.layout is None or left.element.bits not in (8, 16):
+        return False
+    words = left.layout.registers * left.element.bits // 32
+    return result.layout.registers + 2 * words <= IN_FLIGHT_REGISTERS
 
 
 class Rewrite:
@@ -303,7 +313,7 @@ class Rewrite:
             return False
         held = [start for start in starts if isinstance(start.operands[0].type, Tile)]
         if held and (len(starts) > 1 or starts[0] not in self.staged.body.ops
-                     or scalar(starts[0].operands[0].type).bits not in (8, 16)):
+                     or not _fits_twice(starts[0].operands[0].type, starts[0].result.type)):
             return False
         wait.attributes["pending"] = len(sums)
         end = make_op("wgmma_wait", [phi.result for phi in sums], table=ALL_OPS, pending=0)

@@ -29,13 +29,13 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
-from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import I1, I32, Tile, Type
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.types import I1, I32, Tile, Type, scalar
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
 MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
-IN_FLIGHT_REGISTERS = 192  # of a thread, of a result and of what two iterations multiply it by
+IN_FLIGHT_REGISTERS = 208  # of a thread that computes an operand beside a product
 IN_FLIGHT = 1 << 16  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
 
 
@@ -59,13 +59,21 @@ def most_stages(staged: StagedLoop, target: Target) -> int:
     return min(MOST_STAGES, half if half >= 3 else whole)
 
 
-def _fits_twice(left: Type, result: Type) -> bool:
-    """Whether a thread has registers for the result, and for two of a left operand of words."""
-    assert isinstance(left, Tile) and isinstance(result, Tile)
-    if left.layout is None or result.layout is None or left.element.bits not in (8, 16):
+def _fits_twice(start: Op, body: Block) -> bool:
+    """Whether a thread has registers for a product's result, for what the body reads from shared
+    memory, and for two left operands, of words."""
+    left, result = start.operands[0].type, start.result.type
+    if scalar(left).bits not in (8, 16):
         return False
-    words = left.layout.registers * left.element.bits // 32
-    return result.layout.registers + 2 * words <= IN_FLIGHT_REGISTERS
+    read = [op.result.type for op in body.ops if op.name == "shared_load"]
+    return sum(map(_words, (result, left, left, *read))) <= IN_FLIGHT_REGISTERS
+
+
+def _words(t: Type) -> int:
+    """The registers of a thread that a tile fills."""
+    if not isinstance(t, Tile) or t.layout is None:
+        return 1
+    return max(1, t.layout.registers * t.element.bits // 32)
 
 
 class Rewrite:
@@ -313,7 +321,7 @@ class Rewrite:
             return False
         held = [start for start in starts if isinstance(start.operands[0].type, Tile)]
         if held and (len(starts) > 1 or starts[0] not in self.staged.body.ops
-                     or not _fits_twice(starts[0].operands[0].type, starts[0].result.type)):
+                     or not _fits_twice(starts[0], self.staged.body)):
             return False
         wait.attributes["pending"] = len(sums)
         end = make_op("wgmma_wait", [phi.result for phi in sums], table=ALL_OPS, pending=0)

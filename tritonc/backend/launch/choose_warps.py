@@ -77,10 +77,9 @@ def dot_threads(op: Op) -> int:
         return prod(extents) // ACCUMULATORS
     row = matrix.BY_NAME[name]
     if row.kind == matrix.WGMMA:  # a warpgroup for 64 rows, unless it has too much to hold
-        groups = prod(extents) // (128 * matrix.ACCUMULATORS)
-        if not {"registers", "swapped"} & set(op.attributes):
-            groups = max(extents[0] // row.rows, groups)
-        groups = max(groups, 1)
+        most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
+        groups = max(min(most, extents[0] // row.rows), prod(extents) // (
+            128 * matrix.ACCUMULATORS))
         return 128 * min(4, groups)
     words = prod(extents) * max(1, row.accumulator.bits // 32)
     return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT))

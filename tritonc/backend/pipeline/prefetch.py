@@ -20,27 +20,19 @@ insert_barriers.
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.backend.pipeline.loop_slice import (
-    Slice,
-    advance,
-    copy_slice,
-    find_slice,
-    initial_values,
-)
+from tritonc.backend.pipeline.channel import Channel, Means
+from tritonc.backend.pipeline.loop_slice import find_slice
+from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
     StagedLoop,
-    guard_loads,
     registers,
     staged_loops,
     stages_that_fit,
-    widen,
 )
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import I32
+from tritonc.ir.core import Kernel
 
 STAGES = 2
 
@@ -74,81 +66,8 @@ def _overlap(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
         context.remark("prefetch", "loop not pipelined: a store in it may change what it loads",
                        loads[0].span, missed=True)
         return False
-    _rewrite(kernel, staged, part)
+    channels = [Channel(store, Means.REGISTERS) for store in staged.stores]
+    Rewrite(kernel, staged, part, channels, STAGES, STAGES - 1).run()
     context.remark("prefetch", f"loop pipelined: {len(loads)} loads one iteration ahead",
                    loads[0].span)
     return True
-
-
-def _rewrite(kernel: Kernel, staged: StagedLoop, part: Slice) -> None:
-    loop, condition = staged.loop, staged.condition
-    zero = make_op("constant", [], I32, value=0)
-    one = make_op("constant", [], I32, value=1)
-    kernel.entry.ops[:0] = [zero, one]
-    stage = Op("phi", [], {}, (I32,), blocks=[])
-    stage.result.name = "stage"
-    loop.header.ops.insert(0, stage)
-    other = make_op("sub", [one.result, stage.result])
-    other.result.name = "next_stage"
-
-    # Before the loop: the first iteration's operands.
-    mapping = initial_values(part)
-    ops = copy_slice(part, mapping)
-    ops = _guarded(ops, mapping.get(condition, condition))
-    staged.preheader.ops[-1:-1] = [*ops, *_stores(staged, mapping, zero.result, 0)]
-
-    # In the loop: loads of the next iteration first, their stores last.
-    steps, mapping = advance(part, {})
-    ahead = copy_slice(part, mapping)
-    early, late = _split_at_loads(_guarded(ahead, mapping.get(condition, condition)))
-    first = len(staged.body.phis())
-    staged.body.ops[first:first] = [other, *steps, *early]
-    staged.latch.ops[-1:-1] = [*late, *_stores(staged, mapping, other.result, 1)]
-    dropped = staged.replaced
-    buffers = {store.operands[0] for store in staged.stores}
-    for block in loop.blocks:
-        kept: list[Op] = []
-        for op in block.ops:
-            if op in dropped:
-                continue
-            if op.name not in ("buffer_stage", "shared_store"):
-                for i, operand in enumerate(op.operands):
-                    if operand in buffers:
-                        view = widen(operand, STAGES, stage.result, ahead=0)
-                        kept.append(view)
-                        op.operands[i] = view.result
-            kept.append(op)
-        block.ops = kept
-    stage.operands = [zero.result, other.result]
-    stage.blocks = [staged.preheader, staged.latch]
-
-
-def _stores(staged: StagedLoop, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
-    """The loop's stores to shared memory, of other values, to another stage."""
-    ops: list[Op] = []
-    for store in staged.stores:
-        buffer, value = store.operands
-        view = widen(buffer, STAGES, stage, ahead)
-        ops += [view, make_op("shared_store", [view.result, mapping.get(value, value)],
-                              span=store.span, table=ALL_OPS, **store.attributes)]
-    if staged.asynchronous:
-        ops.append(make_op("proxy_fence", [], table=ALL_OPS))
-    return ops
-
-
-def _guarded(ops: list[Op], condition: Value) -> list[Op]:
-    """The operations, their loads under `condition` too, but for those that it needs."""
-    return guard_loads(ops, condition, None, [], condition)
-
-
-def _split_at_loads(ops: list[Op]) -> tuple[list[Op], list[Op]]:
-    """Loads and what they need; and what needs their results."""
-    late: set[Value] = set()
-    early_ops: list[Op] = []
-    late_ops: list[Op] = []
-    for op in ops:
-        behind = any(v in late for v in op.inputs())
-        if behind or op.name == "load":
-            late.update(op.results)
-        (late_ops if behind else early_ops).append(op)
-    return early_ops, late_ops

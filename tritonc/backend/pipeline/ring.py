@@ -29,12 +29,13 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
-from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import I1, I32, Tile, scalar
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.types import I1, I32, Tile, Type, scalar
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
 MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
+IN_FLIGHT_REGISTERS = 208  # of a thread that computes an operand beside a product
 IN_FLIGHT = 1 << 16  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
 
 
@@ -56,6 +57,23 @@ def most_stages(staged: StagedLoop, target: Target) -> int:
         return min(CORE_STAGES, whole)
     half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
     return min(MOST_STAGES, half if half >= 3 else whole)
+
+
+def _fits_twice(start: Op, body: Block) -> bool:
+    """Whether a thread has registers for a product's result, for what the body reads from shared
+    memory, and for two left operands, of words."""
+    left, result = start.operands[0].type, start.result.type
+    if scalar(left).bits not in (8, 16):
+        return False
+    read = [op.result.type for op in body.ops if op.name == "shared_load"]
+    return sum(map(_words, (result, left, left, *read))) <= IN_FLIGHT_REGISTERS
+
+
+def _words(t: Type) -> int:
+    """The registers of a thread that a tile fills."""
+    if not isinstance(t, Tile) or t.layout is None:
+        return 1
+    return max(1, t.layout.registers * t.element.bits // 32)
 
 
 class Rewrite:
@@ -84,19 +102,24 @@ class Rewrite:
         self.body(lead)
         self.use_stage()
         self.end()
-        if self.staged.asynchronous:
+        if self.staged.asynchronous and self.distance <= self.stages - 2:
             self.keep_in_flight()
 
     def end(self) -> None:
         """Nothing is in flight after the loop."""
-        if self.by_threads:
+        if self.copies_pieces:
             leave = self.staged.exit
             leave.ops.insert(len(leave.phis()), make_op("async_wait", [], table=ALL_OPS, pending=0))
 
     @property
     def by_threads(self) -> bool:
-        """Whether threads copy something."""
+        """Whether threads bring something."""
         return any(one.means != Means.BOXES for one in self.channels)
+
+    @property
+    def copies_pieces(self) -> bool:
+        """Whether cp.async brings something."""
+        return any(one.copied for one in self.channels)
 
     def number(self, value: int) -> Value:
         """An i32 constant, at the entry."""
@@ -157,7 +180,7 @@ class Rewrite:
                 ops.append(buffer)
             ops.append(make_op("async_copy", [buffer.result, pointer], guard=under,
                                span=load.span, table=ALL_OPS))
-        return [*ops, make_op("async_commit", [], table=ALL_OPS)]
+        return [*ops, make_op("async_commit", [], table=ALL_OPS)] if self.copies_pieces else ops
 
     def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
         """The operations of an iteration up to its loads to registers, and what follows from these
@@ -222,10 +245,10 @@ class Rewrite:
 
     def wait(self) -> list[Op]:
         """What makes this iteration's operands be there."""
-        if not self.by_threads:
-            return []
-        ops = [make_op("async_wait", [], table=ALL_OPS, pending=self.distance - 1)]
-        if self.staged.asynchronous:
+        ops: list[Op] = []
+        if self.copies_pieces:
+            ops.append(make_op("async_wait", [], table=ALL_OPS, pending=self.distance - 1))
+        if self.by_threads and self.staged.asynchronous:
             ops.append(make_op("proxy_fence", [], table=ALL_OPS))
         return ops
 
@@ -298,7 +321,7 @@ class Rewrite:
             return False
         held = [start for start in starts if isinstance(start.operands[0].type, Tile)]
         if held and (len(starts) > 1 or starts[0] not in self.staged.body.ops
-                     or scalar(starts[0].operands[0].type).bits not in (8, 16)):
+                     or not _fits_twice(starts[0], self.staged.body)):
             return False
         wait.attributes["pending"] = len(sums)
         end = make_op("wgmma_wait", [phi.result for phi in sums], table=ALL_OPS, pending=0)

@@ -236,7 +236,7 @@ def _divide(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
 def _remainder(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     """The remainder by c runs on inside blocks of c, unless it takes the sign of the dividend."""
     if b.value is None or b.value <= 0:
-        return _pointwise(op, a, b)
+        return _least(op, a, b)
     c = low_bit(b.value)
     contiguity = tuple(gcd(a.contiguity[d], a.divisibility[d], c) if op.name == "urem" else 1
                        for d in range(len(a.contiguity)))
@@ -253,6 +253,20 @@ def _pointwise(op: Op, *operands: AxisInfo | None) -> AxisInfo:
                      else (1,) * len(extents))
     ones = (1,) * len(extents)
     return AxisInfo(ones, ones, constancy)
+
+
+def _least(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """One of the operands, or their bits combined: what divides both divides the result."""
+    both = tuple(gcd(a.start_divisibility(d, 1), b.start_divisibility(d, 1))
+                 for d in range(len(a.divisibility)))
+    return replace(_pointwise(op, a, b), divisibility=both)
+
+
+def _both(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """What divides one of the operands: its lowest bits are zero, those of `and` too."""
+    either = tuple(max(a.start_divisibility(d, 1), b.start_divisibility(d, 1))
+                   for d in range(len(a.divisibility)))
+    return replace(_pointwise(op, a, b), divisibility=either)
 
 
 def _compare(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
@@ -398,8 +412,8 @@ _RULES: dict[str, Callable[..., AxisInfo]] = {
     "assume_multiple": _assume_multiple,
     "splat": _splat, "broadcast": _broadcast, "reshape": _reshape, "trans": _trans,
     "tile_part": _tile_part,
-    **dict.fromkeys(("and", "or", "xor", "smin", "smax", "umin", "umax", "lshr", "ashr", "fcmp",
-                     "fptosi", "fptoui"), _pointwise),
+    "and": _both, **dict.fromkeys(("or", "xor", "smin", "smax", "umin", "umax"), _least),
+    **dict.fromkeys(("lshr", "ashr", "fcmp", "fptosi", "fptoui"), _pointwise),
 }
 
 

@@ -3,7 +3,7 @@
 `Facts(kernel)` answers for scalars and tiles (then of every element):
 
     interval(v)  (least, greatest), as signed numbers; the type's whole range when nothing is known
-    factor(v)    the greatest power of two known to divide v, at most 2**63 (a zero has that)
+    factor(v)    the greatest power of two known to divide v, at most MAX_FACTOR (a zero has that)
 
 Integers wrap, so that a bound holds only where no step on its way can leave the type's range: of
 `k + r` with k anywhere below n nothing follows.  Divisibility by a power of two survives wrapping.
@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from tritonc.analysis import axis_info
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import element, is_int
 
 Interval = tuple[int, int]
-MAX_FACTOR = 1 << 63
+MAX_FACTOR = axis_info.TOP
 _MAX_DEPTH = 60  # operations that an answer looks through
 _PROGRAMS = (1 << 31) - 1  # the most instances along an axis (CUDA: gridDim.x)
 
@@ -34,17 +35,12 @@ _MOVES = frozenset({"splat", "broadcast", "reshape", "trans", "assume_multiple",
 
 
 def full(bits: int) -> Interval:
-    """All numbers of a width, signed; an i1 is 0 or 1."""
-    return (0, 1) if bits == 1 else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    """All numbers of a width, signed; an i1 is 0 or 1.
 
-
-def power_of_two(number: int) -> int:
-    """The greatest power of two, at most MAX_FACTOR, that divides `number`.
-
-    >>> power_of_two(96), power_of_two(-6)
-    (32, 2)
+    >>> full(8), full(1)
+    ((-128, 127), (0, 1))
     """
-    return min(number & -number, MAX_FACTOR) if number else MAX_FACTOR
+    return (0, 1) if bits == 1 else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 class Facts:
@@ -53,7 +49,6 @@ class Facts:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._intervals: dict[Value, Interval] = {}
-        self._factors: dict[Value, int] = {}
         self._depth = 0  # of the recursion through operands
         self._parameters: dict[Value, ParameterInfo] = dict(
             zip(kernel.parameters, kernel.info, strict=False))
@@ -172,68 +167,12 @@ class Facts:
     # divisibility
 
     def factor(self, value: Value) -> int:
-        """The greatest power of two known to divide every element."""
-        if not self._factors:
-            self._solve_factors()
-        found = self._factors.get(value)
-        if found is None:  # made since
-            found = 1
-            if value.op is not None and value.op.name != "phi" and self._depth < _MAX_DEPTH:
-                self._depth += 1
-                found = self._factor(value.op, self.factor)
-                self._depth -= 1
-            self._factors[value] = found
-        return found
+        """The greatest power of two known to divide every element, as `axis_info` has it."""
+        return axis_info.known(self._infos, value).every
 
-    def _solve_factors(self) -> None:
-        """The factors of all values: the greatest that agree with one another.
-
-        All start as the greatest; each round lowers what its operands do not bear out, until none
-        changes.  Loops make a second and a third round; induction on iterations is the proof.
-        """
-        factors = self._factors
-        for value in self.kernel.parameters:
-            info = self._parameters.get(value)
-            known = info is not None and is_int(value.type)
-            factors[value] = power_of_two(info.multiple_of) if info is not None and known else 1
-        rows = [(op, op.results[0]) for op in self.kernel.ops() if op.results]
-        changed = True
-        while changed:
-            changed = False
-            for op, value in rows:
-                found = self._factor(op, lambda v: factors.get(v, MAX_FACTOR))
-                if found != factors.get(value, MAX_FACTOR):
-                    factors[value], changed = found, True
-        for op, value in rows:
-            for result in op.results:
-                factors.setdefault(result, MAX_FACTOR if result is value else 1)
-
-    @staticmethod
-    def _factor(op: Op, factor: Callable[[Value], int]) -> int:
-        """What one operation makes of its operands' factors."""
-        if not is_int(op.results[0].type):
-            return 1  # a pointer's alignment is not told here
-        name, a = op.name, op.operands
-        if name == "constant":
-            return power_of_two(int(op.attributes["value"]))
-        if name == "assume_multiple":
-            return max(power_of_two(op.attributes["n"]), factor(a[0]))
-        if name in _MOVES or name in ("sext", "zext", "truncate"):
-            return factor(a[0])
-        if name in ("add", "sub", "or", "xor", "srem", "urem", "smin", "smax", "umin", "umax"):
-            return min(factor(a[0]), factor(a[1]))
-        if name == "mul":
-            return min(factor(a[0]) * factor(a[1]), MAX_FACTOR)
-        if name == "and":
-            return max(factor(a[0]), factor(a[1]))
-        if name == "shl":
-            by = int_of(a[1])
-            return min(factor(a[0]) << (by if by is not None and 0 < by < 64 else 0), MAX_FACTOR)
-        if name == "select":
-            return min(factor(a[1]), factor(a[2]))
-        if name == "phi":
-            return min(map(factor, a), default=1)
-        return 1
+    @cached_property
+    def _infos(self) -> axis_info.Infos:
+        return axis_info.analyze(self.kernel)
 
     # sums
 

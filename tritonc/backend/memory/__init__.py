@@ -1,7 +1,8 @@
-"""Accesses of global memory: versions of the body for aligned addresses, masks, widths, caching.
+"""Accesses of global memory: versions for facts that are tested, masks, widths, caching.
 
-Read `specialize` first: it adds the version of a kernel that may assume aligned addresses and
-full tiles.  `pad_tiles` makes extents powers of two; `vectorize` chooses widths; `skip_masks`,
-`repeat_masks` and `fold_masked_loads` make masks cheap; `load_early` and `delay_loads` place
-loads.
+Read `wanted_facts` and `specialize` first: the facts that accesses lack (aligned addresses, strides
+of 1, signs, full tiles), and the version of a kernel that may assume them.  `unwrap_indices` comes
+before: indices that wrap past the end are plain ones under a mask.  `pad_tiles` makes extents
+powers of two; `vectorize` chooses widths; `skip_masks`, `repeat_masks` and `fold_masked_loads` make
+masks cheap; `load_early` and `delay_loads` place loads.
 """

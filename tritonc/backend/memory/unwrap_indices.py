@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 
-from tritonc.analysis.affine import Affinity
+from tritonc.analysis.affine import Affinity, Mask
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Needs, Signs, known_signs
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -83,6 +83,11 @@ def _key(polynomial: Linear) -> Hashable:
     return frozenset((frozenset(Counter(values).items()), n) for values, n in polynomial.terms)
 
 
+def _bounds(mask: Mask | None) -> Demand:
+    """The bounds of a mask, of which any are enough; conditions say nothing."""
+    return frozenset((b.axis, _key(b.limit - b.start)) for b in (mask.bounds if mask else ()))
+
+
 def _demand(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
     """Bounds of the elements of each tile that are needed: what holds of all uses.
 
@@ -112,8 +117,7 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
     nothing: Demand = frozenset()
     if op.name in ("store", "atomic_rmw") and len(op.operands) == 2:
         mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
-        bounds = frozenset((b.axis, _key(b.limit - b.start)) for b in mask.bounds
-                           ) if mask else nothing
+        bounds = _bounds(mask)
         guards = [(op.guard, nothing)] if op.guard is not None else []
         unread = not op.results or op.result not in found
         return [(op.operands[0], nothing), (op.operands[1], bounds if unread else nothing), *guards]
@@ -128,6 +132,10 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
         rows = frozenset(b for b in wanted if b[0] == 0)
         columns = frozenset(b for b in wanted if b[0] == 1)
         return [(op.operands[0], rows), (op.operands[1], columns), (op.operands[2], wanted)]
+    if op.name == "select" and shape(op.operands[0].type):  # where the condition holds
+        mask = affinity.mask(op.operands[0], len(shape(op.result.type)))
+        return [(op.operands[0], wanted), (op.operands[1], wanted | _bounds(mask)),
+                (op.operands[2], wanted)]
     if op.name in _SHAPES or op.name == "reduce":
         return [(op.operands[0], _mapped(op, wanted))]
     if op.name == "phi" or (info.elementwise and not info.may_trap):

@@ -316,7 +316,9 @@ def claim(kernel: Kernel, place: Block) -> Claim:
 
 def _narrowed(b: Builder, extent: Linear) -> Value:
     """An extent in 32 bits; no box begins past the greatest that they hold."""
-    if all(scalar(v.type).bits <= 32 for v in extent.values()):
+    values = extent.values()
+    if equal(extent, symbol(values[0]) if len(values) == 1 else number(0)) and all(
+            scalar(v.type).bits <= 32 for v in values):
         return emit(b, extent, I32)
     wide = b.value("smin", emit(b, extent, I64), b.constant(ENDLESS, I64))
     return b.value("truncate", b.value("smax", wide, b.constant(0, I64)), type=I32)

@@ -98,6 +98,20 @@ def add_of_sub(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
+def remainder_by_hand(op: Op, r: Rewriter) -> Value | None:
+    """x - x / y * y = x % y."""
+    a, b = op.operands
+    product = defined_by(b, "mul")
+    for quotient, y in (product.operands, product.operands[::-1]) if product is not None else ():
+        for name, remainder in (("sdiv", "srem"), ("udiv", "urem")):
+            division = defined_by(quotient, name)
+            if division is not None and division.operands[0] is a and (
+                    division.operands[1] is y or (
+                        int_of(y) is not None and int_of(division.operands[1]) == int_of(y))):
+                return r.value(remainder, a, y)
+    return None
+
+
 def sub_of_add(op: Op, r: Rewriter) -> Value | None:
     """(x + y) - y = x, and (x + y) - x = y."""
     a, b = op.operands
@@ -214,7 +228,7 @@ _MINIMA: list[Rule] = [same_operands, minimum_by_bounds]
 RULES: dict[str, list[Rule]] = {
     "add": [right_zero_is_neutral, add_of_negated, add_of_sub],
     "sub": [right_zero_is_neutral, minus_itself, minus_constant, double_negation, sub_of_negated,
-            sub_of_add],
+            sub_of_add, remainder_by_hand],
     "mul": [times_zero, right_one_is_neutral, times_minus_one],
     "sdiv": [right_one_is_neutral, times_minus_one, signed_division_of_naturals],
     "udiv": [right_one_is_neutral, quotient_of_less],

@@ -113,6 +113,15 @@ def not_of_compare(op: Op, r: Rewriter) -> Value | None:
     return r.value(compare.name, *compare.operands, predicate=inverse) if inverse else None
 
 
+def not_of_moved(op: Op, r: Rewriter) -> Value | None:
+    """not (moved c) = moved (not c), where `c` is smaller or becomes a comparison by it."""
+    inner = _inverted(op.result)
+    move = inner.op if inner is not None else None
+    if move is None or move.name not in ("reshape", "broadcast", "splat", "trans"):
+        return None
+    return r.again(move, _not(move.operands[0], r)).result
+
+
 def not_of_not(op: Op, r: Rewriter) -> Value | None:
     """not not c = c."""
     once = _inverted(op.result)
@@ -222,7 +231,7 @@ RULES: dict[str, list[Rule]] = {
     "icmp": [compare_constant_on_the_right, compare_with_itself, compare_by_bounds,
              compare_of_truth, compare_strictly],
     "fcmp": [compare_constant_on_the_right],
-    "xor": [not_of_not, not_of_compare],
+    "xor": [not_of_not, not_of_compare, not_of_moved],
     "and": [both_and_neither, condition_with_its_predicate],
     "or": [both_and_neither, condition_with_its_predicate],
     "cmpp": [predicates_of_not, predicates_of_constant],

@@ -1,0 +1,281 @@
+"""What each operation makes of its operands' axis information (see `axis_info`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import gcd
+
+from tritonc.analysis.axis_lattice import (
+    TOP,
+    AxisInfo,
+    extents_of,
+    low_bit,
+    meet,
+    start_of,
+    uniform,
+    unknown,
+)
+from tritonc.ir import numbers
+from tritonc.ir.core import Op
+from tritonc.ir.types import Pointer, element, shape
+
+
+def _add(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    scale = 1
+    if op.name in ("addptr", "step_pointers"):
+        pointer = element(op.result.type)
+        assert isinstance(pointer, Pointer)
+        scale = pointer.element.bytes
+    axes = range(len(a.contiguity))
+    contiguity = tuple(max(gcd(a.contiguity[d], b.constancy[d]),
+                           gcd(a.constancy[d], b.contiguity[d])) for d in axes)
+    divisibility = tuple(gcd(start_of(a, d, c, scale), b.start_divisibility(d, c) * scale)
+                         for d, c in enumerate(contiguity))
+    value = None if a.value is None or b.value is None or scale != 1 else a.value + b.value
+    value = _fitted(op, value)
+    return AxisInfo(contiguity, divisibility, tuple(map(gcd, a.constancy, b.constancy)), value)
+
+
+def _step_pointers(op: Op, p: AxisInfo, offset: AxisInfo, *strides: AxisInfo) -> AxisInfo:
+    return _add(op, p, uniform(op.result.type, offset.divisibility[0]))
+
+
+def _fitted(op: Op, value: int | None) -> int | None:
+    """A number as the result's type holds it: integers wrap."""
+    return None if value is None else int(numbers.fit(op.results[0].type, value))
+
+
+def _sub(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    contiguity = tuple(map(gcd, a.contiguity, b.constancy))
+    divisibility = tuple(gcd(a.start_divisibility(d, c), b.start_divisibility(d, c))
+                         for d, c in enumerate(contiguity))
+    value = _fitted(op, None if a.value is None or b.value is None else a.value - b.value)
+    return AxisInfo(contiguity, divisibility, tuple(map(gcd, a.constancy, b.constancy)), value)
+
+
+def _mul(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    if a.value == 1:
+        return b
+    if b.value == 1:
+        return a
+    ones = (1,) * len(a.contiguity)
+    divisibility = tuple(min(a.start_divisibility(d, 1) * b.start_divisibility(d, 1), TOP)
+                         for d in range(len(ones)))
+    value = _fitted(op, None if a.value is None or b.value is None else a.value * b.value)
+    return AxisInfo(ones, divisibility, tuple(map(gcd, a.constancy, b.constancy)), value)
+
+
+def _shl(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    if b.value is None or not 0 <= b.value < 31:
+        return _pointwise(op, a, b)
+    return _mul(op, a, uniform(op.result.type, 1 << b.value, 1 << b.value))
+
+
+def _divide(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """Division by c: c neighbours share a quotient, where runs start at multiples of c.
+
+    Not so the quotients of -4, -3, -2, -1 that are rounded towards zero.
+    """
+    if b.value is None or b.value <= 0:
+        return _pointwise(op, a, b)
+    if b.value == 1:
+        return a
+    c = low_bit(b.value)
+    whole = c == b.value  # only a power of two makes equal runs that start at multiples
+    ones = (1,) * len(a.contiguity)
+    shared = whole and op.name == "udiv"
+    constancy = tuple(
+        max(a.constancy[d], gcd(a.contiguity[d], a.divisibility[d], c) if shared else 1)
+        for d in range(len(ones))
+    )
+    divisibility = tuple(
+        max(a.start_divisibility(d, 1) // c, 1) if whole and a.contiguity[d] == 1 else 1
+        for d in range(len(ones))
+    )
+    return AxisInfo(ones, divisibility, constancy)
+
+
+def _remainder(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """The remainder by c runs on inside blocks of c, unless it takes the sign of the dividend."""
+    if b.value is None or b.value <= 0:
+        return _least(op, a, b)
+    c = low_bit(b.value)
+    contiguity = tuple(gcd(a.contiguity[d], a.divisibility[d], c) if op.name == "urem" else 1
+                       for d in range(len(a.contiguity)))
+    divisibility = tuple(gcd(a.start_divisibility(d, n), c) for d, n in enumerate(contiguity))
+    return AxisInfo(contiguity, divisibility, a.constancy)
+
+
+def _pointwise(op: Op, *operands: AxisInfo | None) -> AxisInfo:
+    """Any elementwise function: equal arguments give equal results."""
+    extents = extents_of(op.results[0].type)
+    constancy = extents
+    for info in operands:
+        constancy = (tuple(map(gcd, constancy, info.constancy)) if info is not None
+                     else (1,) * len(extents))
+    ones = (1,) * len(extents)
+    return AxisInfo(ones, ones, constancy)
+
+
+def _least(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """One of the operands, or their bits combined: what divides both divides the result."""
+    both = tuple(gcd(a.start_divisibility(d, 1), b.start_divisibility(d, 1))
+                 for d in range(len(a.divisibility)))
+    return replace(_pointwise(op, a, b), divisibility=both)
+
+
+def _both(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """What divides one of the operands: its lowest bits are zero, those of `and` too."""
+    either = tuple(max(a.start_divisibility(d, 1), b.start_divisibility(d, 1))
+                   for d in range(len(a.divisibility)))
+    return replace(_pointwise(op, a, b), divisibility=either)
+
+
+def _compare(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """`x < n` is the same over a run of x between multiples of what divides n."""
+    info = _pointwise(op, a, b)
+    predicate = op.attributes["predicate"]
+    if predicate in ("slt", "ult", "sge", "uge"):
+        x, bound = a, b
+    elif predicate in ("sgt", "ugt", "sle", "ule"):
+        x, bound = b, a  # n > x
+    else:
+        return info
+    runs = tuple(
+        gcd(x.contiguity[d], x.divisibility[d], bound.constancy[d], bound.start_divisibility(d, 1))
+        for d in range(len(x.contiguity))
+    )
+    return AxisInfo(info.contiguity, info.divisibility, tuple(map(max, info.constancy, runs)))
+
+
+def _choose(op: Op, c: AxisInfo, a: AxisInfo | None, b: AxisInfo | None) -> AxisInfo:
+    if a is None or b is None:
+        return unknown(op.result.type)
+    both = meet(a, b)
+    contiguity = tuple(map(gcd, both.contiguity, c.constancy))
+    divisibility = tuple(gcd(both.start_divisibility(d, n), TOP)
+                         for d, n in enumerate(contiguity))
+    return AxisInfo(contiguity, divisibility, tuple(map(gcd, both.constancy, c.constancy)))
+
+
+def _psi(op: Op, *operands: AxisInfo | None) -> AxisInfo:
+    if any(info is None for info in operands):
+        return unknown(op.result.type)
+    known = [info for info in operands if info is not None]
+    info = known[1]
+    for predicate, value in zip(known[2::2], known[3::2], strict=True):
+        info = _choose(op, meet(known[0], predicate), info, value)
+    return info
+
+
+def _same(op: Op, a: AxisInfo) -> AxisInfo:
+    return a
+
+
+def _resize(op: Op, a: AxisInfo) -> AxisInfo:
+    """Narrower or wider integers; where a run wraps, it does so at a multiple of its length."""
+    value = a.value
+    if value is not None and op.name == "zext":
+        value &= (1 << element(op.operands[0].type).bits) - 1
+    return replace(a, value=_fitted(op, value))
+
+
+def _assume_multiple(op: Op, a: AxisInfo) -> AxisInfo:
+    n = low_bit(op.attributes["n"])
+    if all(c == 1 for c in a.contiguity):
+        return AxisInfo(a.contiguity, tuple(max(d, n) for d in a.divisibility), a.constancy,
+                        a.value)
+    return a
+
+
+def _splat(op: Op, a: AxisInfo | None) -> AxisInfo:
+    if a is None:
+        return unknown(op.result.type)
+    return uniform(op.result.type, a.divisibility[0], a.value)
+
+
+def _broadcast(op: Op, a: AxisInfo) -> AxisInfo:
+    extents, before = extents_of(op.result.type), shape(op.operands[0].type)
+    stretched = [old == 1 and new != 1
+                 for old, new in zip(before, shape(op.result.type), strict=True)]
+    return AxisInfo(a.contiguity, a.divisibility,
+                    tuple(e if s else k for s, e, k in zip(stretched, extents, a.constancy,
+                                                           strict=True)), a.value)
+
+
+def _reshape(op: Op, a: AxisInfo) -> AxisInfo:
+    """Axes of extent 1 inserted or removed; anything else is not looked into."""
+    before, after = shape(op.operands[0].type) or (1,), shape(op.result.type) or (1,)
+    kept = [d for d, n in enumerate(before) if n != 1]
+    if [before[d] for d in kept] != [n for n in after if n != 1]:
+        extents = extents_of(op.operands[0].type)
+        same = all(k == e for k, e in zip(a.constancy, extents, strict=True))
+        return uniform(op.result.type, a.every, a.value) if same else unknown(
+            op.result.type, a.every)
+    source = iter(kept)
+    entries = [(1, a.every, 1) if n == 1 else (a.contiguity[d := next(source)],
+                                               a.divisibility[d], a.constancy[d])
+               for n in after]
+    contiguity, divisibility, constancy = zip(*entries, strict=True)
+    return AxisInfo(contiguity, divisibility, constancy, a.value)
+
+
+def _tile_part(op: Op, a: AxisInfo) -> AxisInfo:
+    """Elements whose index has certain bits: runs end where the lowest of those bits turns."""
+    extents, bits = shape(op.operands[0].type), op.attributes["bits"]
+    ends, stride = [TOP] * len(extents), 1
+    for axis in reversed(range(len(extents))):
+        inside = [bit // stride for bit in bits if stride <= bit < stride * extents[axis]]
+        ends[axis] = min(inside, default=TOP)
+        stride *= extents[axis]
+    contiguity = tuple(map(min, a.contiguity, ends))
+    return AxisInfo(contiguity, tuple(a.start_divisibility(d, c) for d, c in enumerate(contiguity)),
+                    tuple(map(min, a.constancy, ends)), a.value)
+
+
+def _trans(op: Op, a: AxisInfo) -> AxisInfo:
+    order = op.attributes["permutation"]
+    return AxisInfo(tuple(a.contiguity[d] for d in order), tuple(a.divisibility[d] for d in order),
+                    tuple(a.constancy[d] for d in order), a.value)
+
+
+def _constant(op: Op) -> AxisInfo:
+    value = op.attributes["value"]
+    if not isinstance(value, int):
+        return unknown(op.result.type)
+    return uniform(op.result.type, low_bit(int(value)), int(value))
+
+
+def _range(op: Op) -> AxisInfo:
+    (extent,) = extents_of(op.result.type)
+    first = low_bit(op.attributes["start"])
+    if extent != op.attributes["stop"] - op.attributes["start"]:
+        first = gcd(first, extent)  # several runs: each begins a run later
+    return AxisInfo((extent,), (first,), (1,))
+
+
+RULES: dict[str, Callable[..., AxisInfo]] = {
+    "constant": _constant,
+    "range": _range,
+    "get_global_range": lambda op: AxisInfo(extents_of(op.result.type), extents_of(op.result.type),
+                                            (1,)),
+    "get_program_id": lambda op: unknown(op.result.type),
+    "get_num_programs": lambda op: unknown(op.result.type),
+    "constant_table": lambda op: unknown(op.result.type, 16),
+    "add": _add, "addptr": _add, "step_pointers": _step_pointers,
+    "sub": _sub, "mul": _mul, "shl": _shl,
+    "sdiv": _divide, "udiv": _divide, "srem": _remainder, "urem": _remainder,
+    "icmp": _compare, "select": _choose, "psi": _psi,
+    "sext": _resize, "zext": _resize, "truncate": _resize, "convert_layout": _same,
+    "cmpp": lambda op, a: replace(a, value=None),
+    "ptrtoint": lambda op, a: AxisInfo((1,) * len(a.contiguity), (a.every,) * len(a.contiguity),
+                                       a.constancy),
+    "inttoptr": lambda op, a: AxisInfo((1,) * len(a.contiguity), (a.every,) * len(a.contiguity),
+                                       a.constancy),
+    "assume_multiple": _assume_multiple,
+    "splat": _splat, "broadcast": _broadcast, "reshape": _reshape, "trans": _trans,
+    "tile_part": _tile_part,
+    "and": _both, **dict.fromkeys(("or", "xor", "smin", "smax", "umin", "umax"), _least),
+    **dict.fromkeys(("lshr", "ashr", "fcmp", "fptosi", "fptoui"), _pointwise),
+}

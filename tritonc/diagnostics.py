@@ -431,6 +431,12 @@ DRIVER: dict[str, Row] = {
         "which costs time, or refuses. Smaller tiles need fewer registers; so do more warps, as "
         "long as the registers of a multiprocessor are enough for all of them.",
     ),
+    "many-tunables": Row(
+        "warning",
+        "The tunables that nothing binds have more combinations than the cost model compares. It "
+        "varies one tunable after the other instead, which may miss the best. `--tune` binds "
+        "tunables, and shorter lists have fewer combinations.",
+    ),
     "stale-tuning": Row(
         "warning",
         "The tuning file beside the source, or the one that --tuning names, was made for another "

@@ -322,7 +322,7 @@ class Estimate:
     def _beside(self, op: Op) -> float:
         """What an operation needs beside its operands and its results."""
         if op.name == "scan":
-            return self.weight(op.result) + 4
+            return self.weight(op.result)
         if op.name == "mma_dot":
             return 2 * _step_words(op)
         if op.name == "fma_dot":

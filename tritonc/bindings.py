@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tritonc.frontend.lexer import Token
@@ -17,6 +18,7 @@ from tritonc.tune.tuning_file import Entry
 if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
+    from tritonc.problem.known import KnownLaunch
     from tritonc.variants import Variant, VariantSet
 
 Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
@@ -56,8 +58,10 @@ class Bindings:
                 "stale-tuning", None, f"'{path}' was made for another text of this program; the "
                 "cost model chooses", Note("tritonc tune measures again"))
 
-    def of_program(self, program: Program, diagnostics: Diagnostics) -> dict[str, int]:
-        """A value for each tunable: from outside, else the cost model's choice."""
+    def of_program(self, program: Program, diagnostics: Diagnostics,
+                   known: KnownLaunch | None = None) -> dict[str, int]:
+        """A value for each tunable: from outside, else the cost model's choice, for what is
+        `known` of the launch."""
         from tritonc import sema  # the preprocessor alone starts without it
 
         try:
@@ -70,13 +74,28 @@ class Bindings:
         if not unbound:
             return dict(given)
         from tritonc.backend.target.target import find  # where something is left to choose
-        from tritonc.tune.model import choose
+        from tritonc.tune.model import MAX_COMBINATIONS, choose
 
         def lower(binding: Mapping[str, int]) -> Module:
             return sema.analyze(program, {**given, **binding}, Diagnostics(limit=1), self._options)
 
         target = find(self._options.arch, self._options.ptx)
-        self.chosen = choose(unbound, lower, target)
+        count = prod(map(len, unbound.values()))
+        if count > MAX_COMBINATIONS:
+            diagnostics.warning(
+                "many-tunables", next(t.span for t in declared if t.name in unbound),
+                f"the tunables have {count} combinations, more than {MAX_COMBINATIONS}: the cost "
+                "model varies one tunable after the other",
+                Note("--tune NAME=VALUE binds one"))
+        elif known is not None and known.extents:
+            from tritonc.tune.portfolio import best_at
+
+            try:
+                self.chosen = best_at(unbound, lower, target, known.extents, known.arguments) or {}
+            except ValueError:  # several kernels
+                self.chosen = {}
+        self.chosen = self.chosen or choose(
+            unbound, lower, target, known.extents if known is not None else ())
         return {**given, **self.chosen}
 
     def split(self, declared: set[str]) -> dict[str, int]:

@@ -431,6 +431,18 @@ DRIVER: dict[str, Row] = {
         "which costs time, or refuses. Smaller tiles need fewer registers; so do more warps, as "
         "long as the registers of a multiprocessor are enough for all of them.",
     ),
+    "dot-too-large": Row(
+        "error",
+        "A product that no matrix instruction computes is unrolled, an instruction for each "
+        "multiply-add of a thread. So many take minutes to compile and do not fit the cache of "
+        "instructions. A loop over parts of the inner axis does the same with short code.",
+    ),
+    "many-tunables": Row(
+        "warning",
+        "The tunables that nothing binds have more combinations than the cost model compares. It "
+        "varies one tunable after the other instead, which may miss the best. `--tune` binds "
+        "tunables, and shorter lists have fewer combinations.",
+    ),
     "stale-tuning": Row(
         "warning",
         "The tuning file beside the source, or the one that --tuning names, was made for another "

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tritonc.ir.context import Context, Remark
     from tritonc.ir.core import Kernel, Module
     from tritonc.pass_manager import Pass
+    from tritonc.problem.known import KnownLaunch
 
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
 LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout
@@ -245,11 +246,24 @@ class _Compilation:
             self.result.outputs["i"] = render(done)
         return done
 
+    def _known(self) -> KnownLaunch | None:
+        """What the sizes that were given say of the launch, where the source has one problem."""
+        if not self.options.sizes:
+            return None
+        from tritonc.problem.known import known_of
+        from tritonc.problem.lines import parse
+
+        problems = parse(self.result.problem_lines, Diagnostics())
+        try:
+            return known_of(problems[0], self.options.sizes) if len(problems) == 1 else None
+        except CompileError:
+            return None
+
     def _analyze(self, program: Program) -> Module:
         with self._stage("import analysis"):
             from tritonc import sema
         with self._stage("choose tunables"):
-            values = self.bindings.of_program(program, self.diagnostics)
+            values = self.bindings.of_program(program, self.diagnostics, self._known())
         with self._stage("analyze"):
             module = sema.analyze(program, values, self.diagnostics, self.options)
             self.diagnostics.raise_if_errors()

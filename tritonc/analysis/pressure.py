@@ -195,6 +195,13 @@ class Estimate:
             return None
         return value
 
+    def _loaded_alone(self, value: Value) -> bool:
+        """Whether narrow elements come one by one: converted, they are there twice for a while."""
+        op = self._moved(value).op
+        bits = element(value.type).bits
+        return op is not None and op.name == "load" and bits < 32 and \
+            op.attributes.get("vector", 1) * bits < 32
+
     def _moved(self, value: Value) -> Value:
         """What the value repeats."""
         return self.live.root(value) or value
@@ -315,11 +322,13 @@ class Estimate:
     def _beside(self, op: Op) -> float:
         """What an operation needs beside its operands and its results."""
         if op.name == "scan":
-            return self.weight(op.result) + 4
+            return self.weight(op.result)
         if op.name == "mma_dot":
             return 2 * _step_words(op)
         if op.name == "fma_dot":
             return 2 * _step_rows(op)
+        if op.name == "fpcast" and self._loaded_alone(op.operands[0]):
+            return self.weight(op.result) / 2
         if op.name not in _BESIDE or self.weight(op.result) < _MANY:
             return 0
         if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:

@@ -156,11 +156,11 @@ def _values(context: Context, node: syntax.Tunable) -> tuple[int, ...] | None:
         return None
     if node.values is None:
         return None
-    found: list[int] = []
+    found: dict[int, None] = {}
     for value in node.values:
         number = constants.integer(context, value, f"a value of tunable '{node.name}'")
-        if number is not None and number not in found:
-            found.append(number)
+        if number is not None:
+            found[number] = None
     return tuple(found)
 
 

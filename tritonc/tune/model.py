@@ -45,6 +45,7 @@ Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
 
 MAX_COMBINATIONS = 10_000  # compared by their extents
+MAX_VARIED = 1000  # compared one tunable after the other, where there are more
 MAX_LOWERED = 64  # lowered one by one, where extents cannot be predicted
 
 
@@ -66,17 +67,19 @@ class Feature:
 Profile = tuple[Feature, ...]
 
 
-def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> Binding:
+def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
+           extents: Sequence[int] = ()) -> Binding:
     """The cheapest combination of `space`, which gives the legal values of each unbound tunable.
 
-    `lower` makes Triton-IR for a combination.  The first in the order of the lists wins a tie.
+    `lower` makes Triton-IR for a combination; `extents` are those of the launch, if known.  The
+    first in the order of the lists wins a tie.
     Where no combination is legal, the first: compiling it says why.
     """
     names = [name for name in space if space[name]]
     first = {name: space[name][0] for name in names}
     if all(len(space[name]) == 1 for name in names):
         return first
-    for candidate in ranked(space, lower, target)[:MAX_LOWERED]:
+    for candidate in ranked(space, lower, target, extents)[:MAX_LOWERED]:
         if candidate.cost < inf and _profile(lower, candidate.binding) is not None:
             return candidate.binding
     return first
@@ -90,27 +93,46 @@ class Ranked(NamedTuple):
     profile: Profile | None
 
 
-def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> list[Ranked]:
+def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
+           extents: Sequence[int] = ()) -> list[Ranked]:
     """The combinations of `space`, the cheapest first; the order of the lists decides ties.
 
     Those that are known to be illegal are left out.  Where extents cannot be predicted, only the
-    first MAX_LOWERED are looked at; the others come last, in their order.
+    first MAX_LOWERED are looked at; the others come last, in their order, MAX_COMBINATIONS in all.
+    Of more combinations than that only those are predicted that differ from the best so far in one
+    tunable, tunable by tunable, twice around.
     """
     names = [name for name in space if space[name]]
     candidates = _combinations(space, names)
     found = []
-    if (predict := _predictor(space, names, lower)) is not None and prod(
-            len(space[n]) for n in names) <= MAX_COMBINATIONS:
+    if (predict := _predictor(space, names, lower)) is not None:
+        if prod(len(space[n]) for n in names) > MAX_COMBINATIONS:
+            candidates = _one_at_a_time(space, names, lambda b: cost(predict(b), target, extents))
         for binding in candidates:
             profile = predict(binding)
-            found.append(Ranked(cost(profile, target), binding, profile))
+            found.append(Ranked(cost(profile, target, extents), binding, profile))
     else:
         for binding in islice(candidates, MAX_LOWERED):
             lowered = _profile(lower, binding)
             if lowered is not None:
-                found.append(Ranked(cost(lowered, target), binding, lowered))
-        found += [Ranked(inf, binding, None) for binding in candidates]
+                found.append(Ranked(cost(lowered, target, extents), binding, lowered))
+        found += [Ranked(inf, binding, None)
+                  for binding in islice(candidates, MAX_COMBINATIONS - MAX_LOWERED)]
     return sorted(found, key=lambda candidate: candidate.cost)
+
+
+def _one_at_a_time(space: Mapping[str, Sequence[int]], names: list[str],
+                   price: Callable[[Binding], float]) -> Iterator[Binding]:
+    """Combinations on the way to a good one, each once."""
+    now = {name: space[name][(len(space[name]) - 1) // 2] for name in names}
+    seen: dict[tuple[int, ...], Binding] = {}
+    share = max(2, MAX_VARIED // (2 * len(names)))  # of the values of each tunable
+    for name in [*names, *names]:
+        values = space[name][:: -(-len(space[name]) // share)]
+        for value in values:
+            seen.setdefault(tuple({**now, name: value}.values()), {**now, name: value})
+        now = min(({**now, name: value} for value in values), key=price)
+    yield from seen.values()
 
 
 def _combinations(space: Mapping[str, Sequence[int]], names: list[str]) -> Iterator[Binding]:
@@ -231,26 +253,27 @@ _OTHERS = 50  # registers of a thread for addresses, masks and fragments
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
+_STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of few rows
 _SQUARE_BYTES = 16 * 1024  # of a tile of two axes that is only moved: long pieces of rows both ways
 
 
-def cost(profile: Profile, target: Target) -> float:
-    """Relative time of the kernels with these features; infinite for tiles without elements, which
-    a value of 0 predicts."""
+def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float:
+    """Relative time of the kernels with these features, in a launch of a range of `extents` if
+    that is known; infinite for tiles without elements, which a value of 0 predicts."""
     if any(extent < 1 for feature in profile for extent in feature.extents):
         return inf
     dots = _joined([f for f in profile if f.kind == "dot"])
+    if not dots:
+        return _stream_cost(profile, target, extents)
     found = [_instructions(dot, target) for dot in dots]
-    if len(dots) > 1 and all(rows and rows[0].kind == WGMMA for rows in found):
-        return max(_product_cost(dot, target) for dot in dots) / busy(
-            [(m, n, k) for m, n, k in (dot.extents for dot in dots)], dots[0].bytes, target)
     if len(dots) == 1:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held)
-    if dots:
-        return max(_product_cost(dot, target) for dot in dots)
-    return _stream_cost(profile)
+    if all(rows and rows[0].kind == WGMMA for rows in found):
+        return max(_product_cost(dot, target) for dot in dots) / busy(
+            [(m, n, k) for m, n, k in (dot.extents for dot in dots)], dots[0].bytes, target)
+    return max(_product_cost(dot, target) for dot in dots)
 
 
 def _joined(dots: list[Feature]) -> list[Feature]:
@@ -351,8 +374,11 @@ def _dot_cost(dot: Feature, target: Target, carried: int) -> float:
     return max(compute / (0.5 + 0.5 * hidden) + 0.1 * traffic, traffic)
 
 
-def _stream_cost(profile: Profile) -> float:
+def _stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> float:
     """How far an instance's tiles are from what one block of threads streams well.
+
+    A range that is known says how many instances there are: few large ones leave multiprocessors
+    without work.  Rows of which there are few want many threads each.
 
     Elements reduced along an axis are better in that axis: fewer partial results.  Tiles of two
     axes that are only moved are better square: either side may be the contiguous one in memory.
@@ -361,11 +387,16 @@ def _stream_cost(profile: Profile) -> float:
     reductions = [f for f in profile if f.kind == "reduce"]
     flat = [f for f in profile if prod(f.extents) == largest and len(f.extents) > 1]
     if flat and not reductions:
-        rows, columns = flat[0].extents[-2:]
+        height, width = flat[0].extents[-2:]
         return abs(log2(max(largest, 1) * flat[0].bytes / _SQUARE_BYTES)) + 0.1 * abs(
-            log2(columns / rows))
-    cost = abs(log2(max(largest, 1) / _STREAM_ELEMENTS))
-    for feature in reductions:
-        kept = prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
+            log2(width / height))
+    rows = [prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
+            for feature in reductions]
+    wanted = float(_STREAM_ELEMENTS)
+    if range_ and reductions:
+        each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
+        wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)
+    cost = abs(log2(max(largest, 1) / wanted))
+    for kept in rows:
         cost += 0.3 * log2(kept) / len(reductions)
     return cost

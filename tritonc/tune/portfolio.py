@@ -27,7 +27,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Scalar
 from tritonc.source import CompileError
-from tritonc.tune.model import Binding, Lower, Profile, cost, features, ranked
+from tritonc.tune.model import Binding, Lower, Profile, Ranked, cost, features, ranked
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
 _MOST_PRICED = 512  # combinations,
@@ -112,6 +112,33 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     chosen, served, worst = cover(times / best, first, most)
     return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), known[i][1])
                                             for i in chosen), form.length, served, worst)
+
+
+def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
+            extents: Sequence[int], arguments: Mapping[str, int]) -> Binding | None:
+    """The combination that takes the least time at one range, `arguments` being the scalars that
+    are known of a launch; None where the model knows no cost."""
+    names = [name for name in space if space[name]]
+    rows = [row for row in ranked(space, lower, target) if row.cost < 1e6 and row.profile]
+    if not rows:
+        return None
+    form = _form({name: space[name] for name in names}, lower, rows[0].binding)
+    if form is None:
+        return None
+    length = 1
+    if form.length is not None:
+        (kernel,) = lower(rows[0].binding).kernels
+        length = arguments.get(kernel.parameters[form.length].name, 0)
+        if length < 1:
+            return None
+
+    def taken(row: Ranked) -> tuple[int, float]:
+        key = tuple(row.binding[name] for name in names)
+        assert row.profile is not None
+        found = formula(row.profile, form.depths[key], target)
+        return choice.time(found, form.tiles[key], extents, length), row.cost
+
+    return dict(min(rows[:_MOST_PRICED], key=taken).binding)
 
 
 def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target

@@ -19,14 +19,17 @@ from __future__ import annotations
 from tritonc.analysis.pressure import Estimate
 from tritonc.backend.launch.register_budget import OVER, available, resident_blocks
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel
-from tritonc.source import Note
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.types import Tile, shape
+from tritonc.source import Note, fail
 
+MOST_MULTIPLY_ADDS = 1 << 17  # of a thread: LLVM takes ten seconds for as many
 LARGE = 8  # registers of a value that is worth naming
 
 
 def limit_registers(kernel: Kernel, context: Context) -> bool:
     """Set `min_blocks`, if more than one block is to be resident."""
+    _check_length(kernel)
     _tell(kernel, context)
     blocks = context.meta.get("min_blocks")
     if blocks is None:
@@ -35,6 +38,23 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         return False
     kernel.attributes["min_blocks"] = blocks
     return True
+
+
+def _check_length(kernel: Kernel) -> None:
+    """Raise a CompileError where products on CUDA cores, which are unrolled, are too long."""
+    for block in kernel.blocks:
+        dots = [op for op in block.ops if op.name == "fma_dot"]
+        if (steps := sum(map(_multiply_adds, dots))) > MOST_MULTIPLY_ADDS:
+            raise fail("dot-too-large", dots[0].span, f"this product takes {steps} multiply-adds "
+                       f"of each thread, an instruction for each; {MOST_MULTIPLY_ADDS} are the "
+                       "most", Note("a loop over parts of the inner axis needs fewer, as do "
+                       "smaller tiles"))
+
+
+def _multiply_adds(dot: Op) -> int:
+    t = dot.result.type
+    assert isinstance(t, Tile) and t.layout is not None
+    return t.layout.registers * shape(dot.operands[0].type)[-1]
 
 
 def _tell(kernel: Kernel, context: Context) -> None:

@@ -30,8 +30,8 @@ from tritonc.ir.layout import LANE_BITS
 from tritonc.ir.types import Tile, is_float, scalar
 
 STEP = 8  # registers are given in groups of so many
-SLACK = 1.2  # by which the estimate, as a rule, exceeds what the assembler needs
-LOOP_SLACK = 1.1  # and in loops that load
+SLACK = 1.15  # by which the estimate, as a rule, exceeds what the assembler needs
+LOOP_SLACK = 1.1  # and in loops that load; of rows in few registers the first, in more none
 SURE = 0.92  # of a thread's registers: beside mma.sync the estimate may be so much too low
 OVER = 1.4  # times as much does not fit, however the assembler orders what is computed
 ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
@@ -100,9 +100,9 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
     choices = [middle, least] if streaming else [middle]
     if not streaming and not any(op.attributes.get("piecewise") for op in ops):
         choices.insert(0, most)
-    slack = LOOP_SLACK if streaming else SLACK
     for threads in choices:
-        if needed <= slack * registers_of(threads, target):
+        slack = LOOP_SLACK if streaming else SLACK if threads == most else 1.0
+        if needed < slack * registers_of(threads, target):
             return threads
     return 0
 

@@ -1,0 +1,47 @@
+"""`--set` at a compilation: the cost model chooses for the launch that the sizes make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tritonc import driver
+from tritonc.options import Options
+from tritonc.source import SourceFile
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+def chosen(name: str, **sizes: int) -> dict[str, int]:
+    source = SourceFile(f"{name}.tc", (SAMPLES / f"{name}.tc").read_text(encoding="utf-8"))
+    return driver.compile(source, Options(arch="sm_90a", sizes=sizes), ("tir",)).tunables
+
+
+@pytest.mark.parametrize("sizes", [{"M": 1, "N": 4096}, {"M": 16, "N": 16384}])
+def test_few_rows_get_few(sizes: dict[str, int]) -> None:
+    assert chosen("matmul_bf16", **sizes, K=4096)["TM"] == 16
+
+
+def test_few_columns_get_few() -> None:
+    assert chosen("matmul_bf16", M=4096, N=32, K=4096)["TN"] <= 32
+
+
+def test_large_products_are_as_without_sizes() -> None:
+    assert chosen("matmul_bf16", M=8192, N=8192, K=8192) == chosen("matmul_bf16")
+
+
+def test_few_long_rows_get_many_threads() -> None:
+    assert chosen("softmax", M=4, N=131072)["TN"] == 8192
+    assert chosen("softmax", M=65536, N=1000) == chosen("softmax")
+
+
+def test_accumulators_of_several_products_count_together() -> None:
+    """Two of 128 x 256 would be all registers of a multiprocessor."""
+    text = (SAMPLES / "matmul_bf16.tc").read_text(encoding="utf-8")
+    text = text[text.index("const tunable"):]
+    text = text.replace("float C[TM, TN] = 0;", "float C[TM, TN] = 0, D[TM, TN] = 0;")
+    text = text.replace("C += dot(A, B);", "C += dot(A, B); D += dot(A, B * B);")
+    text = text.replace("*pc = C;", "*pc = C * D;")
+    found = driver.compile(SourceFile("two.tc", text), Options(arch="sm_90a"), ("tir",)).tunables
+    assert found["TM"] * found["TN"] <= 128 * 128

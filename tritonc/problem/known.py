@@ -1,0 +1,48 @@
+"""What is known of a launch before it is made: its range and its scalar arguments, for the sizes
+that a user gives.
+
+Nothing is evaluated that makes an array, and what cannot be evaluated is not known: a compilation
+that is told sizes only chooses better by them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from tritonc.problem.evaluate import Expression, integer
+from tritonc.problem.lines import Problem
+from tritonc.source import CompileError
+
+
+@dataclass(frozen=True)
+class KnownLaunch:
+    """`extents`: of the global range, () if it is not known; `arguments`: scalars by name."""
+
+    extents: tuple[int, ...] = ()
+    arguments: Mapping[str, int] = field(default_factory=dict)
+
+
+def known_of(problem: Problem, sizes: Mapping[str, int]) -> KnownLaunch:
+    """What the problem's lines say of a launch at `sizes`; a size that is not given is its own."""
+    names: dict[str, int] = {}
+    for size in problem.sizes:
+        names[size.name] = sizes[size.name] if size.name in sizes else integer(
+            size.expression, names, f"size '{size.name}'")
+    extents: tuple[int, ...] = ()
+    with suppress(CompileError):  # it may have a tunable or a macro
+        extents = tuple(integer(one, names, "an extent") for one in problem.range)
+    arguments = {}
+    for argument in problem.arguments:
+        if _plain(argument.expression):
+            with suppress(CompileError):
+                arguments[argument.name] = integer(argument.expression, names, argument.name)
+    return KnownLaunch(extents, arguments)
+
+
+def _plain(expression: Expression) -> bool:
+    """Whether it is made of numbers and names alone."""
+    return not any(isinstance(node, ast.Call | ast.Subscript | ast.Attribute | ast.List | ast.Tuple)
+                   for node in ast.walk(expression.node))

@@ -17,6 +17,7 @@ from tritonc.sema import (
     builtin_bits,
     builtin_math,
     builtin_memory,
+    builtin_moves,
     builtin_tiles,
     constants,
     launch,
@@ -208,6 +209,14 @@ BUILTINS: tuple[Builtin, ...] = (
          builtin_tiles.reshaped, "__reshape"),
     _row("broadcast(x, extents...)", 2, None, "Extents of 1 repeated, missing axes added at the "
          "left.", builtin_tiles.broadcast, "__broadcast"),
+    _row("gather(x, index, axis)", 3, 3, "The elements of x that index names along the axis, each "
+         "in its own line; the index has x's shape, but along the axis.", builtin_moves.gather),
+    _row("flip(x, axis)", 2, 2, "The elements along the axis in the opposite order.",
+         builtin_moves.flip),
+    _row("join(a, b)", 2, 2, "a and b along a new last axis, of extent 2.", builtin_moves.join),
+    _row("cat(a, b, axis)", 3, 3, "b behind a along the axis.", builtin_moves.cat),
+    _row("sort(x, axis, descending)", 2, 3, "The elements along the axis in order, or in the "
+         "opposite order; NaNs behind all numbers, or before.", builtin_moves.sort),
     # memory
     _atomic("add", "Adds v to *p atomically, where mask holds, if there is one; gives the old "
             "value, as all atomics do.", "f32_atomic_add"),

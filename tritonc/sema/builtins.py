@@ -243,32 +243,6 @@ BUILTINS: tuple[Builtin, ...] = (
          effects=True),
 )
 
-# What other languages have under a name, and what to write here.
-FOREIGN = {
-    "arange": "a ... b is the tile a, a + 1, ..., b - 1",
-    "axis": "arguments are given by place, as in sum(x, 1)",
-    "fmaxf": "max(a, b)",
-    "fminf": "min(a, b)",
-    "get_global_id": "get_global_range(axis) is the tile of this instance's indices",
-    "get_group_id": "get_program_id(axis)",
-    "__ldg": "*p loads, from the cache for what is only read where that is possible",
-    "len": "extents are constants, which have names where they are declared",
-    "load": "*p loads; 'mask ? *p : other' loads where the mask holds",
-    "matmul": "a @ b, or dot(a, b, acc)",
-    "mean": "sum(x, axis) divided by the number of elements",
-    "NULL": "0 converts to every pointer type",
-    "nullptr": "0 converts to every pointer type",
-    "num_programs": "get_num_programs(axis)",
-    "program_id": "get_program_id(axis)",
-    "range": "a ... b is the tile a, a + 1, ..., b - 1",
-    "sigmoid": "1 / (1 + exp(-x))",
-    "store": "*p = x stores; '@mask *p = x' where the mask holds",
-    "__syncthreads": "accesses of one instance that may meet are kept in order without a barrier",
-    "transpose": "trans(x)",
-    "where": "select(c, a, b), or c ? a : b",
-    "zeros": "a value fills a tile, as in 'float x[16, 16] = 0'",
-}
-
 PURE = frozenset(spelling for row in BUILTINS if not row.effects and not row.divides
                  for spelling in (row.name, *row.spellings))
 

@@ -17,6 +17,7 @@ from tritonc.cli.commandline import described, spelled
 from tritonc.cli.option_table import COMMANDS, Option, rows
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.frontend import syntax
+from tritonc.frontend.foreign import VOCABULARY
 from tritonc.frontend.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
 from tritonc.frontend.preprocess.output import Preprocessed
 from tritonc.frontend.preprocess.predefined import predefined_macros
@@ -247,8 +248,23 @@ def _meta_table() -> list[str]:
     return lines
 
 
-_TABLES = {"builtins": _builtins_table, "types": _types_table, "qualifiers": _qualifiers_table,
+_TABLES = {"triton": lambda: _vocabulary("triton"), "cuda": lambda: _vocabulary("cuda"),
+           "others": lambda: _vocabulary("others"),
+           "builtins": _builtins_table, "types": _types_table, "qualifiers": _qualifiers_table,
            "macros": _macros_table, "meta": _meta_table}
+
+
+def _vocabulary(language: str) -> list[str]:
+    lines = ["| there | here |", "|---|---|"]
+    by_text: dict[str, list[str]] = {}
+    for name, text in VOCABULARY[language].items():
+        by_text.setdefault(text, []).append(name)
+    return lines + [f"| {' '.join(f'`{n}`' for n in found)} | {_escaped(text)} |"
+                    for text, found in by_text.items()]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _with_tables(name: str) -> str:
@@ -258,6 +274,11 @@ def _with_tables(name: str) -> str:
 
     text = (HERE / name).read_text(encoding="utf-8")
     return re.sub(r"(<!-- table: (\w+) -->)\n.*?(<!-- end -->)", table, text, flags=re.DOTALL)
+
+
+def coming_page() -> str:
+    """The vocabularies of other languages."""
+    return _with_tables("coming_from.md")
 
 
 def language_page() -> str:
@@ -272,7 +293,7 @@ def tuning_page() -> str:
 
 PAGES = {"cli.md": cli_page, "tritonc.1": manual_page, "diagnostics.md": diagnostics_page,
          "passes.md": passes_page, "ops.md": ops_page, "language.md": language_page,
-         "tuning.md": tuning_page}
+         "tuning.md": tuning_page, "coming_from.md": coming_page}
 
 
 def pages() -> Iterator[tuple[Path, str]]:

@@ -163,7 +163,13 @@ class Expressions:
     def integer(self, scope: Scope, shape: Shape, depth: int) -> str:
         rng = self.rng
         a = self.expression(scope, "int", shape, depth)
-        way = rng.randrange(13)
+        way = rng.randrange(14)
+        if way == 13:
+            b = self.other(scope, "int", shape, depth)
+            return rng.choice((f"popc({a})", f"clz({a})", f"ctz({a})", f"brev({a})",
+                               f"rotl({a}, {b})", f"rotr({a}, {b})", f"mulhi({a}, {b})",
+                               f"umulhi({a}, {b})", f"funnelshift_l({a}, {a}, {b})",
+                               f"(int)randint({rng.randrange(99)}, {a})"))
         if way == 12:
             condition = self.other(scope, "bool", shape, depth)
             return f"select({condition}, {a}, {self.other(scope, 'int', shape, depth)})"
@@ -271,6 +277,13 @@ class Expressions:
         axis = self.rng.randrange(len(shape))
         if self.chance(0.3):
             return f"scan({a}, {axis}, {self.rng.choice(('max', 'min', 'sum'))})"
+        if self.chance(0.3):
+            n = shape[axis]
+            return self.rng.choice((
+                f"flip({a}, {axis})", f"sort({a}, {axis}, {self.rng.choice(('true', 'false'))})",
+                f"gather({a}, (int)({self.expression(scope, 'int', shape, depth)} & 0xff) % {n}, "
+                f"{axis})",
+                f"gather(cat({a}, {a}, {axis}), {self.index(shape)} % {2 * n}, {axis})"))
         return f"{self.rng.choice(('cumsum', 'cumprod'))}({a}, {axis})"
 
     def moved(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:

@@ -24,7 +24,7 @@ def generator() -> ModuleType:
 
 
 NAMES = ["cli.md", "tritonc.1", "diagnostics.md", "passes.md", "ops.md", "language.md",
-         "tuning.md"]
+         "tuning.md", "coming_from.md"]
 
 
 @pytest.mark.parametrize("name", NAMES)

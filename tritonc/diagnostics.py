@@ -175,9 +175,10 @@ SEMA: dict[str, Row] = {
         "A float is cut off to an integer by an assignment, an initialisation, an argument or a "
         "store. A cast says that this is meant."),
     "constant-conversion": Row("warning",
-        "A constant does not fit the integer type that an assignment, an initialisation, an "
-        "argument or a store converts it to, neither as a signed nor as an unsigned number: its "
-        "upper bits are lost. A cast says that this is meant."),
+        "A constant does not fit the type that an assignment, an initialisation, an argument or a "
+        "store converts it to. Of an integer the upper bits are lost, or the sign is another; a "
+        "number beyond those of a float type becomes infinite, or the greatest one of an 8-bit "
+        "float. A cast says that this is meant."),
     "assigned-condition": Row("warning",
         "The condition of an if or a loop assigns: == was meant, most likely. A second pair of "
         "parentheses around it says that it is not."),

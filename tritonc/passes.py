@@ -34,6 +34,7 @@ from tritonc.backend.memory.delay_loads import delay_loads
 from tritonc.backend.memory.fold_masked_loads import fold_masked_loads
 from tritonc.backend.memory.load_early import load_early
 from tritonc.backend.memory.lower_atomics import lower_atomics
+from tritonc.backend.memory.lower_take import lower_take
 from tritonc.backend.memory.merge_stores import merge_stores
 from tritonc.backend.memory.pad_tiles import pad_tiles
 from tritonc.backend.memory.privatize_atomics import privatize_atomics
@@ -158,6 +159,8 @@ BACKEND: list[Pass] = [
     Pass("pad_tiles", pad_tiles,
          "Masks have been read in the extents of the source; layouts need powers of two.",
          "backend", 0),
+    Pass("lower_take", lower_take,
+         "Row-major numbers are those of the padded tiles.", "backend", 0),
     Pass("select_dots", select_dots,
          "Again: products of tiles whose extents are powers of two only now.", "backend", 0),
     Pass("split_dots", split_dots,
@@ -263,6 +266,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
+    ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),
+    ("lower_take", "assign_layouts", "a gather wants a layout of its own"),
     ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
     ("choose_warps", "split_scans", "parts are warps"),
     ("fold_masked_loads", "raw_operands", "a load that needs no select is one that copies make"),

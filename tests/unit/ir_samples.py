@@ -70,6 +70,7 @@ SAMPLES: dict[str, str] = {
               "  %y = reduce %m {kind = fadd, axes = [0]} : f32<4>",
     "argreduce": "%x = argreduce %m {kind = fmin, axis = 1} : i32<4>",
     "scan": "%x = scan %ti {kind = add, axis = 0} : i32<4>",
+    "take": "%x = take %tf, %ti {axis = 0, extent = 3} : f32<4>",
     "dot": "%w = undef : f32<2, 4, 4>\n  %x = dot %b8, %b8, %w : f32<2, 4, 4>",
     "assume_multiple": "%x = assume_multiple %tp {n = 16} : f32*<4>",
     "assume": "@%c assume %c",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tritonc.frontend.foreign import FOREIGN, plain
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_types import CONTEXTUAL, PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
 from tritonc.frontend.parser_words import (
@@ -93,12 +94,17 @@ class Place:
         return Span(span.file, span.end, span.end, span.expansion)
 
 
+_MODULES = ("tl", "triton", "np", "torch", "math", "libdevice", "wmma", "cg")
+
+
 def _foreign(place: Place) -> tuple[Note, ...]:
     """What Triton-C has for a member of another language: `threadIdx.x`, `x.T`."""
     before = place.previous.text if place.previous else ""
     if place.index > 1 and place.tokens[place.index - 2].text == "@":
         return (Note("a kernel is marked by a word: 'kernel void f(...)'"),)
     after = place.tokens[min(place.index + 1, len(place.tokens) - 1)].text
+    if before in _MODULES and after in FOREIGN:
+        return (Note(f"in the place of {before}.{after}: {plain(FOREIGN[after])}"),)
     if before in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
         return (Note("there are no threads in a program: get_global_range(0) is the tile of this "
                      "instance's indices, get_program_id(0) the instance's number"),)

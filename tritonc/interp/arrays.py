@@ -368,6 +368,12 @@ def scan(op: Op, a: Any) -> Any:
     return fit(op.result.type, found)
 
 
+def take(op: Op, a: Any, index: Any) -> Any:
+    """An index that is outside, of which the caller has said where it matters, is the nearest."""
+    axis = op.attributes["axis"]
+    return np.take_along_axis(a, np.clip(index, 0, a.shape[axis] - 1).astype(np.int64), axis)
+
+
 def dot(op: Op, a: Any, b: Any, c: Any) -> Any:
     e, to = scalar(op.operands[0].type), scalar(op.result.type)
     if e.is_float:

@@ -177,21 +177,25 @@ def _part(op: Op, whole: Value, index: int) -> Any:
 
 def _gather(machine: Machine, frame: Frame, op: Op) -> None:
     source, index = op.operands
-    places = _indices(frame, op, index, prod(shape(source.type)))
+    places, unknown = _indices(frame, op, index, prod(shape(source.type)))
     found = np.asarray(frame.read(source)).reshape(-1)[places]
-    mask, cause = None, None
+    mask, cause = unknown, op if unknown is not None else None
     if source in frame.undefined:
-        mask, cause = frame.undefined[source]
-        mask = np.asarray(mask).reshape(-1)[places]
+        above, cause = frame.undefined[source]
+        above = np.asarray(above).reshape(-1)[places]
+        mask = above if mask is None else mask | above
     frame.define(op.result, found, mask, cause)
 
 
 def _shared_gather(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
-    places = _indices(frame, op, op.operands[1], view.offsets.size)
+    places, unknown = _indices(frame, op, op.operands[1], view.offsets.size)
     chosen = view._replace(offsets=view.offsets.reshape(-1)[places])
-    frame.define(op.result, *machine.get(frame, op, chosen, holders(op.result),
-                                         shape(op.result.type)))
+    found, mask, cause = machine.get(frame, op, chosen, holders(op.result),
+                                     shape(op.result.type))
+    if unknown is not None:
+        mask, cause = unknown if mask is None else mask | unknown, cause or op
+    frame.define(op.result, found, mask, cause)
 
 
 def _shared_atomic(machine: Machine, frame: Frame, op: Op) -> None:
@@ -219,13 +223,15 @@ def _shared_atomic(machine: Machine, frame: Frame, op: Op) -> None:
                 None if undefined is None or cause is None else (undefined, cause), threads)
 
 
-def _indices(frame: Frame, op: Op, index: Value, size: int) -> Any:
-    frame.require(op, index, None, "an index of this gather")
-    places = frame.read(index)
+def _indices(frame: Frame, op: Op, index: Value, size: int) -> tuple[Any, Any]:
+    """The places, and where none is known: there it is the first."""
+    places, unknown = frame.read(index), frame.mask(index)
+    if unknown is not None:
+        places = np.where(unknown, 0, places)
     wrong = (places < 0) | (places >= size)
     if wrong.any():
         frame.fail(op, "run-out-of-bounds", f"the index: not below {size}", wrong)
-    return places
+    return places, unknown
 
 
 def _dot(machine: Machine, frame: Frame, op: Op) -> None:

@@ -63,7 +63,7 @@ def _computed(row: OpInfo, op: Op) -> Step:
     operands, results = op.operands, op.results
     propagate = propagation(row, op)
     divides = row.may_trap and row.rule is rules.same_int
-    shifts = op.name in _SHIFTS
+    shifts, takes = op.name in _SHIFTS, op.name == "take"
     careful = op.guard is not None or shifts
 
     def step(frame: Frame) -> None:
@@ -71,6 +71,8 @@ def _computed(row: OpInfo, op: Op) -> Step:
         inputs = [values[v] for v in operands]
         if divides:
             _check_divisor(frame, op)
+        if takes:
+            _check_index(frame, op)
         for result, array in zip(results, evaluate(inputs), strict=True):
             values[result] = array
         if not undefined and not careful:
@@ -104,6 +106,19 @@ def _check_divisor(frame: Frame, op: Op) -> None:
         if np.any(zero):
             frame.fail(op, "run-division-by-zero", "the quotient: division by zero"
                        if np.ndim(zero) else "division by zero", zero)
+
+
+def _check_index(frame: Frame, op: Op) -> None:
+    index, extent = frame.values[op.operands[1]], op.attributes["extent"]
+    wrong = (index < 0) | (index >= extent)
+    if np.any(wrong):
+        unknown = frame.mask(op.operands[1])
+        if unknown is not None:
+            wrong = wrong & ~unknown
+        if np.any(wrong):
+            at = int(index[wrong].reshape(-1)[0])
+            frame.fail(op, "run-out-of-bounds", f"the indices: {at} is not between 0 and "
+                       f"{extent - 1}", wrong)
 
 
 # Operations without: values

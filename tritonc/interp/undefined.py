@@ -38,9 +38,16 @@ def propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
         return lambda masks, inputs: np.any(masks[0], axis=op.attributes["axis"])
     if rule is rules.scan:
         return lambda masks, inputs: np.logical_or.accumulate(masks[0], op.attributes["axis"])
+    if rule is rules.take:
+        return lambda masks, inputs: _of_take(op, masks, inputs)
     if rule is rules.dot:
         return lambda masks, inputs: dot_undefined(op, masks)
     return lambda masks, inputs: _moved(row, op, masks)
+
+
+def _of_take(op: Op, masks: Masks, inputs: Sequence[Any]) -> Any:
+    found = np.zeros(shape(op.result.type), np.bool_) if masks[1] is None else masks[1]
+    return found if masks[0] is None else found | arrays.take(op, masks[0], inputs[1])
 
 
 def _moved(row: OpInfo, op: Op, masks: Masks) -> Any:

@@ -259,6 +259,9 @@ _ROWS: list[OpInfo] = [
            lambda m, op, a: m.argreduce(op, a), ("kind", "axis")),
     OpInfo("scan", ("a",), rules.scan, "Inclusive scan along `axis` by `kind`.",
            lambda m, op, a: m.scan(op, a), ("kind", "axis")),
+    OpInfo("take", ("a", "index"), rules.take, "The elements that `index` names along `axis`, each "
+           "in its own line; `extent`: how many there are in the source.",
+           lambda m, op, a, index: m.take(op, a, index), ("axis", "extent")),
     OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading axes.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
            optional=("instruction", "registers", "pairs", "swapped")),

@@ -283,6 +283,16 @@ def scan(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> 
     return (t,)
 
 
+def take(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """A tile, and a tile of indices whose shape may differ along `axis`."""
+    t, index, axis = types[0], types[1], attributes["axis"]
+    extents = shape(t)
+    _want(0 <= axis < len(extents) == len(shape(index)) and element(index) == I32 and all(
+        a == b for d, (a, b) in enumerate(zip(extents, shape(index), strict=True)) if d != axis),
+        "cannot take from {} by {}", t, index)
+    return (with_element(index, element(t)),)
+
+
 def dot(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """a [..., M, K] @ b [..., K, N] + c [..., M, N]; c's element is the accumulator's."""
     a, b, c = types

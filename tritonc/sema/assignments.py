@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, implicit, memory, operators
+from tritonc.sema import constants, implicit, memory, operators, subscripts
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import INT_TYPE, CType, PointerTo
 from tritonc.sema.predicates import merge
@@ -50,8 +50,7 @@ def place(context: Context, node: syntax.Expression) -> Place | None:
             return None
         return MemoryPlace(pointer, mask, node, node.pointer.span)
     if isinstance(node, syntax.Subscript):
-        _subscripted(context, node)
-        return None
+        return _subscripted(context, node)
     term = context.lower(node)
     if not term.poisoned:
         context.error("not-assignable", node.span, "only a variable and what a pointer points to, "
@@ -80,25 +79,32 @@ def _article(entity: Entity) -> str:
     return f"a {entity.kind}"
 
 
-def _subscripted(context: Context, node: syntax.Subscript) -> None:
+def _subscripted(context: Context, node: syntax.Subscript) -> MemoryPlace | None:
+    """`p[i]` of a pointer; None after a message for anything else."""
     if isinstance(node.base, syntax.Name):
         entity = context.scope.lookup(node.base.name)
         if isinstance(entity, Table):
             context.error("constant-memory", node.span, f"'{entity.name}' is in constant memory, "
                           "which only the host and statements outside functions may fill")
-            return
-        if isinstance(entity, Variable):  # which may have no value yet
-            _no_part(context, node, entity.type)
-            return
+            return None
+        if isinstance(entity, Variable) and (
+                entity.type.shape or not isinstance(entity.type.element, PointerTo)):
+            _no_part(context, node, entity.type)  # it may have no value yet
+            return None
     base = context.operand(node.base)
-    if not base.poisoned:
+    if base.poisoned:
+        return None
+    if not subscripts.is_memory(base, node):
         _no_part(context, node, base.type)
+        return None
+    pointer = subscripts.indexed(context, base, node)
+    return None if pointer.poisoned else MemoryPlace(pointer, None, node, node.span)
 
 
 def _no_part(context: Context, node: syntax.Subscript, type: CType) -> None:
     if isinstance(type.element, PointerTo) and not type.shape:
-        context.error("subscript-index", node.span, "a pointer is not indexed; write *(p + i), "
-                      "where i can be a tile")
+        context.error("subscript-index", node.span, "memory has one axis: a pointer is indexed by "
+                      "one integer or tile of integers, as in p[i * N + j]")
         return
     if not type.shape:
         context.error("subscript", node.span, f"{type} has no axes, and no elements")

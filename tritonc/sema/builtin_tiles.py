@@ -13,9 +13,12 @@ from tritonc.sema.term import POISON, Term
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
 
-def _tile_and_axis(context: Context, node: syntax.Call, arguments: list[Term]
-                   ) -> tuple[Term, int | None] | None:
-    """The tile and the axis, counted from 0, of f(x) or f(x, axis); None after a message."""
+def tile_and_axis(context: Context, node: syntax.Call, arguments: list[Term], place: int = 1
+                  ) -> tuple[Term, int | None] | None:
+    """The tile and the axis, counted from 0, of f(x) or f(x, axis); None after a message.
+
+    `place` is that of the axis among the arguments of the call.
+    """
     x = arguments[0]
     if not x.shape:
         context.error("reduction", node.arguments[0].span, f"'{node.callee}' takes a tile, found "
@@ -23,7 +26,7 @@ def _tile_and_axis(context: Context, node: syntax.Call, arguments: list[Term]
         return None
     if len(arguments) == 1:
         return x, None
-    span = node.arguments[1].span
+    span = node.arguments[place].span
     axis = constants.integer_of(context, arguments[1], span, "an axis")
     rank = len(x.shape)
     if axis is None:
@@ -39,7 +42,7 @@ def _tile_and_axis(context: Context, node: syntax.Call, arguments: list[Term]
 def reduction(operation: str) -> Lower:
     """f(x) and f(x, axis)."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = _tile_and_axis(context, node, arguments)
+        found = tile_and_axis(context, node, arguments)
         if found is None:
             return POISON
         x, axis = found
@@ -69,7 +72,7 @@ def _flat(context: Context, x: Term, axis: int | None) -> tuple[Term, int]:
 
 def arg_reduction(operation: str) -> Lower:
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = _tile_and_axis(context, node, arguments)
+        found = tile_and_axis(context, node, arguments)
         if found is None:
             return POISON
         x, axis = _flat(context, *found)
@@ -80,7 +83,7 @@ def arg_reduction(operation: str) -> Lower:
 
 def scan(operation: str) -> Lower:
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = _tile_and_axis(context, node, arguments[:2])
+        found = tile_and_axis(context, node, arguments[:2])
         if found is None:
             return POISON
         x, axis = _flat(context, *found)

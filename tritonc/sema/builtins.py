@@ -17,6 +17,7 @@ from tritonc.sema import (
     builtin_bits,
     builtin_math,
     builtin_memory,
+    builtin_moves,
     builtin_tiles,
     constants,
     launch,
@@ -208,6 +209,14 @@ BUILTINS: tuple[Builtin, ...] = (
          builtin_tiles.reshaped, "__reshape"),
     _row("broadcast(x, extents...)", 2, None, "Extents of 1 repeated, missing axes added at the "
          "left.", builtin_tiles.broadcast, "__broadcast"),
+    _row("gather(x, index, axis)", 3, 3, "The elements of x that index names along the axis, each "
+         "in its own line; the index has x's shape, but along the axis.", builtin_moves.gather),
+    _row("flip(x, axis)", 2, 2, "The elements along the axis in the opposite order.",
+         builtin_moves.flip),
+    _row("join(a, b)", 2, 2, "a and b along a new last axis, of extent 2.", builtin_moves.join),
+    _row("cat(a, b, axis)", 3, 3, "b behind a along the axis.", builtin_moves.cat),
+    _row("sort(x, axis, descending)", 2, 3, "The elements along the axis in order, or in the "
+         "opposite order; NaNs behind all numbers, or before.", builtin_moves.sort),
     # memory
     _atomic("add", "Adds v to *p atomically, where mask holds, if there is one; gives the old "
             "value, as all atomics do.", "f32_atomic_add"),
@@ -233,32 +242,6 @@ BUILTINS: tuple[Builtin, ...] = (
          "once for each element of a tile.", builtin_memory.printf, strings=(0,),
          effects=True),
 )
-
-# What other languages have under a name, and what to write here.
-FOREIGN = {
-    "arange": "a ... b is the tile a, a + 1, ..., b - 1",
-    "axis": "arguments are given by place, as in sum(x, 1)",
-    "fmaxf": "max(a, b)",
-    "fminf": "min(a, b)",
-    "get_global_id": "get_global_range(axis) is the tile of this instance's indices",
-    "get_group_id": "get_program_id(axis)",
-    "__ldg": "*p loads, from the cache for what is only read where that is possible",
-    "len": "extents are constants, which have names where they are declared",
-    "load": "*p loads; 'mask ? *p : other' loads where the mask holds",
-    "matmul": "a @ b, or dot(a, b, acc)",
-    "mean": "sum(x, axis) divided by the number of elements",
-    "NULL": "0 converts to every pointer type",
-    "nullptr": "0 converts to every pointer type",
-    "num_programs": "get_num_programs(axis)",
-    "program_id": "get_program_id(axis)",
-    "range": "a ... b is the tile a, a + 1, ..., b - 1",
-    "sigmoid": "1 / (1 + exp(-x))",
-    "store": "*p = x stores; '@mask *p = x' where the mask holds",
-    "__syncthreads": "accesses of one instance that may meet are kept in order without a barrier",
-    "transpose": "trans(x)",
-    "where": "select(c, a, b), or c ? a : b",
-    "zeros": "a value fills a tile, as in 'float x[16, 16] = 0'",
-}
 
 PURE = frozenset(spelling for row in BUILTINS if not row.effects and not row.divides
                  for spelling in (row.name, *row.spellings))

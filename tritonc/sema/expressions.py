@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritonc.frontend import syntax
+from tritonc.frontend.foreign import FOREIGN, plain
 from tritonc.sema import builtins, casts, choices, constants, exact, memory, operators, shapes
 from tritonc.sema.assignments import assign, step
 from tritonc.sema.context import Context
@@ -121,7 +122,7 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     candidates = [name for name in context.scope.visible()
                   if not isinstance(context.scope.lookup(name), Poisoned)]
     candidates += builtins.names()
-    near = None if name in builtins.FOREIGN else closest(name, candidates)
+    near = None if name in FOREIGN else closest(name, candidates)
     ended = context.frame.ended.get(name) if context.frame is not None else None
     notes = []
     if ended is not None and not isinstance(ended, Poisoned):
@@ -130,8 +131,8 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     elif near:
         entity = context.scope.lookup(near)
         notes = [Note(f"'{near}' is declared here", entity.span)] if entity else []
-    if name in builtins.FOREIGN:
-        notes = [Note(builtins.FOREIGN[name])]
+    if name in FOREIGN:
+        notes = [Note(plain(FOREIGN[name]))]
     text = f"{message} '{name}'" + (f"; did you mean '{near}'?" if near else "")
     context.error("undeclared-name", span, text, *notes, suggestion=near)
     context.scope.names[name] = Poisoned(name, span)

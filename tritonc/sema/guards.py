@@ -159,6 +159,8 @@ def _back(op: Op, need: Need, to: tuple[int, ...], at: int) -> Need:
         return needs.expand(needs.reshape(need, kept), to)
     if name == "scan":
         return needs.onward(need, attributes["axis"])
+    if name == "take":
+        return needs.expand(needs.some(need, (attributes["axis"],)), to) if at == 0 else need
     if name == "dot" and at < 2:
         rank = len(to)
         return needs.expand(needs.some(need, (rank - 1 - at,)), to)

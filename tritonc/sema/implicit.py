@@ -4,9 +4,12 @@ type, with its messages.
 
 from __future__ import annotations
 
+from math import isfinite
+
+from tritonc.ir.numbers import largest
 from tritonc.sema import convert, exact, shapes
-from tritonc.sema.context import Context
-from tritonc.sema.ctypes import BOOL, CType, Element, PointerTo, ctype
+from tritonc.sema.context import Context, decayed
+from tritonc.sema.ctypes import BOOL, CType, Element, Number, PointerTo, ctype
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
 
@@ -63,10 +66,27 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
         bits, held = to.ir.bits, term.constant
         if not source.signed and held < 0:  # as a signed number
             held += 1 << source.ir.bits
-        if not -(1 << (bits - 1)) <= held < 1 << bits:
+        # 0xffffffff may mean the bits, and so may 255 of a char; 3000000000 means a number.
+        most = 1 << (bits - 1 if to.signed and source.signed and bits >= 32 else bits)
+        if not -(1 << (bits - 1)) <= held < most:
             context.warning("constant-conversion", span, f"{what} is {to}, which does not hold "
                             f"{held}; a cast ({to}) would say that this is meant", *notes)
-    return convert.number(context, term, to)
+    result = convert.number(context, term, to)
+    if to.is_float and _too_large(term, result, to):
+        context.warning("constant-conversion", span, f"{what} is {to}, whose greatest number is "
+                        f"{largest(to.ir):g}; a cast ({to}) would say that this is meant", *notes)
+    return result
+
+
+def _too_large(term: Term, result: Term, to: Number) -> bool:
+    """Whether a finite constant is beyond the numbers of a float type."""
+    constant = decayed(term).constant
+    if constant is None or isinstance(constant, str | exact.Exact) or not isfinite(constant):
+        return False
+    value, most = result.constant, largest(to.ir)
+    if not isinstance(value, int | float):
+        return False
+    return not isfinite(value) or (abs(value) == most and abs(constant) > most * (1 + 2.0**-5))
 
 
 def _implicit_pointer(context: Context, term: Term, source: PointerTo, to: PointerTo, span: Span,

@@ -222,4 +222,6 @@ def _makes_effects(context: Context, node: syntax.Node) -> bool:
         if isinstance(entity, FunctionEntity) and entity.home is not None:
             return False  # of the library
         return entity is not None or node.callee not in context.pure_calls
+    if isinstance(node, syntax.Subscript):
+        return any(isinstance(entry, syntax.Index) for entry in node.entries)
     return isinstance(node, syntax.Deref | syntax.MaskedDeref | syntax.Assign | syntax.IncDec)

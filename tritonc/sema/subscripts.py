@@ -10,7 +10,7 @@ operators do; `max min` keep the type, and mean `any` and `all` of bools.
 from __future__ import annotations
 
 from tritonc.frontend import syntax
-from tritonc.sema import convert, shapes
+from tritonc.sema import constants, convert, shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import BOOL, INT, Number, PointerTo, ctype, promote
 from tritonc.sema.memory import kind_of, load
@@ -29,9 +29,15 @@ def subscript(context: Context, node: syntax.Subscript) -> Term:
     element = _table_element(context, node)
     if element is not None:
         return element
+    widen = context.widened is node
     base = context.operand(node.base)
     if base.poisoned:
         return POISON
+    if is_memory(base, node):
+        if context.constant_for is not None:
+            return constants.not_constant(context, node.span, context.constant_for,
+                                          "p[i] loads from memory")
+        return load(context, indexed(context, base, node), None, node.span, node.span, widen)
     entries = node.entries
     for entry in entries:
         if isinstance(entry, syntax.Index | syntax.Slice):
@@ -45,6 +51,26 @@ def subscript(context: Context, node: syntax.Subscript) -> Term:
         return context.error("subscript", node.span, f"{base.type} has {wants}, but the subscript "
                              f"names {len(axes)}: it needs one ':' or reduction for each axis")
     return _reshaped(context, node, base, axes)
+
+
+def is_memory(base: Term, node: syntax.Subscript) -> bool:
+    """`p[i]`, which is `*(p + i)`, of a scalar pointer p and an index of any shape."""
+    return (isinstance(base.type.element, PointerTo) and not base.shape
+            and len(node.entries) == 1 and isinstance(node.entries[0], syntax.Index))
+
+
+def indexed(context: Context, base: Term, node: syntax.Subscript) -> Term:
+    """The pointer p + i of `p[i]`."""
+    (entry,) = node.entries
+    assert isinstance(entry, syntax.Index)
+    index = context.operand(entry.index)
+    if index.poisoned:
+        return POISON
+    element = index.type.element
+    if not isinstance(element, Number) or not element.is_int:
+        return context.error("subscript-index", entry.span, "memory is indexed by integers, found "
+                             f"{index.type}")
+    return binary(context, "+", base, index, node.span, node.span)
 
 
 def _reshaped(context: Context, node: syntax.Subscript, base: Term,
@@ -87,8 +113,8 @@ _MEANT = {"None": "newaxis", "sum": "+", "add": "+", "prod": "*", "mul": "*", "a
 
 def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) -> Term:
     if isinstance(base.type.element, PointerTo) and not base.shape:
-        return context.error("subscript-index", entry.span, "a pointer is not indexed; write "
-                             "*(p + i), where i can be a tile")
+        return context.error("subscript-index", entry.span, "memory has one axis: a pointer is "
+                             "indexed by one integer or tile of integers, as in p[i * N + j]")
     what = "a part" if isinstance(entry, syntax.Slice) else "an element"
     if not base.shape:
         return context.error("subscript", entry.span, f"{base.type} has no axes, and no elements")

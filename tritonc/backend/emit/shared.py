@@ -211,7 +211,10 @@ def load_slice(f: FunctionEmitter, op: Op) -> None:
 
 
 def shared_gather(f: FunctionEmitter, op: Op) -> None:
-    """Where an element lies is the same linear map, of an index that is known at run time."""
+    """Where an element lies is the same linear map, of an index that is known at run time.
+
+    An index that has no value is some element's all the same.
+    """
     buffer, index = op.operands
     e, layout = buffer_type(buffer.type).element, buffer_layout(buffer.type)
     bases = tuple(offset * e.bytes for offset in layout.index)
@@ -220,6 +223,7 @@ def shared_gather(f: FunctionEmitter, op: Op) -> None:
     def read(name: str) -> str:
         if wide != "i32":
             name = f.op(f"{'trunc' if wide == 'i64' else 'zext'} {wide} {name} to i32")
+        name = f.op(f"and i32 {f.op(f'freeze i32 {name}')}, {(1 << len(bases)) - 1}")
         place = f.buffers[buffer]
         offset = linear_map(bases, name, f.op)
         pointer = f.shared_pointer("0", place.dynamic)

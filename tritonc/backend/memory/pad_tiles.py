@@ -174,7 +174,7 @@ class _Padding:
         b, n = self.first, whole[axis]
         test = b.value("icmp", b.value("range", start=0, stop=n),
                        b.constant(extent, make(I32, (n,))), predicate="slt")
-        return _spread(b, test, axis, whole)
+        return spread(b, test, axis, whole)
 
     def fill(self, value: Value, axes: Sequence[int], number: int | float, build: Builder,
              any_zero: bool = False) -> Value:
@@ -260,7 +260,7 @@ class _Padding:
         self.replaced[result] = found
 
 
-def _spread(build: Builder, value: Value, axis: int, whole: Shape) -> Value:
+def spread(build: Builder, value: Value, axis: int, whole: Shape) -> Value:
     """A tile of one axis along `axis` of a tile of shape `whole`."""
     if len(whole) == 1:
         return value
@@ -348,7 +348,7 @@ def _padded_numbers(build: Builder, before: Shape, after: Shape) -> Value:
     number: Value | None = None
     for axis, n in enumerate(whole):
         if n > 1:
-            along = _spread(build, build.value("range", start=0, stop=n), axis, whole)
+            along = spread(build, build.value("range", start=0, stop=n), axis, whole)
             part = times(along, prod(after[axis + 1 :]))
             number = part if number is None else build.value("add", number, part)
     assert number is not None

@@ -1,0 +1,58 @@
+"""lower_take: elements that an index names along an axis become a gather by row-major numbers.
+
+Before:  %y = take %x, %i {axis = 1, extent = 48}   : f32<8, 64>     of %x : f32<8, 64>
+After:   %k = umin %i, 47                           : i32<8, 64>
+         %n = add (mul (range along axis 0), 64), %k
+         %y = gather %x, %n                         : f32<8, 64>
+
+`extent` is that of the source's tile: in the padding an index may be any number, and an index that
+is outside names some element, of which nothing is promised.  Needs extents that are powers of two.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tritonc.backend.memory.pad_tiles import spread
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import I32, make, shape
+
+
+def lower_take(kernel: Kernel, context: Context) -> bool:
+    """Replace each take."""
+    mapping: dict[Value, Value] = {}
+    for block in kernel.blocks:
+        if not any(op.name == "take" for op in block.ops):
+            continue
+        old, block.ops = block.ops, []
+        build = Builder(block)
+        for op in old:
+            if op.name == "take":
+                mapping[op.result] = _lowered(op, build)
+            else:
+                build.insert(op)
+    kernel.replace(mapping)
+    return bool(mapping)
+
+
+def _lowered(op: Op, build: Builder) -> Value:
+    source, index = op.operands
+    axis, whole, from_shape = op.attributes["axis"], shape(op.result.type), shape(source.type)
+    t = make(I32, whole)
+    build.span = op.span
+    number = build.value("umin", index, build.constant(op.attributes["extent"] - 1, t))
+    stride = prod(from_shape[axis + 1 :])
+    total = build.value("mul", number, build.constant(stride, t)) if stride != 1 else number
+    for d, n in enumerate(whole):
+        if d == axis or n == 1:
+            continue
+        place = spread(build, build.value("range", start=0, stop=n), d, whole)
+        stride = prod(from_shape[d + 1 :])
+        part = build.value("mul", place, build.constant(stride, t)) if stride != 1 else place
+        total = build.value("add", total, part)
+    found = build.emit("gather", source, total, table=ALL_OPS).result
+    found.name = op.result.name
+    return found

@@ -230,8 +230,8 @@ _ROWS: list[OpInfo] = [
     # memory
     _memory("load", "p", rules.load,
             "What lies at p; where the guard does not hold, the number `other`, else undefined.",
-            {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "late",
-                              "piecewise")),
+            {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
+                              "late", "piecewise")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release")),
     _memory("atomic_rmw", "p value", rules.atomic,

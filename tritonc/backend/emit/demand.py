@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tritonc.backend.emit.registers import (
     access_chunks,
+    alike_registers,
     copied,
     is_buffer,
     layout_of,
@@ -104,6 +105,11 @@ def reads(op: Op, mask: int, machine: Machine) -> Wanted:
 
 
 def _load(op: Op, mask: int, machine: Machine) -> Wanted:
+    if "alike" in op.attributes:
+        groups = [group for group in alike_registers(op, machine.warps) if mask & _mask(group)]
+        every = _mask(r for group in groups for r in group) & mask
+        return [(value, every if value is op.guard else _mask(group[0] for group in groups))
+                for value in op.inputs()]
     chunks = access_chunks(op, machine.warps, machine.access_bytes)
     volatile = op.attributes.get("volatile")
     first = _mask(chunk[0] for chunk in chunks if volatile or mask & _mask(chunk))

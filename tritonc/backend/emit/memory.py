@@ -15,9 +15,9 @@ from functools import partial
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.arithmetic import combine
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.backend.emit.literals import address_space, llvm_type, memory_type
+from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
 from tritonc.backend.emit.module import WRITES
-from tritonc.backend.emit.registers import access_chunks, owned
+from tritonc.backend.emit.registers import access_chunks, alike_registers, owned
 from tritonc.ir.core import Op
 from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
 
@@ -44,6 +44,9 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     addresses = f.values[op.operands[0]]
     guards = f.values[op.guard] if op.guard is not None else None
     volatile = bool(op.attributes.get("volatile"))
+    if "alike" in op.attributes:
+        _load_alike(f, op, found, now)
+        return
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
         picked = [i for i, r in enumerate(chunk) if wanted >> r & 1]
         if not volatile and all(found[r] or not now >> r & 1 for r in chunk):
@@ -54,6 +57,31 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
                         volatile, op.span)
         for i, name in load(f, access, picked or [0], op.attributes.get("other")).items():
             found[chunk[i]] = name
+
+
+def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
+    """One access for all registers of an address, if any of their guards holds."""
+    pointer, addresses = _pointer(op), f.values[op.operands[0]]
+    wanted, other = f.wanted(op.result) & now, op.attributes.get("other")
+    for group in alike_registers(op, f.warps):
+        picked = [r for r in group if wanted >> r & 1 and not found[r]]
+        if not picked:
+            continue
+        names = ["" if op.guard is None or f.values[op.guard][r] == "true"
+                 else f.values[op.guard][r] for r in picked]
+        guards = list(dict.fromkeys(names))
+        guard = guards[0]
+        for name in guards[1:]:
+            guard = f.op(f"or i1 {guard}, {name}") if guard and name else ""
+        access = Access(addresses[group[0]], address_space(pointer), pointer.element, 1, guard,
+                        op.attributes.get("cache") or "", False, op.span)
+        value = load(f, access, [0], other)[0]
+        for r, name in zip(picked, names, strict=True):
+            found[r] = value
+            if other is not None and name and len(guards) > 1:
+                t = f.type(op.result)
+                found[r] = f.op(f"select i1 {name}, {t} {value}, {t} "
+                                f"{literal(element(op.result.type), other)}")
 
 
 def emit_store(f: FunctionEmitter, op: Op) -> None:

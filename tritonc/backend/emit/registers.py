@@ -123,6 +123,17 @@ def access_chunks(op: Op, warps: int, access_bytes: int) -> tuple[tuple[int, ...
     return _chunks(layout, width, axis, op.name != "load")
 
 
+def alike_registers(op: Op, warps: int) -> tuple[tuple[int, ...], ...]:
+    """The registers of a load that one access fills: in runs of `alike` neighbours along
+    `vector_axis`, which all have one address."""
+    layout = layout_of(op.result.type, warps)
+    inside = axis_bases(layout.shape, op.attributes["vector_axis"])[: log2(op.attributes["alike"])]
+    bits = sum(1 << bit for bit, basis in enumerate(layout.register)
+               if basis in inside or not basis)
+    return tuple(tuple(r | part for part in range(bits + 1) if part | bits == bits)
+                 for r in range(layout.registers) if not r & bits)
+
+
 def run_bits(op: Op, warps: int) -> int:
     """The bits of a comparison's register number that step inside its `vector` alike neighbours."""
     layout, width = layout_of(op.result.type, warps), op.attributes.get("vector", 1)

@@ -5,7 +5,8 @@ After:   %v = load %p {vector = 4, vector_axis = 0} : f32<1024; #l>
 
 The width is what addresses, guard and layout all allow: the addresses of the run are contiguous and
 aligned, the guard is the same over it, and one thread holds it.  Needs layouts; no attribute means
-one element at a time.
+one element at a time.  A load of which neighbours have one address is made once for each thread
+that holds several of them (`alike`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.async_access import copy_width
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layout import WARP_SIZE, axis_bases, log2
 from tritonc.ir.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar
@@ -53,6 +54,13 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         width = vector_width(pointer.type.layout, size * 8, reach, axis)
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
+        elif op.name == "load" and not op.attributes.get("volatile"):
+            axis = max(range(len(info.constancy)), key=lambda d: info.constancy[d])
+            run = min(info.constancy[axis], pointer.type.shape[axis])
+            if any(basis in pointer.type.layout.register for basis in axis_bases(
+                    pointer.type.shape, axis)[: log2(run)]):
+                op.attributes.update(alike=run, vector_axis=axis)
+                continue
         widest = min(layout_choice.ACCESS_BYTES // size, pointer.type.shape[axis])
         if op.span is not None and pointer.type.size > WARP_SIZE:
             why = _reason(op, info, guard, axis, width, reach, widest) if width < widest else ""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
@@ -32,6 +33,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_int, scalar, shape
 
 ACCESS = layout_choice.ACCESS_BYTES
+BESIDE = 16  # a tile of so much less than the largest one does not decide
 SMALL = 32  # tiles of fewer elements are not worth a second body
 _NUMBERS = ("get_program_id", "get_num_programs")
 _SUMS = ("add", "addptr")
@@ -137,9 +139,11 @@ class _Collector:
     def units(self) -> dict[Value, None]:
         """The strides that would make an axis of each tile contiguous that has none.
 
-        Not what is the stride of rows elsewhere, or a bound: such a value is hardly ever 1.
+        Not what is the stride of rows elsewhere, or a bound: such a value is hardly ever 1.  Nor of
+        a row or column beside large tiles: what it gains is not worth that others lose the body.
         """
         accesses = self.accesses()
+        largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
         others: set[Value] = set()
         for op, affinity in accesses:
             mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
@@ -150,6 +154,8 @@ class _Collector:
                 others.update(v for stride in form.strides for v in stride.values())
         found: dict[Value, None] = {}
         for op, affinity in accesses:
+            if prod(shape(op.operands[0].type)) * BESIDE <= largest:
+                continue
             options = self.strides(op.operands[0], affinity)
             usable = [option for option in options if option[0] not in others]
             if usable and not any(v in found for v, _ in options):

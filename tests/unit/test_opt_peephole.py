@@ -19,6 +19,7 @@ from rewriting import (
 )
 
 from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
 from tritonc.ir.text import print_kernel
 from tritonc.ir.types import (
     BF16,
@@ -51,6 +52,7 @@ from tritonc.opt.peephole import (
     sweep,
     uniform,
 )
+from tritonc.opt.peephole.rewrite import Rewriter
 
 
 def tile(e: Any, *extents: int) -> Tile:
@@ -533,3 +535,14 @@ def test_values_across_a_back_edge_are_replaced() -> None:
     peephole(kernel, CONTEXT)
     phi = kernel.blocks[1].ops[0]
     assert phi.operands[1].op is not None and phi.operands[1].op.operands[0] is phi.result
+
+
+def test_numbers_are_not_inverted_like_conditions() -> None:
+    """`x ^ 5 ^ 3`, and `x ^ 1` of a number that is the same in all elements."""
+    e = Kernels()
+    once = e.xor(e.xor(e.a, e.const(5)), e.const(3))
+    moved = e.xor(e.splat(e.nat), e.const(1, e.splat(e.nat).type))
+    kernel = e.finish(once, moved)
+    assert not any(predicates.not_of_not(op, Rewriter(kernel, Context()))
+                   or predicates.not_of_moved(op, Rewriter(kernel, Context()))
+                   for op in kernel.ops() if op.name == "xor")

@@ -30,9 +30,10 @@ def _is(value: Value, wanted: bool) -> bool:
 
 
 def _inverted(value: Value) -> Value | None:
-    """c, where the value is `xor c, true`."""
+    """c, where the value is `xor c, true`; no number, of which `xor` inverts some bits."""
     op = defined_by(value, "xor")
-    return op.operands[0] if op is not None and _is(op.operands[1], True) else None
+    return op.operands[0] if op is not None and element(value.type) == I1 and _is(
+        op.operands[1], True) else None
 
 
 def _not(value: Value, r: Rewriter) -> Value:

@@ -81,6 +81,7 @@ class Estimate:
         self.readers = uses(kernel)
         self.weights: dict[Value, float] = {}
         self.varies: dict[Value, int] = {}
+        self.depends: dict[Value, int] = {}  # asked for again and again: values form a graph
         self.live = Liveness(self.cfg, self._root)
 
     def pressure(self, blocks: Iterable[Block] | None = None) -> Pressure:
@@ -290,6 +291,12 @@ class Estimate:
 
     def _dependent(self, value: Value) -> int:
         """The bits of an element's index over which integers differ at all."""
+        found = self.depends.get(value)
+        if found is None:
+            found = self.depends[value] = self._find_dependent(value)
+        return found
+
+    def _find_dependent(self, value: Value) -> int:
         op, t = value.op, value.type
         if op is None or not isinstance(t, Tile) or op.name in ("constant", "undef", "splat"):
             return 0

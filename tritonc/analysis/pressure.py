@@ -81,6 +81,7 @@ class Estimate:
         self.readers = uses(kernel)
         self.weights: dict[Value, float] = {}
         self.varies: dict[Value, int] = {}
+        self.skips: dict[Value, int] = {}
         self.depends: dict[Value, int] = {}  # asked for again and again: values form a graph
         self.live = Liveness(self.cfg, self._root)
 
@@ -309,6 +310,12 @@ class Estimate:
 
     def _skipped(self, value: Value) -> int:
         """The bits inside of wide accesses, if nothing but such reads the tile."""
+        found = self.skips.get(value)
+        if found is None:
+            found = self.skips[value] = self._find_skipped(value)
+        return found
+
+    def _find_skipped(self, value: Value) -> int:
         found: int | None = None
         for reader in self.readers.get(value, ()):
             if reader.name == "step_pointers":

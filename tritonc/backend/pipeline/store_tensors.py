@@ -73,7 +73,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
         return False
     changed = split_returns(kernel)
     infos = axis_info.analyze(kernel)
-    _passed_on(kernel)
+    changed |= _passed_on(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where the engine stores in one of the bodies
     for block in kernel.blocks:
@@ -85,7 +85,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
                     continue
                 if why:
                     hindered[op.span] = why
-                _in_parts(kernel, block, op, _source(kernel, op))
+                changed |= _in_parts(kernel, block, op, _source(kernel, op))
     for span, reason in hindered.items():
         if span not in served:
             context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
@@ -176,17 +176,17 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     return None
 
 
-def _in_parts(kernel: Kernel, block: Block, op: Op, value: Value | None) -> None:
+def _in_parts(kernel: Kernel, block: Block, op: Op, value: Value | None) -> bool:
     """Let what the threads store themselves, or pass on to a phi behind the block, be computed in
     parts too, as far as it lies as the product left it."""
     t = value.type if value is not None else None
     if value is None or not isinstance(t, Tile) or t.layout is None:
-        return
+        return False
     bits = _columns(t.layout)
     sliced = slices(kernel, block, op, value, bits, stored=False)
     loads = any(made.name == "load" for made in sliced.inside)
     if not bits or value.op not in sliced.inside or not (loads or op.name == "store"):
-        return
+        return False
     ops: list[Op] = []
     parts: list[Value] = []
     for number in range(1 << len(bits)):
@@ -199,19 +199,21 @@ def _in_parts(kernel: Kernel, block: Block, op: Op, value: Value | None) -> None
     block.ops[at:at] = ops
     for other in [*block.ops[at + len(ops) :], op]:
         other.replace_inputs({value: ops[-1].result})
+    return True
 
 
-def _passed_on(kernel: Kernel) -> None:
+def _passed_on(kernel: Kernel) -> bool:
     """What blocks pass on to phis, of products and tiles that they load, in parts."""
     products = {r.type for op in kernel.ops() if op.name == "wgmma" for r in op.results}
-    loops = {loop.header for loop in Cfg(kernel).loops}
+    loops, changed = {loop.header for loop in Cfg(kernel).loops}, False
     for block in kernel.blocks:
         if block not in loops and len(block.successors) == 1:
             (after,) = block.successors
             for phi in after.phis() if after not in loops else ():
                 value = incoming(phi, block)
                 if value.type in products and value.op in block.ops:
-                    _in_parts(kernel, block, phi, value)
+                    changed |= _in_parts(kernel, block, phi, value)
+    return changed
 
 
 def _source(kernel: Kernel, op: Op) -> Value | None:

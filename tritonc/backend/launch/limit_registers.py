@@ -65,7 +65,7 @@ def _tell(kernel: Kernel, context: Context) -> None:
         found = sure
     said = f"about {found.registers} registers of a thread live here"
     context.remark("limit_registers", f"{said}, the most of kernel '{kernel.name}'; {room} can",
-                   found.span)
+                   found.span or kernel.span)
     if found.registers <= OVER * room and found is not sure:
         return
     threads = kernel.attributes["num_warps"] * context.target.warp_size

@@ -49,6 +49,14 @@ _METADATA = re.compile(r", !\w+(\.\w+)? !\d+")
 _FLAGS = re.compile(r"\b(?:nuw|nsw|disjoint|reassoc|nsz|arcp|contract|afn|volatile)\b ?")
 
 
+# What atomicrmw makes of what was there and what is given, by kind.
+_RMW: dict[str, Any] = {
+    "add": np.add, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "min": np.minimum, "max": np.maximum, "umin": np.minimum, "umax": np.maximum,
+    "xchg": lambda old, new: new,
+}
+
+
 class Machine:
     """A module, the memory of a launch, and the threads of the block that runs."""
 
@@ -325,6 +333,9 @@ class Machine:
         found[int(index)] = self.value(env, *typed(value))
         return found
 
+    def _freeze(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        return self.value(env, *typed(rest))
+
     def _fence(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
         return None
 
@@ -370,6 +381,25 @@ class Machine:
             if equal[lane]:
                 self.write(address, new, size_of(t), space, one)
         return [old, equal]
+
+    def _atomicrmw(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
+        """One lane after the other; what shared memory is added to in place."""
+        kind, _, rest = rest.partition(" ")
+        pointer, value = split(rest)[:2]
+        space, text = typed(pointer)
+        t, new = typed(value)
+        address, given = self.value(env, space, text), self.value(env, t, new.split()[0])
+        old = np.zeros_like(given)
+        signed = given.dtype.str.replace("u", "i")
+        for lane in np.nonzero(active)[0]:
+            one = np.arange(self.threads) == lane
+            old[lane] = unraw(t, self.read(address, size_of(t), space, one))[lane]
+            a, b = (x[lane : lane + 1].view(signed if kind in ("min", "max") else given.dtype)
+                    for x in (old, given))
+            after = given.copy()
+            after[lane] = _RMW[kind](a, b).view(given.dtype)[0]
+            self.write(address, raw(t, after), size_of(t), space, one)
+        return old
 
     # memory
 

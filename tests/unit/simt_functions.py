@@ -97,6 +97,8 @@ def _unary(function: Any) -> Any:
 
 def _special(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     place, _, axis = name.rpartition(".")
+    if axis in ("smid", "nsmid"):  # the multiprocessor's number, and how many there are
+        return np.full(m.threads, 3 if axis == "nsmid" else 2, np.uint32)
     d = "xyz".index(axis)
     if place.endswith("nctaid"):
         return np.full(m.threads, m.grid[d], np.uint32)

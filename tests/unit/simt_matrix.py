@@ -442,10 +442,6 @@ class MatrixMachine(Machine):
     def nothing(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         return None
 
-    def place(self, name: str, v: list[Lanes], active: Any) -> Lanes:
-        """The multiprocessor's number, and how many there are."""
-        return np.full(self.threads, 3 if name.endswith("nsmid") else 2, np.uint32)
-
 
 def numbers(e: Scalar, raw: Any) -> Any:
     """Elements of memory as numbers to multiply."""
@@ -470,6 +466,4 @@ _INTRINSICS: dict[str, Any] = {
     "cp.async.bulk.commit.group": MatrixMachine.nothing,
     "cp.async.bulk.wait.group": MatrixMachine.nothing,
     "fence": MatrixMachine.nothing,
-    "read.ptx.sreg.smid": MatrixMachine.place,
-    "read.ptx.sreg.nsmid": MatrixMachine.place,
 }

@@ -30,8 +30,9 @@ from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.pass_manager import Pass, PassError, run
 from tritonc.source import CompileError
 
-# Who may read meta-parameters: that others do not is checked here.
-_READERS = frozenset(row.owner for row in META_PARAMETERS)
+# Who may read meta-parameters: that others do not is checked here.  Passes that fit what they do
+# into registers ask how many blocks shall be resident (`register_budget`).
+_READERS = frozenset(row.owner for row in META_PARAMETERS) | {"delay_loads", "rematerialize"}
 
 
 class Variant(NamedTuple):

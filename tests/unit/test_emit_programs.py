@@ -132,6 +132,26 @@ def test_what_a_masked_load_holds_elsewhere(e: Scalar, other: float) -> None:
     same(program.run(), execute(lowered(program)))
 
 
+@pytest.mark.parametrize("other", [None, 0.5])
+def test_loads_of_one_address_are_made_once(other: float | None) -> None:
+    """Also where a mask ends inside of a run."""
+    n = 100
+    k = Sketch("repeat", 1)
+    x = k.pointer("x", F32, np.arange(64))
+    y = k.pointer("y", F32, np.zeros(128))
+    count = k.integer("n", n)
+    r = k.arange(128)
+    inside = k.less(r, count)
+    at = k.at(x, k.build.value("udiv", r, k.number(64, r.type)))
+    value = k.build.value("load", at, guard=inside,
+                          **({} if other is None else {"other": other}))
+    k.store(k.at(y, r), value, None if other is not None else inside)
+    program = lowered(k.done())
+    assert any(op.attributes.get("alike") == 64 for op in program.kernel.ops())
+    same(program.run(), execute(program))
+    assert ptx(program, "sm_80").count("ld.global") == 4  # two in each body
+
+
 def test_scalars_are_stored_once() -> None:
     k = Sketch("k", 4)
     x, y = k.pointer("x", F32, [3.0]), k.pointer("y", F32, [0.0])

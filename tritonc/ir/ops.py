@@ -229,7 +229,8 @@ _ROWS: list[OpInfo] = [
                  lambda m, op, p, q: m.pointer_difference(op, p, q)),
     # memory
     _memory("load", "p", rules.load,
-            "What lies at p; where the guard does not hold, the number `other`, else undefined.",
+            "What lies at p; where the guard does not hold, the number `other`, else undefined.  "
+            "`alike`: so many neighbours along `vector_axis` have one address.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
                               "late", "piecewise")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",

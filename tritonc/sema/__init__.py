@@ -6,8 +6,8 @@ names), `ssa context` (making operations), `in_force needs conditions guards pre
 tile predicate guards), `convert operators memory subscripts products` (what operations mean),
 `builtins` with `launch builtin_* library` (the table of functions), `constants casts choices
 assignments expressions statements functions` (the constructs), `unit tables` (the file), `unused
-masks` (what is worth a warning).  Statements and expressions reach each other through `Context.lower`, so that no file
-needs one that needs it.
+masks` (what is worth a warning).  Statements and expressions reach each other through
+`Context.lower`, so that no file needs one that needs it.
 """
 
 from __future__ import annotations

@@ -157,7 +157,11 @@ def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     keys = _network(context, keys, size, descending)
     if size != n:
         keys = _take(context, keys, _along(context, (rows, n, inner), 1), 1)
-    return _values(context, shapes.reshape(context, keys, x.shape), element)
+    result = _values(context, shapes.reshape(context, keys, x.shape), element)
+    last = result.value.op if result.value is not None else None
+    if context.region is not None and last is not None and x.value is not None:
+        context.region.lines[last] = x.value, axis
+    return result
 
 
 def _flipped(context: Context, bits: Term) -> Term:

@@ -18,14 +18,14 @@ from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import is_float
 from tritonc.ir.types import shape as shape_of
-from tritonc.sema import needs
+from tritonc.sema import conditions, needs
 from tritonc.sema.context import Context
 from tritonc.sema.in_force import Mask, Pending, Region
 from tritonc.sema.needs import Need
 from tritonc.sema.term import Term
 from tritonc.source import Note
 
-_MOST = 16  # different conditions under which one tile is needed
+_MOST = 64  # different conditions under which one tile is needed
 Uses = Iterator[tuple[Value, Need]]
 
 
@@ -57,14 +57,30 @@ class _Walk:
         self.again = False
 
     def needs(self) -> dict[Value, dict[Need, None]]:
-        """Backwards over the operations; once more if a loop carries a condition back."""
+        """Backwards over the operations; once more if a loop carries a condition back, or if the
+        guards read a predicate inside another: where that holds, its condition must be known."""
+        read: dict[Mask, None] = {}
         while True:
             self.again = False
             for op, mask in reversed(self.region.ops):
                 for value, need in self.uses(op, mask):
                     self.add(value, need, False)
+            for pending in self.region.pending:
+                for need in self.found.get(pending.op.result, ()):
+                    for leaf in needs.leaves(need):
+                        self.condition(leaf, read)
             if not self.again:
                 return self.found
+
+    def condition(self, leaf: Need, read: dict[Mask, None]) -> None:
+        inner = leaf.mask
+        if leaf.kind != "full" or inner is None or inner in read:
+            return
+        read[inner] = None
+        outer, pair = inner.outer, inner.full
+        if outer is not None and outer.full is not None and pair is not None:
+            assert pair[0].value is not None
+            self.add(pair[0].value, needs.expand(needs.full(outer), pair[0].shape), True)
 
     def add(self, value: Value, need: Need, through_phi: bool) -> None:
         value = self.context.ssa.resolve(value)
@@ -74,8 +90,10 @@ class _Walk:
         if op.name != "phi":
             need = needs.within(need, self.under[op], self.region.joins.get(op, ()))
         known = self.found.setdefault(value, {})
-        if need in known or len(known) > _MOST:
+        if len(known) > _MOST or any(needs.covers(other, need) for other in known):
             return
+        for other in [other for other in known if needs.covers(need, other)]:
+            del known[other]
         known[need] = None
         if op.name == "phi":
             for operand in op.operands:
@@ -109,6 +127,11 @@ class _Walk:
         if not row.pure and (not op.results or not known):
             for value in op.inputs():
                 yield value, _effect(mask, shape_of(value.type))
+            return
+        if op in self.region.lines:
+            value, axis = self.region.lines[op]
+            for need in known:
+                yield value, needs.expand(needs.some(need, (axis,)), shape_of(value.type))
             return
         for at, value in enumerate(op.inputs()):
             to = shape_of(value.type)
@@ -182,8 +205,8 @@ def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, Non
                       Note("before the predicate, '*?(mask) p' states the elements to load"),
                       Note("the predicate is here", pending.mask.span))
         return
-    if not wanted:  # nobody reads it
-        wanted = [needs.fit(needs.full(pending.mask), shape)]
+    if not wanted:
+        wanted = [_of_unread(pending, shape)]
     block = context.builder.block
     context.builder.block = new = Block("guard")
     context.at(op.span or pending.mask.span)
@@ -191,7 +214,7 @@ def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, Non
     for need in wanted:
         key = pending.block, need
         if key not in made:
-            made[key] = needs.emit(context, need)
+            made[key] = conditions.emit(context, need)
         term = made[key]
         holds = term if holds is None else context.op("or", term.type, holds, term)
     assert holds is not None
@@ -202,6 +225,21 @@ def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, Non
     context.builder.block = block
     at = pending.block.ops.index(op)
     pending.block.ops[at:at] = new.ops
+
+
+def _of_unread(pending: Pending, shape: tuple[int, ...]) -> Need:
+    """What is needed of a result that nobody reads: what the statement selects, if that has a
+    shape, else nothing; an atomic operation takes place where each of the predicates wants it."""
+    mask: Mask | None = pending.mask
+    if pending.mask.full is not None:
+        return needs.fit(needs.full(pending.mask), shape)
+    if pending.op.name == "load" or OPS[pending.op.name].pure:
+        return needs.nothing(shape)
+    found = needs.everything(shape)
+    while mask is not None:
+        found = needs.both(needs.fit(needs.own(mask), shape), found)
+        mask = mask.outer
+    return found
 
 
 def _apply(context: Context, op: Op, holds: Term) -> None:

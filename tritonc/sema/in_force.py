@@ -54,7 +54,8 @@ class Region:
     `arms`: operands, by place, that count only where a predicate of `?:` or `&&` holds; `joins`:
     operations between the end of such an arm and the one that reads it, and the arms.  `merges`:
     operands of psis that an assignment under that predicate gives to a variable, and the predicate
-    under which the variable was declared.
+    under which the variable was declared.  `lines`: the last operation of a builtin that is made of
+    many, all of whose elements along an axis depend on all of that operand's.
     """
 
     ops: list[tuple[Op, Mask | None]] = field(default_factory=list)
@@ -62,6 +63,7 @@ class Region:
     arms: dict[Op, dict[int, Mask]] = field(default_factory=dict)
     joins: dict[Op, tuple[Mask, ...]] = field(default_factory=dict)
     merges: dict[Op, dict[int, tuple[Mask, Mask | None]]] = field(default_factory=dict)
+    lines: dict[Op, tuple[Value, int]] = field(default_factory=dict)
 
     def join(self, op: Op, start: int, arms: dict[int, Mask]) -> None:
         """`op` reads arms, with what was made since there were `start` operations."""

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block, Op, Value
-from tritonc.sema import guards, needs, shapes
+from tritonc.sema import conditions, guards, needs, shapes
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import BOOL, ctype
 from tritonc.sema.in_force import Mask, Pair, Pending, Region, Shape
@@ -191,7 +191,7 @@ def guard_for(context: Context, shape: Shape, span: Span) -> Value | None:
     if context.mask is None or holds(context, context.mask, span) is None:
         return None
     need = needs.fit(needs.full(context.mask), shape)
-    return context.value(needs.emit(context, need))
+    return context.value(conditions.emit(context, need))
 
 
 def later(context: Context, op: Op, explicit: Term | None = None) -> None:

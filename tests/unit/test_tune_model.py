@@ -151,3 +151,14 @@ def test_values_that_make_no_tile_are_not_chosen(values: str) -> None:
     lowering = Lowering(text.replace("TN = {16, 32, 64, 128, 256}", f"TN = {values}"))
     assert len(lowering.space["TN"]) <= 3
     assert lowering.choose()["TN"] > 0
+
+
+def test_products_of_one_sum_are_one_product() -> None:
+    """Two steps of k in a turn of the loop take the registers of one accumulator; two sums do not."""
+    def tile(name: str) -> dict[str, int]:
+        path = SAMPLES.parent / name
+        source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+        return driver.compile(source, Options(arch="sm_90a"), ("tir",)).tunables
+
+    assert tile("bench/ways/products/two_steps.tc") == tile("samples/matmul_bf16.tc")
+    assert tile("bench/ways/products/swiglu.tc")["TN"] == 128

@@ -34,7 +34,7 @@ from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.core import Kernel, Module, Op, uses
+from tritonc.ir.core import Kernel, Module, Op, Value, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Scalar, element, scalar, shape
@@ -161,10 +161,15 @@ def features(kernel: Kernel) -> Iterator[Feature]:
         blocks = [b for b in kernel.blocks if b in in_loops] or kernel.blocks
     else:
         blocks = kernel.blocks
+    readers = uses(kernel)
     for block in blocks:
-        beside = sum(op.name == "dot" for op in block.ops) > 1 and not chained(block)
+        dots = [op for op in block.ops if op.name == "dot"]
+        sums = {_sum(op, readers): op for op in reversed(dots)}.values()
+        beside = len(sums) > 1 and not chained(block)
         for op in block.ops:
             if op.name == "dot":
+                if op not in sums:
+                    continue  # more steps of another one's sum
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
                 e = element(op.operands[0].type)
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
@@ -178,6 +183,16 @@ def features(kernel: Kernel) -> Iterator[Feature]:
             elif OPS[op.name].effects & {READ, WRITE} and op.operands:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
+
+
+def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:
+    """What the dot's result is added to with others, as far as nothing else reads them."""
+    value = dot.result
+    while len(found := readers.get(value, [])) == 1 and found[0].name in ("add", "fadd", "dot"):
+        if found[0].name == "dot" and value is not found[0].operands[2]:
+            break
+        value = found[0].result
+    return value
 
 
 def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:

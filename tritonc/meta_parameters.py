@@ -30,7 +30,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("num_stages", "pipeline", "Buffers of a loop's operands, filled ahead; 1 is no "
                   "pipeline.", (2, 3, 4), range(1, 17),
                   frozenset({"dot on tensor cores", "dot in a loop"})),
-    MetaParameter("group", "group_instances", "Rows of instances that run side by side.",
+    MetaParameter("group", "group_instances", "Rows of programs that run side by side.",
                   (1, 16), range(1, 65), frozenset({"dot", "two axes"})),
     MetaParameter("min_blocks", "limit_registers", "Blocks that shall fit a multiprocessor at "
                   "once; 0 leaves it to the assembler.", (0, 2, 3), range(33),
@@ -40,20 +40,20 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("slices", "split_dots", "Parts of a product's inner axis, each for warps of its "
                   "own; without wgmma.", (1, 2, 4, 8), (1, 2, 4, 8, 16),
                   frozenset({"dot in a loop"}), (("wgmma", None),)),
-    MetaParameter("tensor_copy", "pipeline", "Whether tensor copies may be used.", (0, 1),
+    MetaParameter("tensor_copy", "pipeline", "Whether TMA may load operands.", (0, 1),
                   range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
-    MetaParameter("tensor_store", "store_tensors", "Whether tensor stores may be used: 1 from "
+    MetaParameter("tensor_store", "store_tensors", "Whether TMA may store results: 1 from "
                   "buffers of their own, 2 from free stages of the operands.", (0, 1, 2),
                   range(3), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0))),
     MetaParameter("take_turns", "advance_dots", "Whether warpgroups start products in turn.",
                   (0, 1), range(2), frozenset({"wgmma", "several dots"}),
                   (("wgmma", 0), ("tensor_copy", 0))),
-    MetaParameter("persistent", "group_instances", "Whether blocks go from instance to instance.",
+    MetaParameter("persistent", "group_instances", "Whether a block computes several programs.",
                   (0, 1), range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
-    MetaParameter("continued", "pipeline", "Whether rings go on between instances.", (0,),
+    MetaParameter("continued", "pipeline", "Keep the pipeline full across programs.", (0,),
                   range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0))),
-    MetaParameter("copier", "pipeline", "Whether a warp of its own makes the tensor copies.",
+    MetaParameter("copier", "pipeline", "Whether a producer warp makes the TMA loads.",
                   (0,), range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0), ("tensor_store", 2), ("continued", 0))),
 )

@@ -1,4 +1,4 @@
-"""Roles of a block's threads, where a warp of its own makes the tensor copies.
+"""Roles of a block's threads: a producer warp that makes the TMA loads, consumer warpgroups.
 
 The *readers* hold the tiles and compute; the *copier*, one thread of warps beside theirs, runs what
 brings them operands.  `specialize_warps` proves that the two may part; the emitter writes the

@@ -1,4 +1,4 @@
-"""specialize_warps: a warp of its own makes the tensor copies, beside the warps that compute.
+"""specialize_warps: a producer warp makes the TMA loads, beside the consumer warpgroups.
 
 Before:  each thread: ...                 After:  warps that compute     the copier
            ring_wait; wgmma                         ring_wait; wgmma       ring_acquire

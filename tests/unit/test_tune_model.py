@@ -154,7 +154,7 @@ def test_values_that_make_no_tile_are_not_chosen(values: str) -> None:
 
 
 def test_products_of_one_sum_are_one_product() -> None:
-    """Two steps of k in a turn of the loop take the registers of one accumulator; two sums do not."""
+    """Two steps of k in a turn of the loop take one accumulator's registers; two sums do not."""
     def tile(name: str) -> dict[str, int]:
         path = SAMPLES.parent / name
         source = SourceFile(path.name, path.read_text(encoding="utf-8"))

@@ -30,6 +30,10 @@ def source_of(path: Path) -> SourceFile:
     return SourceFile(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
+# Their one tile is for wgmma; with mma.sync a thread cannot hold it, and the compiler says so.
+WIDE = {("residual_epilogue", "sm_80"), ("scaled_partial_sums", "sm_80")}
+
+
 def run(path: Path, device: str = "interpreter", level: int = 2, arch: str = DEFAULT_ARCH,
         **sizes: int) -> list[Outcome]:
     options = Options(opt_level=level, verify_each=True, arch=arch)
@@ -37,7 +41,8 @@ def run(path: Path, device: str = "interpreter", level: int = 2, arch: str = DEF
                                  sizes=sizes))
     for outcome in outcomes:
         assert outcome.ok, outcome.line()
-        assert all(one.name == "registers" for one in outcome.diagnostics)  # a tile as stated
+        wide = device != "interpreter" and (path.stem, arch) in WIDE
+        assert {one.name for one in outcome.diagnostics} == ({"registers"} if wide else set())
     return outcomes
 
 

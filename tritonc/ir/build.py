@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.types import Type
 from tritonc.source import Span
@@ -54,3 +55,24 @@ class Builder:
 
     def constant(self, value: int | float | bool, type: Type) -> Value:
         return self.value("constant", type=type, value=value)
+
+
+def replace_each(kernel: Kernel, name: str, make: Callable[[Op, Builder], Value | None]) -> bool:
+    """Replace operations of one name: `make` emits what comes in place of each, with its span,
+    and gives the value that its result becomes, or None to leave it.  Whether one was replaced.
+    """
+    mapping: dict[Value, Value] = {}
+    for block in kernel.blocks:
+        if not any(op.name == name for op in block.ops):
+            continue
+        old, block.ops = block.ops, []
+        build = Builder(block)
+        for op in old:
+            build.span = op.span
+            made = make(op, build) if op.name == name else None
+            if made is None:
+                build.insert(op)
+            else:
+                mapping[op.result] = made
+    kernel.replace(mapping)
+    return bool(mapping)

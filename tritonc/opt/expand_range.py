@@ -12,7 +12,7 @@ passes see one form of index.
 
 from __future__ import annotations
 
-from tritonc.ir.build import Builder
+from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, Tile
@@ -20,25 +20,12 @@ from tritonc.ir.types import I32, Tile
 
 def expand_range(kernel: Kernel, context: Context) -> bool:
     """Expand each get_global_range in place."""
-    mapping: dict[Value, Value] = {}
-    for block in kernel.blocks:
-        if not any(op.name == "get_global_range" for op in block.ops):
-            continue
-        old, block.ops = block.ops, []
-        build = Builder(block)
-        for op in old:
-            if op.name == "get_global_range":
-                mapping[op.result] = _expand(op, build)
-            else:
-                build.insert(op)
-    kernel.replace(mapping)
-    return bool(mapping)
+    return replace_each(kernel, "get_global_range", _expand)
 
 
 def _expand(op: Op, build: Builder) -> Value:
     axis, extent = op.attributes["axis"], op.attributes["extent"]
     type = op.result.type
-    build.span = op.span
     program = build.value("get_program_id", axis=axis)
     start = build.value("mul", program, build.constant(extent, I32))
     assert isinstance(type, Tile)

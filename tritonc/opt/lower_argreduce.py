@@ -13,7 +13,7 @@ NaNs nothing does and the index is 0.  (For integers there is always a winner, a
 
 from __future__ import annotations
 
-from tritonc.ir.build import Builder
+from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, Tile, Type, element, is_float, make, shape
@@ -21,20 +21,7 @@ from tritonc.ir.types import I32, Tile, Type, element, is_float, make, shape
 
 def lower_argreduce(kernel: Kernel, context: Context) -> bool:
     """Replace every argreduce."""
-    mapping: dict[Value, Value] = {}
-    for block in kernel.blocks:
-        if not any(op.name == "argreduce" for op in block.ops):
-            continue
-        old, block.ops = block.ops, []
-        build = Builder(block)
-        for op in old:
-            if op.name == "argreduce":
-                build.span = op.span
-                mapping[op.result] = _lower(op, build)
-            else:
-                build.insert(op)
-    kernel.replace(mapping)
-    return bool(mapping)
+    return replace_each(kernel, "argreduce", _lower)
 
 
 def _lower(op: Op, build: Builder) -> Value:

@@ -18,7 +18,7 @@ Needs `num_warps`, and extents that are powers of two.
 from __future__ import annotations
 
 from tritonc.backend.memory.pad_tiles import neutral
-from tritonc.ir.build import Builder
+from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import WARP_SIZE
@@ -28,21 +28,12 @@ from tritonc.ir.types import F32, I32, Tile, make, scalar, shape
 def split_scans(kernel: Kernel, context: Context) -> bool:
     """Split every scan of which several warps would do the same."""
     warps: int = kernel.attributes["num_warps"]
-    mapping: dict[Value, Value] = {}
-    for block in kernel.blocks:
-        if not any(op.name == "scan" for op in block.ops):
-            continue
-        old, block.ops = block.ops, []
-        build = Builder(block)
-        for op in old:
-            parts = _parts(op, warps) if op.name == "scan" else 1
-            if parts > 1:
-                build.span = op.span
-                mapping[op.result] = _split(op, parts, build)
-            else:
-                build.insert(op)
-    kernel.replace(mapping)
-    return bool(mapping)
+
+    def split(op: Op, build: Builder) -> Value | None:
+        parts = _parts(op, warps)
+        return _split(op, parts, build) if parts > 1 else None
+
+    return replace_each(kernel, "scan", split)
 
 
 def _parts(op: Op, warps: int) -> int:

@@ -14,7 +14,7 @@ from math import prod
 
 from tritonc.backend.memory.pad_tiles import spread
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir.build import Builder
+from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, make, shape
@@ -22,26 +22,13 @@ from tritonc.ir.types import I32, make, shape
 
 def lower_take(kernel: Kernel, context: Context) -> bool:
     """Replace each take."""
-    mapping: dict[Value, Value] = {}
-    for block in kernel.blocks:
-        if not any(op.name == "take" for op in block.ops):
-            continue
-        old, block.ops = block.ops, []
-        build = Builder(block)
-        for op in old:
-            if op.name == "take":
-                mapping[op.result] = _lowered(op, build)
-            else:
-                build.insert(op)
-    kernel.replace(mapping)
-    return bool(mapping)
+    return replace_each(kernel, "take", _lowered)
 
 
 def _lowered(op: Op, build: Builder) -> Value:
     source, index = op.operands
     axis, whole, from_shape = op.attributes["axis"], shape(op.result.type), shape(source.type)
     t = make(I32, whole)
-    build.span = op.span
     stride = prod(from_shape[axis + 1 :])
     total = build.value("mul", index, build.constant(stride, t)) if stride != 1 else index
     for d, n in enumerate(whole):

@@ -1,6 +1,6 @@
 """What the interpreter keeps: the launch, its instances, the frames that hold values.
 
-Handlers of machine operations and the steps of ordinary ones (`ir.steps`) work on a `Frame`.
+Handlers of machine operations and the steps of ordinary ones (`interp.steps`) work on a `Frame`.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ that comes too early:
   - touching a stage into which a copy is in flight; what a copy brings belongs, from its wait on,
     to the thread that started it, so that others need a barrier after the wait
   - using the result of a product in flight (`wgmma`), or overwriting what it reads; letting it read
-    what threads wrote without a fence between, and a barrier after that (`simulate_tensor`)
+    what threads wrote without a fence between, and a barrier after that (`machine_tensor`)
   - the same of global memory: a load of what another thread of the instance stored, and a lock that
-    one thread takes or gives back while others may still use what it guards (`simulate_global`)
+    one thread takes or gives back while others may still use what it guards (`machine_global`)
 
 Shared memory is one array of bytes where buffers have offsets; before, each is on its own.  With
 `check=False` the operations only compute, for kernels whose barriers are not yet inserted.
@@ -29,9 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.interp import arrays, hazards
-from tritonc.interp import machine_global as simulate_global
-from tritonc.interp import machine_tensor as simulate_tensor
+from tritonc.interp import arrays, hazards, machine_global, machine_tensor
 from tritonc.interp.frame import Frame, Handler, Step
 from tritonc.interp.hazards import MANY, Threads
 from tritonc.interp.machine_state import Copy, Machine, View, holders, owners
@@ -60,9 +58,9 @@ def handlers(check: bool = True) -> dict[str, Handler]:
         return handle
 
     table = dict(_SIMULATED)
-    table |= simulate_tensor.SIMULATED
+    table |= machine_tensor.SIMULATED
     if check:
-        table |= simulate_global.SIMULATED
+        table |= machine_global.SIMULATED
     return {name: handler(simulated) for name, simulated in table.items()}
 
 
@@ -283,7 +281,7 @@ def _async_copy(machine: Machine, frame: Frame, op: Op) -> None:
     held, undefined = frame.gather(op, view.element, addresses, active)
     machine.overwrites(frame, op, view, owners(pointer), shape(pointer.type))
     if machine.check:
-        simulate_global.use(machine, frame, op, pointer, active, write=False)
+        machine_global.use(machine, frame, op, pointer, active, write=False)
     view.put(view.space.in_flight, True)
     machine.opened.append(Copy(op, view, addresses, active, held, undefined, owners(pointer)))
 

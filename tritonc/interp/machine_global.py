@@ -1,4 +1,4 @@
-"""Accesses of global memory as the threads of an instance make them (see `simulate`).
+"""Accesses of global memory as the threads of an instance make them (see `machine`).
 
 The interpreter's own steps do the work; what is added is who did it.  A scalar is loaded by all
 threads, stored and changed atomically by the first one.  Such an atomic operation, or a scalar

@@ -1,7 +1,7 @@
 """What an instance has beside its values while machine operations are simulated.
 
 `Machine` holds shared memory, the copies and products in flight and who used global memory.  Its
-methods move tiles to and from buffers and report what is wrong (see `simulate`).
+methods move tiles to and from buffers and report what is wrong (see `machine`).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Machine:
     memory: dict[int, Hazards] = field(default_factory=dict)  # of global buffers, by base
     others: bool = False  # threads but the first used global memory since the last barrier
     locked: bool = False  # the first thread took a lock since then
-    engine: Any = None  # of tensor copies: see simulate_tensor
+    engine: Any = None  # of tensor copies: see machine_tensor
 
     def spaces(self) -> list[Space]:
         return self.alone if self.shared is None else [self.shared, *self.alone]

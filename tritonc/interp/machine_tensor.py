@@ -1,4 +1,4 @@
-"""Products and copies that run beside the threads: wgmma and tensor copies (see `simulate`).
+"""Products and copies that run beside the threads: wgmma and tensor copies (see `machine`).
 
 *wgmma* reads its buffers at any time until it has been waited for, and its result is there only
 then: until the wait, all its elements count as undefined.

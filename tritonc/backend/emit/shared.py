@@ -1,6 +1,6 @@
 """Shared memory: buffers, stores, loads, and copies that fill them asynchronously.
 
-Where an element lies is a linear function of the thread and the register (see `backend.access`):
+Where an element lies is a linear function of thread and register (see `backend.layout.access`):
 the thread's part is computed once per kernel and layout, constants of registers join it by XOR
 where the bits meet and by addition, in the instruction itself, where they do not.
 """

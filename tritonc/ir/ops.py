@@ -5,8 +5,8 @@ names, attributes, effects, typing rule, meaning, one sentence of documentation.
 `effects` and the flags; none keeps a list of names.
 
 `meaning(m, op, *operands)` computes the result.  `m` is an array namespace: NumPy arrays in the
-interpreter (`interp.arrays`), Python numbers in constant folding (`ir.numbers`).  Integers wrap to
-the result's width and floats round to its format after the call, so a meaning states plain arithmetic.
+interpreter (`interp.arrays`), Python numbers in constant folding (`ir.numbers`).  Integers wrap
+to the result's width and floats round to its format after the call: a meaning is plain arithmetic.
 Rows with no meaning (memory, control) are executed by the interpreter itself.
 """
 

@@ -42,7 +42,7 @@ class Machine:
     warps: int
     access_bytes: int
     checks: bool  # whether printf and assert are compiled
-    role: str = ""  # of the threads that run the code (see `backend.pipeline.roles`); "" if there is one
+    role: str = ""  # of the threads that run the code (see `pipeline.roles`); "" if there is one
 
 
 def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:

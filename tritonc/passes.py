@@ -72,6 +72,7 @@ from tritonc.opt.merge_tails import merge_tails
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.sink_past_returns import sink_past_returns
+from tritonc.opt.split_quotients import split_quotients
 from tritonc.opt.strength_reduce import strength_reduce
 from tritonc.opt.unify_exits import unify_exits
 from tritonc.opt.unroll_loops import unroll_loops
@@ -120,6 +121,8 @@ OPT: list[Pass] = [
          "Loops have one form, and their pointers still move as the source moved them."),
     Pass("sink_past_returns", sink_past_returns,
          "After licm, whose operations may stand before a return now."),
+    Pass("split_quotients", split_quotients,
+         "Counters have one form; what it makes of them, the next passes move out of addresses."),
     Pass("strength_reduce", strength_reduce,
          "Pointers that loops move become fixed tiles and scalar offsets."),
     Pass("hoist_addresses", hoist_addresses,
@@ -257,6 +260,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "drop_guards", "the loop's own test must stand at its header"),
     ("unify_exits", "strength_reduce", "offsets go on in phis of one header"),
+    ("licm", "split_quotients", "ranges have left the loops"),
+    ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
     ("strength_reduce", "hoist_addresses", "a moving tile has no fixed part until it is reduced"),
     ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),

@@ -22,8 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.facts import Facts
-from tritonc.backend.dots.share_repeats import SharedLoad, repeats
+from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
@@ -111,7 +110,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
     target: Target = context.target
     if "async_copy" not in target.features:
         return False
-    changed = _share(kernel)
+    changed = share_repeats(kernel)
     cfg, infos, readers = Cfg(kernel), axis_info.analyze(kernel), uses(kernel)
     for block in cfg.order:
         loop = cfg.innermost.get(block)
@@ -140,28 +139,6 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 _insert(cfg, made, op, in_registers)
                 changed = True
     return changed
-
-
-def _share(kernel: Kernel) -> bool:
-    """Load what operands are computed of once, where their tiles repeat it."""
-    cfg, infos, facts = Cfg(kernel), axis_info.analyze(kernel), Facts(kernel)
-    replaced: dict[Value, Value] = {}
-    for dot in [op for op in kernel.ops() if op.name == "dot"]:
-        row = matrix.BY_NAME.get(dot.attributes.get("instruction", ""))
-        loop = cfg.innermost.get(cfg.block_of[dot])
-        if row is None or row.kind != matrix.WGMMA or loop is None:
-            continue
-        inside = {op for b in loop.blocks for op in b.ops}
-        for operand in dot.operands[:2]:
-            made = computed_operand(operand, inside)
-            for load in made.raw if made is not None else []:
-                found = repeats(load, infos, loop)
-                if found is not None and load.result not in replaced:
-                    new = SharedLoad(load, *found, cfg, facts).apply()
-                    if new is not None:
-                        replaced[load.result] = new
-    kernel.replace(replaced)
-    return bool(replaced)
 
 
 def _copyable(load: Op, infos: axis_info.Infos) -> bool:

@@ -14,78 +14,116 @@ counter: then it is known how far the loop moves the tile.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
 from typing import Any
 
+from tritonc.analysis import axis_info
 from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.facts import Facts
+from tritonc.analysis.multiples import Multiples
+from tritonc.analysis.signs import Signs, known_signs
 from tritonc.analysis.values import int_of
+from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, Tile, Type, scalar, shape
 
 
-def repeats(load: Op, infos: Infos, loop: Loop) -> tuple[int, int] | None:
-    """The axis along which runs of the load's elements are one, and how long those are."""
-    t = load.result.type
-    if not isinstance(t, Tile) or load.attributes.get("volatile"):
-        return None
-    for axis, extent in enumerate(t.shape):
-        run = _run(load.operands[0], axis, infos, loop)
-        if load.guard is not None:
-            run = min(run, _run(load.guard, axis, infos, loop))
-        if 1 < run < extent:
-            return axis, run
-    return None
+MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
 
 
-def _run(value: Value, axis: int, infos: Infos, loop: Loop) -> int:
-    """How many neighbours along an axis are equal.
+class Runs:
+    """How many neighbours of a tile are equal, by axis.
 
     Axis information tells it but for signed quotients, of which those of -1 and 1 are one.  Indices
     are taken not to wrap: what counts upwards from a natural number is natural.
+
+    `assumable`: whether of a scalar it may be assumed that it is a multiple: groups are as long as
+    a scalar says, and masks end where one says.  `assumed`: what has been assumed.
     """
-    t, op, info = value.type, value.op, infos.get(value)
-    if not isinstance(t, Tile) or t.shape[axis] == 1:
-        return 1 << 30
-    least = info.constancy[axis] if info is not None else 1
-    if op is None or least == t.shape[axis]:
-        return least
-    if op.name in ("broadcast", "reshape"):
-        source = _source_axis(op, axis)
-        return least if source is None else max(least, _run(op.operands[0], source, infos, loop))
-    if op.name == "sdiv" and (by := int_of(op.operands[1])) and by & by - 1 == 0:
-        inner = infos.get(op.operands[0])
-        if inner is not None and _natural(op.operands[0], loop):
-            return max(least, gcd(inner.contiguity[axis], inner.divisibility[axis], by))
-        return least
-    if not ALL_OPS[op.name].elementwise and op.name != "cmpp":
-        return least
-    return max(least, min(_run(v, axis, infos, loop) for v in op.operands))
+
+    def __init__(self, infos: Infos, signs: Signs,
+                 assumable: Callable[[Value], bool] = lambda v: False) -> None:
+        self.infos, self.signs, self.assumable = infos, signs, assumable
+        self.assumed: Multiples = {}
+
+    def of_load(self, load: Op) -> tuple[int, int] | None:
+        """The axis along which runs of the load's elements are one, and how long those are."""
+        t = load.result.type
+        if not isinstance(t, Tile) or load.attributes.get("volatile"):
+            return None
+        for axis, extent in enumerate(t.shape):
+            before = dict(self.assumed)
+            run = self.of(load.operands[0], axis, extent)
+            if load.guard is not None and run > 1:
+                run = min(run, self.of(load.guard, axis, run))
+            if 1 < run and extent % run == 0:
+                return axis, run
+            self.assumed = before
+        return None
+
+    def of(self, value: Value, axis: int, most: int) -> int:
+        """How many neighbours along an axis are equal, at most `most`."""
+        t, op, info = value.type, value.op, self.infos.get(value)
+        if not isinstance(t, Tile) or t.shape[axis] == 1:
+            return most
+        least = min(most, info.constancy[axis] if info is not None else 1)
+        if op is None or least == most:
+            return least
+        if op.name in ("broadcast", "reshape"):
+            source = _source_axis(op, axis)
+            return least if source is None else max(least, self.of(op.operands[0], source, most))
+        if op.guard is not None:
+            most = self.of(op.guard, axis, most)
+        if op.name in ("sdiv", "udiv", "icmp"):
+            (a, b), inner = op.operands, self.infos.get(op.operands[0])
+            if op.name == "sdiv" and not self.signs.holds(a):
+                return least
+            if inner is not None:
+                run = gcd(inner.contiguity[axis], inner.divisibility[axis], most)
+                wanted = run if op.name != "icmp" else min(run, MOST_ASSUMED)
+                return max(least, gcd(run, self.factor(b, wanted)))
+        if not ALL_OPS[op.name].elementwise and op.name != "cmpp":
+            return least
+        return max(least, min(self.of(v, axis, most) for v in op.operands))
+
+    def factor(self, value: Value, wanted: int) -> int:
+        """What divides a value that all elements have, or may be assumed to."""
+        info, op = self.infos.get(value), value.op
+        known = info.every if info is not None else 1
+        while op is not None and op.name in ("splat", "broadcast", "reshape"):
+            value, op = op.operands[0], op.operands[0].op
+        if known % wanted == 0 or isinstance(value.type, Tile) or not self.assumable(value):
+            return known
+        self.assumed[value] = max(wanted, self.assumed.get(value, 1))
+        return wanted
 
 
-def _natural(value: Value, loop: Loop) -> bool:
-    """Whether the number is not negative, if no sum wraps."""
-    op = value.op
-    if op is None:
-        return False
-    number = int_of(value)
-    if number is not None:
-        return number >= 0
-    if op.name in ("splat", "broadcast", "reshape"):
-        return _natural(op.operands[0], loop)
-    if op.name == "range":
-        return bool(op.attributes["start"] >= 0)
-    if op.name in ("add", "mul"):
-        return all(_natural(v, loop) for v in op.operands)
-    if op.name == "phi" and op in loop.header.ops and loop.preheader is not None \
-            and loop.latch is not None:
-        step = incoming(op, loop.latch).op
-        return step is not None and step.name == "add" and step.operands[0] is value and (
-            (int_of(step.operands[1]) or 0) > 0) and _natural(incoming(op, loop.preheader), loop)
-    return False
+def share_repeats(kernel: Kernel) -> bool:
+    """Load once what tiles repeat, in loops around products on wgmma."""
+    cfg, infos, facts = Cfg(kernel), axis_info.analyze(kernel), Facts(kernel)
+    runs = Runs(infos, known_signs(kernel, cfg, kernel.entry))
+    replaced: dict[Value, Value] = {}
+    for load in loads_of_products(kernel, cfg):
+        found = runs.of_load(load)
+        new = SharedLoad(load, *found, cfg, facts).apply() if found is not None else None
+        if new is not None:
+            replaced[load.result] = new
+    kernel.replace(replaced)
+    return bool(replaced)
+
+
+def loads_of_products(kernel: Kernel, cfg: Cfg) -> list[Op]:
+    """Loads of tiles in innermost loops around products on wgmma."""
+    loops = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot" and (
+        row := matrix.BY_NAME.get(op.attributes.get("instruction", ""))) is not None
+        and row.kind == matrix.WGMMA}
+    return [op for block in cfg.order if (loop := cfg.innermost.get(block)) is not None
+            and loop in loops for op in block.ops
+            if op.name == "load" and isinstance(op.result.type, Tile)]
 
 
 def _source_axis(op: Op, axis: int) -> int | None:
@@ -120,10 +158,15 @@ class SharedLoad:
         thin = Op("load", [pointer], dict(load.attributes), (Tile(e, few),), guard, load.span)
         thin.result.name = load.result.name
         at = self.axis + 1
-        apart = make_op("reshape", [thin.result], Tile(e, (*few[:at], 1, *few[at:])))
-        wide = make_op("broadcast", [apart.result], Tile(e, (*few[:at], self.run, *few[at:])))
-        whole = make_op("reshape", [wide.result], Tile(e, extents))
-        self.added.setdefault(load, []).extend([thin, apart, wide, whole])
+        if few[self.axis] == 1:
+            whole = make_op("broadcast", [thin.result], Tile(e, extents))
+            made = [thin, whole]
+        else:
+            apart = make_op("reshape", [thin.result], Tile(e, (*few[:at], 1, *few[at:])))
+            wide = make_op("broadcast", [apart.result], Tile(e, (*few[:at], self.run, *few[at:])))
+            whole = make_op("reshape", [wide.result], Tile(e, extents))
+            made = [thin, apart, wide, whole]
+        self.added.setdefault(load, []).extend(made)
         for op, new in self.added.items():
             block = self.cfg.block_of[op]
             last = max(block.ops.index(op), len(block.phis()) - 1)
@@ -183,9 +226,10 @@ class SharedLoad:
             return None
         parts = [self.narrow(v, axis) for v in op.operands]
         known = [part for part in parts if part is not None]
-        if op.guard is not None or len(known) != len(parts) or not info.pure:
+        guard = None if op.guard is None else self.narrow(op.guard, axis)
+        if (op.guard is not None and guard is None) or len(known) != len(parts) or not info.pure:
             return None
-        if op.name == "sdiv":
+        if op.name in ("sdiv", "udiv"):
             divisor = int_of(op.operands[1])
             exact = self.divided(op.operands[0], known[0], divisor, op) if divisor else None
             if exact is not None:
@@ -197,7 +241,7 @@ class SharedLoad:
                 known = [side for side in sides if side is not None]
         new = Op(op.name, known, dict(op.attributes), tuple(
             Tile(scalar(r.type) if op.name == "cmpp" else t.element, to.shape)
-            for r in op.results), None, op.span)
+            for r in op.results), guard, op.span)
         self.added.setdefault(op, []).append(new)
         return new.results[op.results.index(value)]
 
@@ -258,11 +302,13 @@ class SharedLoad:
         return found
 
     def quotient(self, value: Value, by: int) -> Value:
-        """value / by, before the loop."""
-        assert self.loop is not None and self.loop.preheader is not None
+        """value / by, where the value is made."""
         number = int_of(value)
         divisor = make_op("constant", [], I32, value=by if number is None else number // by)
         op = make_op("sdiv", [value, divisor.result]) if number is None else divisor
-        self.loop.preheader.ops[-1:-1] = dict.fromkeys([divisor, op])
-        self.cfg.block_of.update({divisor: self.loop.preheader, op: self.loop.preheader})
+        home = self.cfg.order[0] if value.op is None else self.cfg.block_of[value.op]
+        at = len(home.phis()) if value.op is None else max(
+            home.ops.index(value.op) + 1, len(home.phis()))
+        home.ops[at:at] = dict.fromkeys([divisor, op])
+        self.cfg.block_of.update({divisor: home, op: home})
         return op.result

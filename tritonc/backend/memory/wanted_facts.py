@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import lcm, prod
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.signs import Signs, known_signs, loop_order
+from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
 from tritonc.backend.pipeline.tensor_access import split_start
@@ -89,6 +90,11 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
         signs = known_signs(copy, cfg := Cfg(copy), copy.entry)
         signs.testable = testable_scalars(cfg)
         needs = unwrap(copy, signs, blocks)
+    assumed: Multiples = {}
+    if tensor:  # looked at as if what tiles repeat were loaded once
+        copy, onward, assumed = _shared(copy)
+        mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
+        needs = {onward.get(v, v): None for v in needs or {}}
     collector = _Collector(copy, tensor)
     units = collector.units()
     if units:  # looked at as if they were 1
@@ -104,7 +110,24 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
         units = dict.fromkeys(ones)
     collector.found.signs.update(needs or {})
     collector.found.units = units
+    collector.want(assumed)
     return collector.run().renamed({new: old for old, new in mapping.items()})
+
+
+def _shared(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], Multiples]:
+    """The kernel with loads of what their tiles repeat, as far as parameters may be assumed to be
+    multiples of the runs; its values by those of the kernel, and what is assumed."""
+    cfg = Cfg(kernel)
+    runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
+                lambda v: v in kernel.parameters and is_int(v.type))
+    if not [load for load in loads_of_products(kernel, cfg) if runs.of_load(load) is not None]:
+        return kernel, {}, {}
+    blocks, mapping = copy_blocks(kernel.blocks)
+    info = [replace(i, multiple_of=lcm(i.multiple_of, runs.assumed.get(v, 1)))
+            for v, i in zip(kernel.parameters, kernel.info, strict=True)]
+    shared = replace(kernel, blocks=blocks, info=info)
+    share_repeats(shared)
+    return shared, mapping, runs.assumed
 
 
 class _Collector:

@@ -18,11 +18,12 @@ the float's last: f32 has it exactly, so it is rounded once, as the short one is
 from __future__ import annotations
 
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import defined_by
+from tritonc.analysis.values import defined_by, removable
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import BF16, F16, F32, Scalar, Tile, scalar, with_element
 
 EXACT = 1 << 24  # all integers up to here are numbers of f32
@@ -60,7 +61,21 @@ def _short_products(kernel: Kernel, facts: Facts) -> bool:
             ops += made or [op]
         block.ops = ops
     kernel.replace(replaced)
+    _drop(kernel, [v for old in replaced if old.op is not None for v in old.op.operands])
     return bool(replaced)
+
+
+def _drop(kernel: Kernel, values: list[Value]) -> None:
+    """Remove what only made these values: layouts are chosen by readers."""
+    readers, homes = uses(kernel), {op: block for block in kernel.blocks for op in block.ops}
+    while values:
+        op = values.pop().op
+        if op in homes and not any(readers.get(r) for r in op.results) and removable(
+                op, ALL_OPS[op.name]):
+            homes.pop(op).ops.remove(op)
+            for value in dict.fromkeys(op.inputs()):
+                readers[value] = [reader for reader in readers[value] if reader is not op]
+                values.append(value)
 
 
 def _short(cast: Op, facts: Facts) -> list[Op]:

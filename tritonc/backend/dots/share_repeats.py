@@ -31,7 +31,6 @@ from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, Tile, Type, scalar, shape
 
-
 MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
 
 
@@ -60,7 +59,7 @@ class Runs:
             run = self.of(load.operands[0], axis, extent)
             if load.guard is not None and run > 1:
                 run = min(run, self.of(load.guard, axis, run))
-            if 1 < run and extent % run == 0:
+            if run > 1 and extent % run == 0:
                 return axis, run
             self.assumed = before
         return None

@@ -1,0 +1,40 @@
+"""Products of grouped weights on simulated tensor cores: what groups share is loaded once."""
+
+from __future__ import annotations
+
+import pytest
+from programs import ROOT, Setting, compiled, settings, simulate
+
+from tritonc.ir.core import Op
+from tritonc.ir.types import Tile
+
+PATH = ROOT / "tests" / "run" / "groups_of_weights.tc"
+
+
+@pytest.mark.parametrize("setting", [Setting(PATH), *settings(PATH)], ids=lambda s: s.name)
+def test_simulated(setting: Setting) -> None:
+    simulate(setting, "sm_90a")
+
+
+def size_of(op: Op) -> int:
+    return op.result.type.size if isinstance(op.result.type, Tile) else 1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_weights_are_brought_as_memory_has_them(number: int) -> None:
+    """Boxes bring bytes and words, each once, and no thread waits for another in the loop."""
+    (result, _), = compiled(Setting(PATH, (("WAY", str(number)),)), "sm_90a")
+    assert result.module is not None
+    body = next(block for block in reversed(result.module.kernels[0].blocks)
+                if any(op.name == "wgmma" for op in block.ops))
+    names = [op.name for op in body.ops]
+    assert "tensor_copy" in names and "barrier" not in names
+    assert "async_copy" not in names and "shared_store" not in names
+    assert all(size_of(op) < 64 for op in body.ops if op.name in ("sdiv", "udiv"))
+
+
+def test_one_factor_for_a_group_of_columns() -> None:
+    (result, _), = compiled(Setting(PATH, (("WAY", "2"),)), "sm_90a")
+    assert result.module is not None
+    loads = [op for op in result.module.kernels[0].ops() if op.name == "load"]
+    assert min(map(size_of, loads)) == 2

@@ -5,12 +5,14 @@ What syntax errors say is tested in test_parser_errors.py.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from lark import Lark
 from lark.exceptions import GrammarError
 from parser_trees import expression, items, parse, show, statement, statements, text_of, type_text
 
-from tritonc.frontend import parser_grammar, parser_table, syntax
+from tritonc.frontend import grammar, syntax
 from tritonc.frontend.parser_actions import PRECEDENCE, Actions
 from tritonc.source import Diagnostics
 
@@ -20,23 +22,42 @@ from tritonc.source import Diagnostics
 def test_lark_refuses_a_conflict() -> None:
     """strict=True, on which the grammar's claim rests, works without lark's lexer."""
     dangling = 'program: "if" program | "if" program "else" program | "x"'
-    Lark(dangling, parser="lalr", lexer=parser_grammar.NoLexer, start="program")
+    Lark(dangling, parser="lalr", lexer=grammar.NoLexer, start="program")
     with pytest.raises(GrammarError, match="Shift/Reduce"):
-        Lark(dangling, parser="lalr", lexer=parser_grammar.NoLexer, start="program", strict=True)
+        Lark(dangling, parser="lalr", lexer=grammar.NoLexer, start="program", strict=True)
 
 
 def test_every_alias_has_its_method_and_every_method_its_alias() -> None:
-    used = {entry.action for row in parser_table.table().rows for entry in row.values()
-            if isinstance(entry, parser_table.Reduction) and entry.action is not None}
+    used = {rule.alias for rule in grammar.grammar().lark.rules if rule.alias}
     methods = {name for name in dir(Actions) if not name.startswith("_")}
     assert used == methods - {"span", "error", "unsupported"}
 
 
-def test_no_terminal_is_named_as_a_nonterminal() -> None:
-    table = parser_table.table()
-    origins = {entry.origin for row in table.rows for entry in row.values()
-               if isinstance(entry, parser_table.Reduction)}
-    assert not origins & table.terminals
+def test_a_production_without_alias_has_one_symbol() -> None:
+    assert all(rule.alias or len(rule.expansion) == 1 for rule in grammar.grammar().lark.rules)
+
+
+def test_the_tables_are_kept_and_those_of_another_grammar_are_not_used(tmp_path: Path) -> None:
+    kept = str(tmp_path / "tables")
+    text = 'program: "while" NAME\n%declare NAME'
+    assert "while" in grammar.read(text, kept).names
+    assert "while" in grammar.read(text, kept).names
+    assert "until" in grammar.read(text.replace("while", "until"), kept).names
+    (tmp_path / "tables").write_bytes(b"half a file")
+    assert "while" in grammar.read(text, kept).names
+
+
+def test_without_a_place_for_the_tables_they_are_made_anew(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("no directory")
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(file))
+    grammar.grammar.cache_clear()
+    try:
+        assert "while" in grammar.grammar().names
+    finally:
+        grammar.grammar.cache_clear()
 
 
 # --- expressions ---

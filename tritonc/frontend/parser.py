@@ -1,10 +1,10 @@
-"""Tokens to syntax tree: an LALR(1) automaton made by lark from grammar.lark, driven here.
+"""Tokens to syntax tree: lark's LALR(1) parser of grammar.lark, fed here.
 
-lark builds the table; this file runs it, because three things need the state of the automaton:
+The parser is fed one token after the other, as three things need its state:
 
 * One spelling can be several terminals (`_Driver.identifier_terminal`).  C cannot be parsed without
   knowing which names are types; here `kernel` and its like are names, too, unless a declaration
-  can stand.  The driver asks which terminals the current state has an action for.
+  can stand.  The driver asks which terminals the parser has an action for.
 * A mistake gives one message (`_Driver.recover`).  If one missing `;`, `)` or `]` explains the
   error, parsing goes on as if it stood there.  Else, as in yacc, states are popped until one takes
   ERROR in place of the broken statement, and tokens are skipped to the statement's likely end.
@@ -15,19 +15,23 @@ lark builds the table; this file runs it, because three things need the state of
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from copy import copy
+from typing import Any, NamedTuple
+
+from lark.exceptions import UnexpectedToken
 
 from tritonc.frontend import parser_errors, syntax
-from tritonc.frontend.lexer import Token
-from tritonc.frontend.parser_actions import Actions, Chain
-from tritonc.frontend.parser_brackets import OPENERS, match_brackets
-from tritonc.frontend.parser_table import (
+from tritonc.frontend.grammar import (
     ASSIGNMENTS,
     KINDS,
     fixed_terminals,
+    grammar,
     qualifier_terminal,
-    table,
 )
+from tritonc.frontend.lexer import Token
+from tritonc.frontend.parser_actions import Actions, Chain
+from tritonc.frontend.parser_brackets import OPENERS, match_brackets
 from tritonc.frontend.parser_types import (
     CONTEXTUAL,
     QUALIFIER_NAMES,
@@ -40,6 +44,8 @@ MAX_STACK = 800  # symbols on the parser's stack: nested statements, chains of p
 MAX_DEPTH = 1000  # levels of the syntax tree
 # A statement of fewer tokens cannot reach MAX_DEPTH, as MAX_STACK bounds what is around it.
 _LONG_STATEMENT = MAX_DEPTH - MAX_STACK
+
+_ENDS = frozenset("{};")  # what begins and ends scopes and statements
 
 # After an error, a line that begins with one of these begins a statement.
 _STATEMENT_STARTS = frozenset([
@@ -59,26 +65,27 @@ def parse(tokens: list[Token], diagnostics: Diagnostics) -> syntax.Program:
     return program
 
 
-class _Driver:
-    """One run of the automaton over `tokens`.
+class _Symbol(NamedTuple):
+    """What lark's stack holds: `type` is a token's terminal, `value` a token or what an action
+    made, `first` the index of its first token."""
 
-    `states`, `values` and `firsts` are one stack: state, value, and first token of each symbol
-    (the bottom state has no symbol).
-    """
+    type: str
+    value: Any
+    first: int
+
+
+class _Driver:
+    """One run of lark's parser over `tokens`."""
 
     def __init__(self, tokens: list[Token], diagnostics: Diagnostics) -> None:
         self.tokens = tokens
         self.diagnostics = diagnostics
         self.types = TypeNames()
         self.actions = Actions(tokens, diagnostics, self.types)
-        automaton = table()
-        self.rows = automaton.rows
-        self.terminals = automaton.terminals
-        self.end_state = automaton.end
+        self.grammar = grammar()
         self.fixed = fixed_terminals()
-        self.states = [0]
-        self.values: list[Any] = []
-        self.firsts: list[int] = []
+        self.parser: Any = self.grammar.start(self.callback)
+        self.stack: list[_Symbol] = self.parser.parser_state.value_stack
         self.brackets = match_brackets(tokens)
         self.partner = self.brackets.partner
         self.index = 0  # of the token to take next
@@ -106,12 +113,12 @@ class _Driver:
                 if terminal == "$END":
                     break
                 self.index += 1
-                if len(self.states) > MAX_STACK:
+                if len(self.stack) > MAX_STACK:
                     self._too_deep(token.span)
                     return None
             elif not self.recover(terminal):
                 return None
-        program: syntax.Program = self.values[-1]
+        program: syntax.Program = self.stack[-1].value
         if self.brackets.longest_statement > _LONG_STATEMENT:
             deep = _below(program, MAX_DEPTH)
             if deep is not None:
@@ -124,38 +131,27 @@ class _Driver:
 
         `first` is the index of the token, or of the one before it if it is not in the source.
         """
-        rows, states, values, firsts = self.rows, self.states, self.values, self.firsts
-        while True:
-            entry = rows[states[-1]].get(terminal)
-            if entry is None:
-                # An LALR state may reduce before it notices the error.  No token has been taken
-                # since, so that only the words of the message can depend on it.
-                return terminal == "$END" and states[-1] == self.end_state
-            if isinstance(entry, int):
-                states.append(entry)
-                values.append(token)
-                firsts.append(first)
-                if terminal in "{};":
-                    self.types.shifted(terminal)
-                    self.quiet = False
-                return True
-            size, origin, action = entry
-            if size == 0:
-                value: Any = getattr(self.actions, action or "")([], [], self.index - 1)
-                begin = self.index
-            else:
-                begin = firsts[-size]
-                if action is None:
-                    value = values[-1]
-                else:
-                    value = getattr(self.actions, action)(values[-size:], firsts[-size:],
-                                                          self.index - 1)
-                del states[-size:], values[-size:], firsts[-size:]
-            target = rows[states[-1]][origin]
-            assert isinstance(target, int)
-            states.append(target)
-            values.append(value)
-            firsts.append(begin)
+        try:
+            self.parser.feed_token(_Symbol(terminal, token, first))
+        except UnexpectedToken:
+            # An LALR state may reduce before it notices the error.  No token has been taken since,
+            # so that only the words of the message can depend on it.
+            return False
+        if token.text in _ENDS and token.kind == "punctuator":
+            self.types.shifted(token.text)
+            self.quiet = False
+        return True
+
+    def callback(self, alias: str) -> Callable[[list[_Symbol]], _Symbol]:
+        """What builds the value of a production: the method of Actions that it names."""
+        action = getattr(self.actions, alias)
+
+        def build(symbols: list[_Symbol]) -> _Symbol:
+            value = action([symbol.value for symbol in symbols],
+                           [symbol.first for symbol in symbols], self.index - 1)
+            return _Symbol("", value, symbols[0].first if symbols else self.index)
+
+        return build
 
     # --- which terminal an identifier is ---
 
@@ -164,7 +160,8 @@ class _Driver:
         that the language does not have."""
         if token.kind != "identifier":
             return "UNSUPPORTED"
-        text, row, following = token.text, self.rows[self.states[-1]], self.tokens[self.index + 1]
+        text, following = token.text, self.tokens[self.index + 1]
+        row = self.parser.choices()
         if text in CONTEXTUAL:
             terminal = qualifier_terminal(text)
             if terminal in row and ("NAME" not in row or self._declaration_follows(terminal)):
@@ -204,7 +201,8 @@ class _Driver:
         """Whether the parentheses at `opening` begin the target of `@m (*p) = v`, and are not the
         arguments of a call: an assignment operator follows them."""
         at = self.tokens[self.index - 1].text if self.index else ""
-        if at != "@" or "-" in self.rows[self.states[-1]]:  # after a binary `@`, `-x` can stand
+        # After a binary `@`, `-x` can stand.
+        if at != "@" or self.grammar.names["-"] in self.parser.choices():
             return False
         closing = self.partner.get(opening)
         if closing is None:
@@ -219,39 +217,36 @@ class _Driver:
 
     # --- errors ---
 
-    def after(self, states: list[int], terminal: str) -> list[int] | None:
-        """The stack of states after `terminal`, from `states`; None if it cannot stand there."""
-        states = list(states)
-        while True:
-            entry = self.rows[states[-1]].get(terminal)
-            if entry is None:
-                return states if terminal == "$END" and states[-1] == self.end_state else None
-            if isinstance(entry, int):
-                states.append(entry)
-                return states
-            if entry.size:
-                del states[-entry.size :]
-            target = self.rows[states[-1]][entry.origin]
-            assert isinstance(target, int)
-            states.append(target)
+    def takes(self, *terminals: str) -> bool:
+        """Whether all of `terminals` could stand here, one after the other."""
+        trial = self.parser.copy(deepcopy_values=False)
+        trial.parser_state.parse_conf = copy(trial.parser_state.parse_conf)
+        trial.parser_state.parse_conf.callbacks = {}  # values are not built
+        try:
+            for terminal in terminals:
+                trial.feed_token(_Symbol(terminal, None, self.index))
+        except UnexpectedToken:
+            return False
+        return True
 
     def recover(self, terminal: str) -> bool:
         """Report that `terminal` cannot stand at `index`, and make parsing go on; False if that
         makes no sense."""
         index, token = self.index, self.tokens[self.index]
-        accepted = {symbol for symbol in self.rows[self.states[-1]]
-                    if symbol in self.terminals and self.after(self.states, symbol) is not None}
+        spellings = self.grammar.spellings
+        accepted = {spellings.get(name, name) for name in self.parser.choices()
+                    if (name.isupper() or name in spellings) and self.takes(name)}
         in_do = "while" in accepted <= {"while", "else"}  # `do s` lacks its condition
         quiet = self.quiet or (index == self.resumed and (token.text == "else" or in_do))
         # Reductions may already have turned `a + b` into an expression that no operator follows.
         after_expression = "OPERATOR" in accepted or bool(
-            self.values and isinstance(self.values[-1], (syntax.Expression, Chain)))
+            self.stack and isinstance(self.stack[-1].value, (syntax.Expression, Chain)))
         place = parser_errors.Place(self.tokens, index, terminal, accepted, self.partner,
                                     after_expression)
         problem = parser_errors.special_problem(place)
         if problem is None and token.kind != "end":
             for missing in ("{", ";", ")", "]"):
-                if self._insert(missing, place, quiet):
+                if self._insert(missing, terminal, place, quiet):
                     return True
             if token.text == "}" and "$END" in accepted:
                 if self.abandoned:
@@ -271,7 +266,7 @@ class _Driver:
         elif in_do:
             for missing in ("while", "ERROR"):
                 gap = Token("error", missing, place.after_previous(), False, False)
-                self.feed(missing, gap, max(index - 1, 0))
+                self.feed(self.fixed.get(missing, missing), gap, max(index - 1, 0))
         else:
             self._panic(terminal, problem.recovery == "braces")
         return True
@@ -288,45 +283,50 @@ class _Driver:
             self.quiet = True
             self.index += 1
 
-    def _insert(self, missing: str, place: parser_errors.Place, quiet: bool) -> bool:
+    def _insert(self, missing: str, terminal: str, place: parser_errors.Place,
+                quiet: bool) -> bool:
         """Go on as if `missing` stood before the current token, if both then fit."""
         if not parser_errors.may_be_missing(place, missing):
             return False
-        states = self.after(self.states, missing)
-        if states is None or self.after(states, place.terminal) is None:
+        name = self.fixed[missing]
+        if not self.takes(name, terminal):
             return False
         if not quiet:
             problem = parser_errors.unexpected(place, missing)
             self.diagnostics.error(problem.name, problem.span, problem.message, *problem.notes)
         token = Token("punctuator", missing, place.after_previous(), False, False)
-        return self.feed(missing, token, max(self.index - 1, 0))
+        return self.feed(name, token, max(self.index - 1, 0))
 
     def _leave_function(self) -> None:
         """Go on outside all functions, with the declaration whose name is the current token."""
         self.abandoned += self._open_braces()
-        self.index = self.firsts[-1]  # the declaration's type is on top of the stack
-        del self.states[2:], self.values[1:], self.firsts[1:]  # leaves the list of items
+        self.index = self.stack[-1].first  # the declaration's type is on top of the stack
+        while len(self.stack) > 1:  # leaves the list of items
+            self._pop()
         self.types.reset(0)
 
+    def _pop(self) -> int:
+        """Drop the last symbol of the stack; returns the index of its first token."""
+        self.parser.parser_state.state_stack.pop()
+        return self.stack.pop().first
+
     def _open_braces(self) -> int:
-        return sum(isinstance(value, Token) and value.text == "{" for value in self.values)
+        return sum(isinstance(symbol.value, Token) and symbol.value.text == "{"
+                   for symbol in self.stack)
 
     def _panic(self, terminal: str, skip_braces: bool) -> None:
         """Replace the statement around the current token by ERROR, and skip to its end."""
         start = first = self.index
         again = self.last_panic == start  # ERROR did not help here: look for an outer statement
         self.last_panic = start
-        while self.values:
-            states = self.after(self.states, "ERROR")
-            if states is not None and not (again and self.after(states, terminal) is None):
+        while self.stack:
+            if self.takes("ERROR") and (not again or self.takes("ERROR", terminal)):
                 break
-            self.states.pop()
-            self.values.pop()
-            first = self.firsts.pop()
-        before = self.values[-1] if self.values else None
+            first = self._pop()
+        before = self.stack[-1].value if self.stack else None
         in_head = isinstance(before, Token) and before.text in ("if", "for", "while")
-        if in_head and len(self.values) > 2 and isinstance(self.values[-3], Token):
-            in_head = self.values[-3].text != "do"  # `do s while (c);` ends as statements do
+        if in_head and len(self.stack) > 2 and isinstance(self.stack[-3].value, Token):
+            in_head = self.stack[-3].value.text != "do"  # `do s while (c);` ends as statements do
         self.types.reset(self._open_braces())
         self.feed("ERROR", Token("error", "", self.tokens[first].span, False, False), first)
         if in_head:
@@ -334,7 +334,7 @@ class _Driver:
             self.quiet = True
             return
         self.index = self._end_of_statement(first, start, skip_braces)
-        if again and self.index == start and not self.values[:-1]:
+        if again and self.index == start and len(self.stack) < 2:
             self.index += 1
         self.resumed = self.index
 

@@ -262,7 +262,7 @@ class _Collector:
         end = bound.start + number(extent)
         values = [*bound.start.values(), *bound.limit.values()]
         known = all(not is_counter(v) and (self.testable(v) or _is_number(v)) for v in values) \
-            and _fits(end) and _fits(bound.limit)
+            and _fits(end) and _fits(bound.limit) and (end - bound.limit).constant is None
         (monomial, n) = bound.limit.terms[0] if len(bound.limit.terms) == 1 else ((), 0)
         limit = monomial[0] if len(monomial) == 1 and monomial[0].op is None and self.testable(
             monomial[0]) else None

@@ -121,11 +121,13 @@ def error_of(workload: Workload, case: Case, result: Any, want: Mapping[str, tor
     """The greatest relative error, and what is wrong, if anything.
 
     `result` is what a peer returned, if that is the first output (or all); otherwise the outputs
-    of `case` count.
+    of `case` count.  A peer that has no use for an output of ours returns None in its place.
     """
     found = {name: getattr(case, name) for name in want}
     given = result if isinstance(result, (tuple, list)) else [result]
     for name, value in zip(want, given):
+        if value is None and len(given) == len(want) > 1:
+            del found[name]
         if isinstance(value, torch.Tensor) and value.numel() == want[name].numel():
             found[name] = value
             if not isinstance(result, (tuple, list)) or len(result) < len(want):

@@ -14,6 +14,7 @@ checked when this file is imported.
 from __future__ import annotations
 
 from tritonc.backend.dots.bound_conversions import bound_conversions
+from tritonc.backend.dots.fuse_exponents import fuse_exponents
 from tritonc.backend.dots.halve_products import halve_products
 from tritonc.backend.dots.join_waits import join_waits
 from tritonc.backend.dots.raw_operands import raw_operands
@@ -155,6 +156,8 @@ BACKEND: list[Pass] = [
          "In the backend: what hung on those masks goes.", "backend"),
     Pass("fold_masked_loads", fold_masked_loads,
          "After all masks that can go have gone.", "backend"),
+    Pass("fuse_exponents", fuse_exponents,
+         "Which factors are above 0 is known.", "backend", 2),
     Pass("dce", dce,
          "In the backend: layouts are chosen for what is used.", "backend"),
     Pass("load_early", load_early,
@@ -267,6 +270,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),
     ("unwrap_indices", "specialize", "facts about plain indices are asked for"),
     ("merge_stores", "specialize", "whether a store can be wide depends on its guard"),
+    ("specialize", "fuse_exponents", "a factor's sign is tested"),
     ("specialize", "fold_masked_loads", "a load that needs no mask needs no other value"),
     ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),

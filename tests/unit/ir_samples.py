@@ -72,6 +72,7 @@ SAMPLES: dict[str, str] = {
     "scan": "%x = scan %ti {kind = add, axis = 0} : i32<4>",
     "take": "%x = take %tf, %ti {axis = 0, extent = 3} : f32<4>",
     "dot": "%w = undef : f32<2, 4, 4>\n  %x = dot %b8, %b8, %w : f32<2, 4, 4>",
+    "assume_positive": "%x = assume_positive %tf : f32<4>",
     "assume_multiple": "%x = assume_multiple %tp {n = 16} : f32*<4>",
     "assume": "@%c assume %c",
     "assert": '@%tc assert %tc {message = "i < \\"n\\"\\n"}',

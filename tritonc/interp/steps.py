@@ -211,6 +211,22 @@ def _assume_multiple(launch: Launch, op: Op) -> Step:
     return step
 
 
+def _assume_positive(launch: Launch, op: Op) -> Step:
+    operand = op.operands[0]
+
+    def step(frame: Frame) -> None:
+        array, unknown = frame.values[operand], frame.mask(operand)
+        wrong = ~((array >= 2.0**-100) & (array <= 2.0**100))
+        wrong = wrong if unknown is None else wrong & ~unknown
+        if np.any(wrong):
+            value = np.asarray(array)[wrong].reshape(-1)[0]
+            frame.fail(op, "run-assumption", f"the value {value} is not between 2^-100 and 2^100",
+                       wrong)
+        frame.define(op.result, array, *(frame.undefined.get(operand) or ()))
+
+    return step
+
+
 # Checks
 
 def _check(name: str, message: Callable[[Op], str]) -> Callable[[Launch, Op], Step]:
@@ -256,7 +272,7 @@ _SPECIAL: dict[str, Callable[[Launch, Op], Step | None]] = {
     "get_global_range": _global_range,
     "constant_table": _constant_table,
     "psi": _psi,
-    "assume_multiple": _assume_multiple,
+    "assume_multiple": _assume_multiple, "assume_positive": _assume_positive,
     "load": load,
     "store": store,
     "atomic_rmw": atomic,

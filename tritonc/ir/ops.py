@@ -271,6 +271,8 @@ _ROWS: list[OpInfo] = [
            "a, which is a multiple of `n` (bytes, for a pointer), not less than `least` and not "
            "more than `greatest`.", None, ("n",), optional=("least", "greatest"),
            elementwise=True),
+    OpInfo("assume_positive", ("a",), rules.same_float,
+           "a, which lies between 2^-100 and 2^100.", None, elementwise=True),
     OpInfo("assume", ("c",), rules.holds, "c holds.", effects=frozenset({OUTPUT}),
            guardable=True),
     OpInfo("assert", ("c",), rules.holds, "Ends the program with `message` unless c holds.",

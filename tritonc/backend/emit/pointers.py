@@ -103,4 +103,5 @@ def same(f: FunctionEmitter, op: Op) -> None:
 
 EMITTERS: dict[str, Emitter] = {
     "addptr": addptr, "step_pointers": step_pointers, "ptrdiff": ptrdiff, "assume_multiple": same,
+    "assume_positive": same,
 }

@@ -118,7 +118,8 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1) -> tuple[Block, V
     launch, begin, head = Block("launch"), Block("begin"), Block("head")
     start, following, done, over = (Block(name) for name in ("instance", "next", "done", "over"))
     b = Builder(launch)
-    for op in [op for op in part[0].ops if op.name == "assume_multiple" and not op.operands[0].op]:
+    for op in [op for op in part[0].ops if op.name in ("assume_multiple", "assume_positive")
+               and not op.operands[0].op]:
         part[0].ops.remove(op)
         b.insert(op)
     own, total = own_number(b, axes(part))

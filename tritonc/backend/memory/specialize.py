@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import MOST
+from tritonc.backend.dots.fuse_exponents import MODERATE
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.wanted_facts import Wanted, wanted_facts
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -86,6 +87,8 @@ def promise(found: Wanted) -> str:
                      f"of {unit}")
     if found.signs:
         parts.append(f"{_all([spoken(v) for v in found.signs])} >= 0")
+    if found.positive:
+        parts.append(f"{_all([spoken(v) for v in found.positive])} > 0")
     if coordinates := [spoken(v) for v in filter(found.coordinate, found.signs)]:
         parts.append(f"{_all(coordinates)} < 2**31")
     return (f"fast body for programs of which this holds: {'; '.join(parts)} (tested at run time; "
@@ -206,6 +209,9 @@ def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
         both(b.value("icmp", together, zero, predicate="sge"))
     for value in filter(found.coordinate, found.signs):
         both(b.value("icmp", value, b.constant(MOST, I64), predicate="sle"))
+    for value in found.positive:
+        for predicate, edge in (("oge", 2.0**-MODERATE), ("ole", 2.0**MODERATE)):
+            both(b.value("fcmp", value, b.constant(edge, value.type), predicate=predicate))
     ids: dict[tuple[str, int], Value] = {}
 
     def here(value: Value) -> Value:
@@ -248,6 +254,11 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
             hint.attributes["least"] = 0
         if found.coordinate(value):
             hint.attributes["greatest"] = MOST
+        hint.result.name = value.name
+        known[value] = hint.result
+        first.append(hint)
+    for value in found.positive:
+        hint = make_op("assume_positive", [value])
         hint.result.name = value.name
         known[value] = hint.result
         first.append(hint)

@@ -5,6 +5,7 @@
     sign       a scalar is not negative: then a tensor begins behind its base, and an unsigned bound
                is a bound
     full       end <= limit: then a mask holds for the whole tile
+    positive   a float is above 0: then exponentials of products are fused (`fuse_exponents`)
 
 Each is about scalars that are known before the accesses run: parameters, program ids, and values
 that are loaded or computed from them outside of loops.  `specialize` tests them once, and makes the
@@ -22,6 +23,7 @@ from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_count
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.signs import Signs, known_signs, loop_order
+from tritonc.backend.dots.fuse_exponents import wanted_factors
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
@@ -49,6 +51,7 @@ class Wanted:
     multiples: Multiples = field(default_factory=dict)
     signs: dict[Value, None] = field(default_factory=dict)
     full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
+    positive: dict[Value, None] = field(default_factory=dict)
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
 
     def coordinate(self, value: Value) -> bool:
@@ -60,7 +63,8 @@ class Wanted:
     def subjects(self) -> list[Value]:
         """The values of which something is to be tested."""
         ends = [v for pair in self.full.values() for p in pair for v in p.values()]
-        return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends]))
+        return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
+                                   *self.positive]))
 
     def renamed(self, mapping: dict[Value, Value]) -> Wanted:
         """The same of other values."""
@@ -73,7 +77,7 @@ class Wanted:
                       {mapping.get(v, v): n for v, n in self.multiples.items()},
                       {mapping.get(v, v): None for v in self.signs},
                       {tests[op]: (of(a), of(b)) for op, (a, b) in self.full.items()},
-                      self.hindered)
+                      {mapping.get(v, v): None for v in self.positive}, self.hindered)
 
 
 def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
@@ -225,6 +229,8 @@ class _Collector:
         if self.tensor or found.full:
             for affinity in (self.outside, *self.affinities.values()):
                 found.signs.update(affinity.assumed)
+        found.positive.update((v, None) for v in wanted_factors(self.kernel)
+                              if known_before_loops(self.cfg, v))
         return found
 
     def alignment(self, op: Op, affinity: Affinity) -> None:
@@ -262,7 +268,7 @@ class _Collector:
         end = bound.start + number(extent)
         values = [*bound.start.values(), *bound.limit.values()]
         known = all(not is_counter(v) and (self.testable(v) or _is_number(v)) for v in values) \
-            and _fits(end) and _fits(bound.limit)
+            and _fits(end) and _fits(bound.limit) and (end - bound.limit).constant is None
         (monomial, n) = bound.limit.terms[0] if len(bound.limit.terms) == 1 else ((), 0)
         limit = monomial[0] if len(monomial) == 1 and monomial[0].op is None and self.testable(
             monomial[0]) else None
@@ -326,13 +332,17 @@ def testable_scalars(cfg: Cfg) -> Callable[[Value], bool]:
     def testable(value: Value) -> bool:
         if shape(value.type) or not is_int(value.type) or element(value.type).bits == 1:
             return False
-        if value.op is None:
-            return not is_counter(value)
-        home = cfg.block_of.get(value.op)
-        return home is not None and home not in cfg.innermost and not _is_number(value) \
-            and value.op.name != "constant"
+        return not is_counter(value) and not _is_number(value) and known_before_loops(cfg, value)
 
     return testable
+
+
+def known_before_loops(cfg: Cfg, value: Value) -> bool:
+    """Whether a value is a parameter, or computed outside of loops, and no constant."""
+    if value.op is None:
+        return True
+    home = cfg.block_of.get(value.op)
+    return home is not None and home not in cfg.innermost and value.op.name != "constant"
 
 
 def _is_number(value: Value) -> bool:

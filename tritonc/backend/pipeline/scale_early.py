@@ -11,7 +11,7 @@ Between the starts of two products the tensor cores, which soon have done the fi
 the scaling; where an iteration ends, they work for the other warps, and what the threads compute
 there leaves places for it.
 
-A factor exp2(a - max(a, b)) is 1 as long as the maximum does not rise.  With `skip_ones`, warps in
+A factor exp(a - max(a, b)) is 1 as long as the maximum does not rise.  With `skip_ones`, warps in
 which it is pass the products by; whether they do is known before the wait.
 """
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tritonc.analysis.values import constant_of, defined_by
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import incoming
@@ -90,16 +91,24 @@ def _skip_ones(body: Block, copies: list[Op]) -> dict[Value, Value]:
 
 
 def _often_one(value: Value) -> Op | None:
-    """What computes the value, spread over a tile, if it is exp2(a - max(a, b)).
+    """What computes the value, spread over a tile, if it is e or 2 to the a - max(a, b), both
+    perhaps times one constant.
 
     Not through a change of layout: a warp asks for the factors of what it scales itself.
     """
     while value.op is not None and value.op.name in _SPREADS:
         value = value.op.operands[0]
     power = value.op
-    difference = power.operands[0].op if power is not None and power.name == "exp2" else None
-    if difference is None or difference.name != "fsub":
+    difference = defined_by(power.operands[0], "fsub") if power is not None and power.name in (
+        "exp", "exp2") else None
+    if difference is None:
         return None
     less, greater = difference.operands
+    scaled = [defined_by(v, "fmul") for v in (less, greater)]
+    if scaled[0] is not None and scaled[1] is not None:
+        factors = [constant_of(op.operands[1]) for op in scaled if op is not None]
+        if factors[0] is None or factors[0] != factors[1]:
+            return None
+        less, greater = (op.operands[0] for op in scaled if op is not None)
     rises = greater.op is not None and greater.op.name == "fmax" and less in greater.op.operands
     return power if rises else None

@@ -1,0 +1,355 @@
+"""fuse_exponents: the argument of a softmax's exponentials is one fused multiply-add.
+
+    next = max(top, (s * c)[:, max]);  p = exp(s * c - next);  rescale = exp(top - next)
+
+Before:  %x = fmul %s, splat %c           After:  %r = reduce %s {kind = fmax}
+         %r = reduce %x {kind = fmax}             %m = fmax %top, %r * %c
+         %m = fmax %top, %r                       %n = %m * log2(e), %t = %top * log2(e)
+         %p = exp(%x - %m)                        %p = exp2(fma(%s, splat %c * log2(e), -%n))
+         %g = exp(%top - %m)                      %g = exp2(%t - %n)
+
+An element then takes a multiply-add and the hardware's exp2, where the product, the difference and
+exp take ten instructions.  What stands on rows is of no account.
+
+Done where the exponentials e^(x - m) are those of a softmax: m is at least the greatest x of its
+row, and what they are for is sums and floats of at most 16 bits (`only_rounded`).
+
+What is exact: rounding is monotone, so for a factor above 0 the greatest product is the product of
+the greatest; a mask's -infinity is one still after the multiplication.  What is not: the product,
+the difference and the multiplication by log2(e) are rounded once.  That is contraction over several
+expressions (-ffp-contract=off forbids it): |x| 2^-23 relative to e^(x - m), about as much as the
+rounding of x itself makes of it.  m is multiplied by log2(e) once, for all its readers, so that a
+factor e^(m - m) is 1, and a row's exponentials have one scale.
+
+That a factor is above 0 is known of constants; of other scalars it is a fact that `specialize` has
+tested (`assume_positive`, which `wanted_factors` asks for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log2
+
+from tritonc.analysis.values import constant_of, defined_by, is_uniform
+from tritonc.ir.build import Builder
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.numbers import round_to
+from tritonc.ir.types import F32, Tile, element, scalar, shape
+
+LOG2_E = float(round_to(F32, log2(2.718281828459045)))
+MODERATE = 100  # a scalar within 2^-100 and 2^100 times a few constants overflows in no product
+FEW = 20  # the same of a constant
+
+_SPREADS = ("broadcast", "reshape")
+# What keeps the relative error of an operand.
+_RELATIVE = frozenset({"fmul", "fneg", "fabs", "select", "psi", "broadcast", "reshape", "trans",
+                       "convert_layout"})
+_NARROW = 11  # bits of a significand
+
+
+@dataclass
+class _Exponential:
+    """exp(x - m) or exp2(x - m), with x = the product of z and `factors`, masked by `masks`.
+
+    `peak`: the reduction of x that is in m; None if m is made of that of z.
+    """
+
+    op: Op
+    x: Value
+    row: Value  # m before it is spread over the tile
+    peak: Op | None
+    z: Value
+    factors: list[Value]  # scalars, the first one multiplied first
+    masks: list[Op]  # the innermost first
+
+    @property
+    def unit(self) -> float:
+        """What the exponent is multiplied by."""
+        return LOG2_E if self.op.name == "exp" else 1.0
+
+
+def fuse_exponents(kernel: Kernel, context: Context) -> bool:
+    """Rewrite the exponentials whose factors are known to be above 0."""
+    if not context.contract or context.precise_math:
+        return False
+    done: set[Op] = set()
+    while True:
+        found = next((one for one in _exponentials(kernel) if one.op not in done), None)
+        if found is None:
+            return bool(done)
+        done.add(found.op)
+        if not all(map(positive, found.factors)):
+            found.factors, found.masks, found.z = [], [], found.x
+        _Rewrite(kernel, found).run()
+
+
+def wanted_factors(kernel: Kernel) -> list[Value]:
+    """The scalars of which to be above 0 would let exponentials of products be fused."""
+    return list(dict.fromkeys(
+        root for found in _exponentials(kernel) if _of_product(found.z)
+        for root in map(_root, found.factors) if root.op is None or root.op.name != "constant"))
+
+
+def _of_product(value: Value) -> bool:
+    """Whether a tile is computed from a product of this iteration."""
+    stack, seen = [value], set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is None or op in seen or op.name in ("phi", "load"):
+            continue
+        if op.name == "dot":
+            return True
+        seen.add(op)
+        stack += op.operands
+    return False
+
+
+# ---- what is known of scalars
+
+
+def positive(value: Value) -> bool:
+    """Whether a float is known to be above 0, and neither large nor small."""
+    root = _root(value)
+    return defined_by(root, "assume_positive") is not None or _moderate(root)
+
+
+def _root(value: Value) -> Value:
+    """A scalar without the moderate constants that it is multiplied by or divided by."""
+    for _ in range(4):
+        op = value.op
+        if op is None or op.name not in ("fmul", "fdiv"):
+            break
+        a, b = op.operands
+        if _moderate(b):
+            value = a
+        elif op.name == "fmul" and _moderate(a):
+            value = b
+        else:
+            break
+    return value
+
+
+def _moderate(value: Value) -> bool:
+    number = constant_of(value)
+    return number is not None and 2.0**-FEW <= number <= 2.0**FEW
+
+
+# ---- where they are
+
+
+def _exponentials(kernel: Kernel) -> Iterator[_Exponential]:
+    readers = uses(kernel)
+    for op in kernel.ops():
+        if op.name in ("exp", "exp2") and isinstance(op.result.type, Tile) \
+                and element(op.result.type) == F32 and only_rounded(op.result, readers):
+            found = _match(op, readers)
+            if found is not None:
+                yield found
+
+
+def only_rounded(value: Value, readers: dict[Value, list[Op]]) -> bool:
+    """Whether a float is but summed over axes and rounded to at most 16 bits, factors aside."""
+    stack, seen = [value], {value}
+    while stack:
+        for op in readers.get(stack.pop(), ()):
+            if op.name == "reduce" and op.attributes["kind"] == "fadd":
+                continue
+            if op.name == "fpcast" and scalar(op.result.type).mantissa < _NARROW:
+                continue
+            if op.name not in _RELATIVE:
+                return False
+            stack += [result for result in op.results if result not in seen]
+            seen.update(op.results)
+    return True
+
+
+def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
+    difference = defined_by(op.operands[0], "fsub")
+    if difference is None:
+        return None
+    x, row = difference.operands
+    while row.op is not None and row.op.name in _SPREADS:
+        row = row.op.operands[0]
+    if not shape(row.type) or row.op is None:
+        return None
+    steps = [_Exponential(op, x, row, None, x, [], []), *_steps(op, x, row)]
+    for peak in _peaks(row):
+        (reduced,) = peak.operands
+        if reduced is x:
+            own = [step for step in steps if _alone(step, (difference, peak), readers)]
+            best = max(own, key=lambda step: len(step.factors), default=steps[0])
+            best.peak = peak
+            return best if best.factors or op.name == "exp" else None
+        for step in steps:
+            if reduced is step.z and not step.masks and op.name == "exp":
+                return step
+    return None
+
+
+def _steps(op: Op, x: Value, row: Value) -> Iterator[_Exponential]:
+    """What x is a product of, looking through ever more of its factors and masks."""
+    value, factors, masks = x, list[Value](), list[Op]()
+    while (step := value.op) is not None:
+        if step.name == "select" and constant_of(step.operands[2]) == -float("inf"):
+            masks.insert(0, step)
+            value = step.operands[1]
+            continue
+        y, factor = _uniform_last(step.operands) if step.name == "fmul" else (None, None)
+        if y is None or factor is None:
+            return
+        factors.insert(0, factor)
+        value = y
+        yield _Exponential(op, x, row, None, value, list(factors), list(masks))
+
+
+def _uniform_last(operands: list[Value]) -> tuple[Value | None, Value | None]:
+    """(tile, scalar or constant) of the operands of a product, if one is the same everywhere."""
+    for y, factor in (operands, operands[::-1]):
+        if is_uniform(factor):
+            splat = defined_by(factor, "splat")
+            return y, factor if splat is None else splat.operands[0]
+    return None, None
+
+
+def _alone(step: _Exponential, own: tuple[Op, Op], readers: dict[Value, list[Op]]) -> bool:
+    """Whether what makes x of z is read by the exponential and the reduction alone."""
+    value = step.x
+    while value is not step.z:
+        if not (all(reader in own for reader in readers[value]) if value is step.x
+                else len(readers[value]) == 1):
+            return False
+        assert value.op is not None
+        value = (value.op.operands[1] if value.op.name == "select"
+                 else _uniform_last(value.op.operands)[0] or step.z)
+    return True
+
+
+def _peaks(row: Value) -> Iterator[Op]:
+    """The reductions than whose greatest elements, perhaps multiplied, a row is not less."""
+    stack = [row]
+    while stack:
+        op = stack.pop().op
+        if op is None:
+            continue
+        if op.name == "reduce" and op.attributes["kind"] == "fmax":
+            yield op
+        elif op.name == "fmax" or op.name in _SPREADS:
+            stack += op.operands
+        elif op.name == "fmul":
+            y, factor = _uniform_last(op.operands)
+            stack += [y] if y is not None and factor is not None else []
+
+
+# ---- the rewriting
+
+
+class _Rewrite:
+    """Of one exponential."""
+
+    def __init__(self, kernel: Kernel, found: _Exponential) -> None:
+        self.kernel, self.found = kernel, found
+        self.home = {op: block for block in kernel.blocks for op in block.ops}
+        self.replaced: dict[Value, Value] = {}
+
+    def run(self) -> None:
+        found = self.found
+        z = self.masked()
+        self.peak(z)
+        scaled = self.scaled(found.row)
+        t = found.x.type
+        assert isinstance(t, Tile)
+        b = self.before(found.op)
+        negative = b.value("fneg", scaled)
+        exponent = b.value("fma", z, self.factor(b, t), self.spread(b, negative))
+        self.replaced[found.op.result] = b.value("exp2", exponent)
+        if found.op.name == "exp":
+            self.rows(scaled)
+        self.kernel.replace(self.replaced)
+
+    def before(self, op: Op) -> Builder:
+        block = self.home[op]
+        return Builder(block, block.ops.index(op), op.span)
+
+    def behind(self, op: Op) -> Builder:
+        block = self.home[op]
+        at = block.ops.index(op) + 1
+        return Builder(block, max(at, len(block.phis())), op.span)
+
+    def masked(self) -> Value:
+        """z under the masks of x."""
+        value = self.found.z
+        for mask in self.found.masks:
+            value = self.before(mask).value("select", mask.operands[0], value, mask.operands[2])
+        return value
+
+    def peak(self, z: Value) -> None:
+        """The greatest elements of z, then multiplied as x was."""
+        peak = self.found.peak
+        if peak is None or not self.found.factors:
+            return
+        b = self.before(peak)
+        value = b.value("reduce", z, **peak.attributes)
+        for factor in self.found.factors:
+            value = b.value("fmul", value, self.uniform(b, factor, value))
+        self.replaced[peak.result] = value
+
+    def uniform(self, b: Builder, factor: Value, like: Value) -> Value:
+        """A factor for all elements of a row or tile."""
+        number = constant_of(factor)
+        if number is not None:
+            return b.constant(number, like.type)
+        return b.value("splat", factor, type=like.type)
+
+    def factor(self, b: Builder, t: Tile) -> Value:
+        """The product of all factors and the unit, for a tile."""
+        number, rest = self.found.unit, list[Value]()
+        for factor in self.found.factors:
+            known = constant_of(factor)
+            if known is None:
+                rest.append(factor)
+            else:
+                number *= float(known)
+        if not rest:
+            return b.constant(float(round_to(F32, number)), t)
+        product = rest[0]
+        for more in rest[1:]:
+            product = b.value("fmul", product, more)
+        if number != 1.0:
+            product = b.value("fmul", product, b.constant(float(round_to(F32, number)), F32))
+        return b.value("splat", product, type=t)
+
+    def scaled(self, row: Value) -> Value:
+        """The row times the unit, behind where it is computed."""
+        if self.found.unit == 1.0:
+            return row
+        assert row.op is not None
+        b = self.behind(row.op)
+        return b.value("fmul", row, b.constant(self.found.unit, row.type))
+
+    def spread(self, b: Builder, value: Value) -> Value:
+        """A row as x - m has it."""
+        difference = self.found.op.operands[0].op
+        assert difference is not None
+        steps, row = list[Op](), difference.operands[1]
+        while row.op is not None and row.op.name in _SPREADS:
+            steps.insert(0, row.op)
+            row = row.op.operands[0]
+        for step in steps:
+            like = step.result.type
+            value = b.value(step.name, value, type=like, **step.attributes)
+        return value
+
+    def rows(self, scaled: Value) -> None:
+        """Exponentials of differences to the same row, which its other exponentials rely on."""
+        row = self.found.row
+        for op, block in list(self.home.items()):
+            if op.name != "exp" or op.result.type != row.type:
+                continue
+            difference = defined_by(op.operands[0], "fsub")
+            if difference is None or difference.operands[1] is not row:
+                continue
+            b = Builder(block, block.ops.index(op), op.span)
+            top = b.value("fmul", difference.operands[0], b.constant(LOG2_E, row.type))
+            self.replaced[op.result] = b.value("exp2", b.value("fsub", top, scaled))

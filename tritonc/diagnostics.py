@@ -102,7 +102,7 @@ PARSER: dict[str, Row] = {
         "and what was found. Where something is missing, the place is just after the token before. "
         "Parsing goes on behind the mistake, so that one run shows several."),
     "unsupported-construct": Row("error",
-        "C has the construct, Triton-C has not: structs, unions, enumerations, switch, goto, "
+        "C has the construct, Triton-C has not: unions, enumerations, switch, goto, "
         "strings outside printf and assert, pointers to pointers, lists of initial values, the "
         "comma operator, the address of a variable, variables outside functions. The message says "
         "what to write instead."),
@@ -135,6 +135,16 @@ SEMA: dict[str, Row] = {
     "redefinition": Row("error",
         "A name is declared twice in one block, or a function is defined twice. An inner block "
         "may declare the name again, also with another type."),
+    "struct-value": Row("error",
+        "A struct is used where only a number can be, has no such member, or is made of a list "
+        "that does not fit. Structs are values: they can be assigned, passed, returned, chosen by "
+        "'?:', combined by reduce and scan, and taken apart by x.name. There are no pointers to "
+        "them, and no operators."),
+    "combining-function": Row("error",
+        "reduce and scan take a function that combines two values of one type, numbers or structs "
+        "of numbers, to one of that type: float f(float a, float b). It is taken to be "
+        "associative, and runs for many pairs of elements at once, so it can compute, choose "
+        "and call other such functions, but has no loops, and does not touch memory."),
     "not-a-constant": Row("error",
         "An expression must be known at compile time: the extents of a tile, the ends of a "
         "range, an axis, a value of a tunable. Constant expressions consist of literals, "

@@ -70,6 +70,10 @@ SAMPLES: dict[str, str] = {
               "  %y = reduce %m {kind = fadd, axes = [0]} : f32<4>",
     "argreduce": "%x = argreduce %m {kind = fmin, axis = 1} : i32<4>",
     "scan": "%x = scan %ti {kind = add, axis = 0} : i32<4>",
+    "reduce_with": '%x, %y = reduce_with %m, %m {function = "f32 %a, f32 %b, f32 %c, f32 %d -> %e, '
+                   '%d; %e = fsub %a, %c : f32", axis = 0} : f32<4>',
+    "scan_with": '%x = scan_with %ti {function = "i32 %a, i32 %b -> %b", axis = 0, reverse = true} '
+                 ': i32<4>',
     "take": "%x = take %tf, %ti {axis = 0, extent = 3} : f32<4>",
     "dot": "%w = undef : f32<2, 4, 4>\n  %x = dot %b8, %b8, %w : f32<2, 4, 4>",
     "assume_multiple": "%x = assume_multiple %tp {n = 16} : f32*<4>",

@@ -335,8 +335,8 @@ class Estimate:
 
     def _beside(self, op: Op) -> float:
         """What an operation needs beside its operands and its results."""
-        if op.name == "scan":
-            return self.weight(op.result)
+        if op.name in ("scan", "scan_with"):
+            return sum(map(self.weight, op.results))
         if op.name == "mma_dot":
             return 2 * _step_words(op)
         if op.name == "fma_dot":

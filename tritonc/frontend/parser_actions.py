@@ -75,7 +75,7 @@ class Actions(DeclarationActions):
     # --- the file ---
 
     def program(self, values: list[Any], firsts: list[int], last: int) -> syntax.Program:
-        return syntax.Program(self.span(0, max(last, 0)), tuple(values[0]))
+        return syntax.Program(self.span(0, max(last, 0)), tuple(values[0]), tuple(self.structs))
 
     def append_item(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
         items, item = values
@@ -115,7 +115,7 @@ class Actions(DeclarationActions):
         return syntax.Return(self.span(firsts[0], last), None)
 
     def return_value(self, values: list[Any], firsts: list[int], last: int) -> syntax.Return:
-        return syntax.Return(self.span(firsts[0], last), values[1])
+        return syntax.Return(self.span(firsts[0], last), self._value(values[1]))
 
     def do_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.DoWhile:
         return syntax.DoWhile(self.span(firsts[0], last), values[1], values[4])
@@ -214,7 +214,7 @@ class Actions(DeclarationActions):
     def assign(self, values: list[Any], firsts: list[int], last: int) -> syntax.Assign:
         operator: Token = values[1]
         return syntax.Assign(self.span(firsts[0], last), operator.text[:-1] or None,
-                             self._fold(values[0]), values[2], operator.span)
+                             self._fold(values[0]), self._value(values[2]), operator.span)
 
     def conditional(self, values: list[Any], firsts: list[int], last: int) -> syntax.Conditional:
         return syntax.Conditional(self.span(firsts[0], last), self._fold(values[0]), values[2],
@@ -242,6 +242,18 @@ class Actions(DeclarationActions):
 
     def cast(self, values: list[Any], firsts: list[int], last: int) -> syntax.Cast:
         return syntax.Cast(self.span(firsts[0], last), self._plain_type(values[1]), values[3])
+
+    def literal(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:
+        value = self._value(values[3])
+        return syntax.StructValue(self.span(firsts[0], last), self._plain_type(values[1]),
+                                  value.values if isinstance(value, syntax.StructValue) else ())
+
+    def list_argument(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:
+        return self._value(values[0])
+
+    def member(self, values: list[Any], firsts: list[int], last: int) -> syntax.Member:
+        name: Token = values[2]
+        return syntax.Member(self.span(firsts[0], last), values[0], name.text, name.span)
 
     def name(self, values: list[Any], firsts: list[int], last: int) -> syntax.Name:
         return syntax.Name(values[0].span, values[0].text)

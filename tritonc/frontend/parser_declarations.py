@@ -54,6 +54,7 @@ class DeclarationActions:
         self.tokens = tokens
         self.diagnostics = diagnostics
         self.types = types
+        self.structs: list[syntax.Struct] = []
 
     def span(self, first: int, last: int) -> Span:
         """From token `first` to token `last`; an empty production has the span of its neighbour."""
@@ -206,11 +207,14 @@ class DeclarationActions:
     def _typedef(self, typed: Typed, declarator: Declarator, span: Span) -> syntax.Typedef:
         spec = self._spec(typed, declarator)
         if spec.pointer or spec.extents is not None or spec.scalar == "void":
-            self.unsupported(span, "a typedef can only name a scalar type; write pointers and "
-                             "tiles out where they are declared")
+            self.unsupported(span, "a typedef can only name a scalar type or a struct; write "
+                             "pointers and tiles out where they are declared")
         elif typed.const or typed.qualifiers or declarator.qualifiers:
             self.error(span, "a typedef names a plain scalar type; put qualifiers where it is used")
         self.types.declare_type(declarator.name, spec.scalar)
+        for struct in self.structs:
+            if struct.key == spec.scalar and not struct.name:
+                struct.name, struct.name_span = declarator.name, declarator.name_span
         plain = syntax.TypeSpec(typed.span, spec.scalar)
         return syntax.Typedef(span, declarator.name, declarator.name_span, plain)
 
@@ -220,6 +224,76 @@ class DeclarationActions:
     def local_typedef(self, values: list[Any], firsts: list[int],
                       last: int) -> syntax.LocalTypedef:
         return syntax.LocalTypedef(self.span(firsts[0], last), tuple(values[0][1:]))
+
+    # --- structs ---
+
+    def struct_name(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
+        """The name is a type from here on; its members follow."""
+        name: Token = values[1]
+        return self._new_struct(name.text, name.span, self.span(firsts[0], last))
+
+    def _new_struct(self, name: str, name_span: Span, span: Span) -> syntax.Struct:
+        key = f"struct {name or '?'}"
+        known = {struct.key for struct in self.structs}
+        while key in known:
+            key += "'"
+        if name and self.types.in_this_block(name):
+            earlier = next((s for s in self.structs if s.name == name), None)
+            self.diagnostics.error(
+                "redefinition", name_span, f"'{name}' is a type in this block already",
+                *([] if earlier is None else [Note("it is defined here", earlier.name_span)]))
+        struct = syntax.Struct(span, name, name_span, key, ())
+        self.structs.append(struct)
+        if name:
+            self.types.declare_type(name, key)
+        return struct
+
+    def struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
+        struct: syntax.Struct = values[0]
+        return self._members(struct, values[2], self.span(firsts[0], last))
+
+    def unnamed_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
+        span = self.span(firsts[0], last)
+        return self._members(self._new_struct("", span, span), values[2], span)
+
+    def _members(self, struct: syntax.Struct, declarations: list[Any], span: Span
+                 ) -> syntax.Struct:
+        members: dict[str, syntax.Variable] = {}
+        for declaration in declarations:
+            for typed, declarator, initializer, place in declaration[1]:
+                name = declarator.name
+                spec, qualifiers = self._variable_type(typed, declarator)
+                if spec.scalar == struct.key:
+                    self.error(place, f"member '{name}' has the type of its own struct")
+                    continue
+                if initializer is not None:
+                    self.error(place, f"member '{name}' takes its value where a struct is made, "
+                               f"as in '{struct.name or 'pair'} x = {{a, b}};'")
+                if spec.const or (spec.const_pointer and not spec.pointer):
+                    self.error(place, f"member '{name}' cannot be const; the struct can")
+                if qualifiers:
+                    self.error(qualifiers[0].span, f"'{qualifiers[0].name}' does not apply to a "
+                               "member of a struct")
+                if name in members:
+                    self.diagnostics.error("redefinition", declarator.name_span, f"the struct has "
+                                           f"a member '{name}' already",
+                                           Note("it is declared here", members[name].name_span))
+                    continue
+                members[name] = syntax.Variable(place, name, declarator.name_span, spec, None, ())
+        if not members:
+            self.error(span, "a struct has at least one member, as in "
+                       "'struct pair { float a; int b; };'")
+        struct.span, struct.members = span, tuple(members.values())
+        return struct
+
+    def file_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Statement:
+        span = self.span(firsts[0], last)
+        if not values[0].scalar.startswith("struct "):
+            self.error(span, "this declares nothing: a name is missing behind the type")
+        return syntax.Empty(span)
+
+    def local_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Statement:
+        return self.file_struct(values, firsts, last)
 
     # --- types and declarations ---
 
@@ -242,7 +316,7 @@ class DeclarationActions:
     def type_pointer_tile(self, values: list[Any], firsts: list[int], last: int) -> Typed:
         return self._typed(values[0], values[1], values[2], self.span(firsts[0], last))
 
-    def _typed(self, specifiers: list[Token | syntax.Qualifier],
+    def _typed(self, specifiers: list[Token | syntax.Qualifier | syntax.Struct],
                stars: list[Token | syntax.Qualifier], extents: list[syntax.Expression] | None,
                span: Span) -> Typed:
         typed = read_type(specifiers, self.types, span, self.diagnostics)
@@ -312,20 +386,34 @@ class DeclarationActions:
         variables: list[syntax.Variable] = []
         for typed, declarator, initializer, span in values[0][1]:
             spec, qualifiers = self._variable_type(typed, declarator)
-            value = self._expression(initializer, declarator.name_span)
+            value = self._expression(initializer, declarator.name_span,
+                                     typed.scalar.startswith("struct "))
             variables.append(syntax.Variable(span, declarator.name, declarator.name_span, spec,
                                              value, qualifiers))
         return syntax.Declaration(self.span(firsts[0], last), tuple(variables))
 
-    def _expression(self, initializer: Initializer | None,
-                    name_span: Span) -> syntax.Expression | None:
+    def _value(self, value: Initializer) -> syntax.Expression:
+        """An expression, or the value of a struct that a list is."""
+        if isinstance(value, InitializerList):
+            return syntax.StructValue(value.span, None, tuple(map(self._value, value.values)))
+        if isinstance(value, Allocation):
+            self.error(value.span, "a constant table is declared outside a function, as in "
+                       "'__constant__ int* table = alloc_const int[512];'")
+            return syntax.IntLiteral(value.span, 0)
+        return value
+
+    def _expression(self, initializer: Initializer | None, name_span: Span,
+                    struct: bool = False) -> syntax.Expression | None:
         """`initializer` if it is an expression; None, after a message, if it is not."""
         if isinstance(initializer, InitializerList):
+            if struct:
+                return self._value(initializer)
             hint = "assign a scalar, which fills the tile"
             if len(initializer.values) == 1 and isinstance(initializer.values[0],
                                                            syntax.Expression):
                 hint = "write the value without braces; it fills the tile"
-            self.unsupported(initializer.span, f"initialiser lists are only for tunables; {hint}")
+            self.unsupported(initializer.span, "initialiser lists are only for structs and "
+                             f"tunables; {hint}")
             return None
         if isinstance(initializer, Allocation):
             self.error(initializer.span, "a constant table is declared outside a function, as in "

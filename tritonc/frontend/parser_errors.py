@@ -6,7 +6,7 @@ functions here put that into words, and recognise the constructs of C that Trito
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tritonc.frontend.foreign import FOREIGN, plain
@@ -24,7 +24,7 @@ from tritonc.spelling import closest
 # Operators and openings that could go on after nearly everything; not worth listing if something
 # else could stand as well.
 _OPERATORS = frozenset([
-    "OPERATOR", "ASSIGN", "=", "<", ">", "|", "^", "&", "+", "-", "*", "@", "++", "--", "[", "?",
+    "OPERATOR", "ASSIGN", "=", "<", ">", "|", "^", "&", "+", "-", "*", "@", "++", "--", "[", ".", "?",
     "(", "ERROR", "QUALIFIER", "QUALIFIER_CALL", "TYPE_WORD", "STRING",
 ])  # fmt: skip
 _WORDING = {"$END": "end of file", "NAME": "a name", "CALLEE": "a name", "TYPE_WORD": "a type",
@@ -129,6 +129,8 @@ def special_problem(place: Place) -> Problem | None:
                            _foreign(place))
     if token.kind == "end":
         return _end_of_file(place)
+    if place.previous is not None and place.previous.text == "." and place.index > 1:
+        return _after_dot(place)
     if operator := _word_operator(place):
         return operator
     if place.at_statement:
@@ -160,6 +162,14 @@ def special_problem(place: Place) -> Problem | None:
         return Problem("only a function's name can be called, or the operator of an expression is "
                        "missing here", token.span)
     return None
+
+
+def _after_dot(place: Place) -> Problem:
+    """`tl.load(x)`, `x.sum()`, `0 .. 16`: what is no member of a struct."""
+    before = replace(place, index=place.index - 1)
+    return Problem("expected the name of a member after '.'" if place.terminal != "CALLEE" else
+                   "there are no methods and no modules, so '.' has no meaning before a call",
+                   before.token.span, "unsupported-construct", _foreign(before))
 
 
 def _word_operator(place: Place) -> Problem | None:
@@ -209,8 +219,9 @@ def _at_expression(place: Place) -> Problem | None:
     if token.text in ("!", "~", "-") and place.previous and place.previous.text == "@":
         return _bare_predicate(token)
     if token.text == "{":
-        return Problem("initialiser lists are only for tunables; assign a scalar, which fills the "
-                       "tile", token.span, "unsupported-construct", recovery="braces")
+        return Problem("a list in braces initialises a struct or a tunable; assign a scalar, "
+                       "which fills the tile", token.span, "unsupported-construct",
+                       recovery="braces")
     if (place.terminal in ("TYPE_WORD", "TYPE_NAME") and place.index + 1 < len(place.tokens)
             and place.tokens[place.index + 1].text == "("):
         return Problem(f"a conversion to '{token.text}' is written '({token.text})x'", token.span)

@@ -79,6 +79,10 @@ class TypeNames:
     def declare_type(self, name: str, scalar: str) -> None:
         self.scopes[-1][name] = scalar
 
+    def in_this_block(self, name: str) -> bool:
+        """Whether the innermost block itself says that `name` is a type."""
+        return self.scopes[-1].get(name) is not None
+
     def declare_variable(self, name: str) -> None:
         """From here on to the end of the scope, `name` is no type."""
         if self.lookup(name) is not None:
@@ -151,14 +155,18 @@ class Typed:
                 self.qualifiers = [*self.qualifiers, star]
 
 
-def read_type(specifiers: list[Token | syntax.Qualifier], types: TypeNames, span: Span,
+def read_type(specifiers: list[Token | syntax.Qualifier | syntax.Struct], types: TypeNames,
+              span: Span,
               diagnostics: Diagnostics) -> Typed:
     """The type that specifiers such as `const unsigned long` spell, without stars and extents."""
     words: list[str] = []
     qualifiers: list[syntax.Qualifier] = []
     const, space = False, "global"
+    defined: str | None = None
     for specifier in specifiers:
-        if isinstance(specifier, Token):
+        if isinstance(specifier, syntax.Struct):
+            defined = specifier.key
+        elif isinstance(specifier, Token):
             words.append(specifier.text)
         elif specifier.name == "const":
             const = True
@@ -166,10 +174,12 @@ def read_type(specifiers: list[Token | syntax.Qualifier], types: TypeNames, span
             space = "constant"
         else:
             qualifiers.append(specifier)
-    scalar = scalar_type(words) if words[0] in TYPE_WORDS else types.lookup(words[0])
-    if scalar is None:
+    scalar = defined if not words else \
+        scalar_type(words) if words[0] in TYPE_WORDS else types.lookup(words[0])
+    if scalar is None or (defined is not None and words):
         diagnostics.error("invalid-declaration", span,
-                          f"'{' '.join(words)}' is not a type of Triton-C")
+                          f"'{' '.join(words)}' is not a type of Triton-C" if defined is None
+                          else f"a struct and '{' '.join(words)}' are no type together")
         scalar = "int32"
     return Typed(span, scalar, const, space, qualifiers)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 # Reserved words of C that begin what Triton-C does not have, and what to do instead.
 UNSUPPORTED_WORDS = {
-    "struct": "structs are not supported; pass the members as separate parameters or variables",
     "union": "unions are not supported; 'bitcast<T>(x)' reads the bits of x as another type",
     "enum": "enumerations are not supported; declare each as 'const int NAME = value;'",
     "switch": "'switch' is not supported; write a chain of 'if' and 'else if'",
@@ -48,8 +47,7 @@ FOREIGN_WORDS = {
 }
 WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
 UNSUPPORTED_PUNCTUATION = {
-    ".": "there are no structs, so '.' has no meaning",
-    "->": "there are no structs, so '->' has no meaning",
+    "->": "there are no pointers to structs, so '->' has no meaning; a member is 'x.name'",
     "#": "'#' has a meaning only for the preprocessor",
     "##": "'##' has a meaning only for the preprocessor",
 }

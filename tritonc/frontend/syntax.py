@@ -57,6 +57,7 @@ class TypeSpec(Node):
     `const` is that of the element: what a `const T*` points to, or the scalar itself.
     `const_pointer` is that of the pointer, `T* const`.  `space` is "constant" for
     `__constant__ T*`, else "global".  `extents` is None unless there were brackets.
+    `scalar` is one of SCALAR_TYPES, or the key of a struct, which begins with "struct ".
     """
 
     scalar: str
@@ -154,10 +155,24 @@ class Typedef(Node):
 
 
 @dataclass(slots=True, eq=False)
+class Struct(Node):
+    """`struct pair { float a; int b; }`; `key` is what `TypeSpec.scalar` calls it.
+
+    `name` is "" without one, until a typedef gives it one.
+    """
+
+    name: str
+    name_span: Span
+    key: str
+    members: tuple[Variable, ...]
+
+
+@dataclass(slots=True, eq=False)
 class Program(Node):
-    """A whole preprocessed source, in order."""
+    """A whole preprocessed source, in order.  `structs` are all that it defines anywhere."""
 
     items: tuple[Item, ...]
+    structs: tuple[Struct, ...] = ()
 
 
 # --- statements -----------------------------------------------------------------------------------
@@ -313,6 +328,23 @@ class StringLiteral(Expression):
     """A string, escapes decoded; only an argument of printf or assert."""
 
     value: str
+
+
+@dataclass(slots=True, eq=False)
+class StructValue(Expression):
+    """`{a, b}`, the members of a struct in order; `type` stands before it in `(pair){a, b}`."""
+
+    type: TypeSpec | None
+    values: tuple[Expression, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Member(Expression):
+    """`base.name`."""
+
+    base: Expression
+    name: str
+    name_span: Span
 
 
 @dataclass(slots=True, eq=False)

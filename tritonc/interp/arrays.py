@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.ir import numbers, rules
-from tritonc.ir.core import Op
+from tritonc.ir import combiner, numbers, rules
+from tritonc.ir.combiner import Combiner
+from tritonc.ir.core import Op, Value
 from tritonc.ir.exact import add_to_odd, fma64
 from tritonc.ir.formats import (
     UNSIGNED,
@@ -33,7 +34,7 @@ from tritonc.ir.formats import (
     working,
     works_in_another_form,
 )
-from tritonc.ir.ops import OpInfo
+from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.types import (
     F64,
     I1,
@@ -362,10 +363,51 @@ def argreduce(op: Op, a: Any) -> Any:
 
 
 def scan(op: Op, a: Any) -> Any:
-    kind = op.attributes["kind"]
+    kind, axis = op.attributes["kind"], op.attributes["axis"]
     a = _prepared(op, a)
-    found = _UFUNC[kind].accumulate(a, axis=op.attributes["axis"], **_accumulator(kind, a))
+    if op.attributes.get("reverse"):
+        a = np.flip(a, axis)
+    found = _UFUNC[kind].accumulate(a, axis=axis, **_accumulator(kind, a))
+    if op.attributes.get("reverse"):
+        found = np.flip(found, axis)
     return fit(op.result.type, found)
+
+
+Arrays = list[Any]
+
+
+def combine_with(function: Combiner, a: Arrays, b: Arrays) -> Arrays:
+    """Held arrays combined element by element by a function, a before b."""
+    values: dict[Value, Any] = dict(zip(function.parameters, [*a, *b], strict=True))
+    for op in function.ops:
+        found = evaluate(OPS[op.name], op, [values[v] for v in op.operands])
+        values.update(zip(op.results, found, strict=True))
+    extents = np.shape(a[0])
+    return [np.broadcast_to(values[r], extents) for r in function.results]
+
+
+def reduce_with(op: Op, *values: Any) -> tuple[Any, ...]:
+    """Neighbours combine first, then neighbours of the results; a last one alone waits."""
+    function = combiner.read(op.attributes["function"])
+    left = [np.moveaxis(v, op.attributes["axis"], 0) for v in values]
+    while len(left[0]) > 1:
+        even = len(left[0]) // 2 * 2
+        pairs = combine_with(function, [v[0:even:2] for v in left], [v[1:even:2] for v in left])
+        left = [np.concatenate((p, v[even:])) for p, v in zip(pairs, left, strict=True)]
+    return tuple(v[0] for v in left)
+
+
+def scan_with(op: Op, *values: Any) -> tuple[Any, ...]:
+    """By doubling: each element with the one so many before it, 1, 2, 4 and so on."""
+    function, axis = combiner.read(op.attributes["function"]), op.attributes["axis"]
+    back = -1 if op.attributes.get("reverse") else 1
+    found = [np.moveaxis(v, axis, 0)[::back].copy() for v in values]
+    step = 1
+    while step < len(found[0]):
+        later = combine_with(function, [v[:-step] for v in found], [v[step:] for v in found])
+        found = [np.concatenate((v[:step], p)) for v, p in zip(found, later, strict=True)]
+        step *= 2
+    return tuple(np.moveaxis(v[::back], 0, axis) for v in found)
 
 
 def take(op: Op, a: Any, index: Any) -> Any:

@@ -36,13 +36,22 @@ def propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
         return lambda masks, inputs: np.any(masks[0], axis=tuple(op.attributes["axes"]))
     if rule is rules.arg_reduce:
         return lambda masks, inputs: np.any(masks[0], axis=op.attributes["axis"])
-    if rule is rules.scan:
-        return lambda masks, inputs: np.logical_or.accumulate(masks[0], op.attributes["axis"])
+    if rule is rules.reduce_with:
+        return lambda masks, inputs: np.any(either(masks), axis=op.attributes["axis"])
+    if rule in (rules.scan, rules.scan_with):
+        return lambda masks, inputs: _of_scan(op, either(masks))
     if rule is rules.take:
         return lambda masks, inputs: _of_take(op, masks, inputs)
     if rule is rules.dot:
         return lambda masks, inputs: dot_undefined(op, masks)
     return lambda masks, inputs: _moved(row, op, masks)
+
+
+def _of_scan(op: Op, mask: Any) -> Any:
+    axis = op.attributes["axis"]
+    if not op.attributes.get("reverse"):
+        return np.logical_or.accumulate(mask, axis)
+    return np.flip(np.logical_or.accumulate(np.flip(mask, axis), axis), axis)
 
 
 def _of_take(op: Op, masks: Masks, inputs: Sequence[Any]) -> Any:

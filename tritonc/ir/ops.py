@@ -258,8 +258,15 @@ _ROWS: list[OpInfo] = [
     OpInfo("argreduce", ("a",), rules.arg_reduce,
            "Index of the first least or greatest element along `axis` (`kind` as in reduce).",
            lambda m, op, a: m.argreduce(op, a), ("kind", "axis")),
-    OpInfo("scan", ("a",), rules.scan, "Inclusive scan along `axis` by `kind`.",
-           lambda m, op, a: m.scan(op, a), ("kind", "axis")),
+    OpInfo("scan", ("a",), rules.scan, "Inclusive scan along `axis` by `kind`, from the end if "
+           "`reverse`.", lambda m, op, a: m.scan(op, a), ("kind", "axis"), ("reverse",)),
+    OpInfo("reduce_with", ("*values",), rules.reduce_with, "Combines the elements along `axis` of "
+           "all operands at once by `function` (see ir/combiner.py), in the order of the axis if "
+           "it does not commute.", lambda m, op, *values: m.reduce_with(op, *values),
+           ("function", "axis")),
+    OpInfo("scan_with", ("*values",), rules.scan_with, "Inclusive scan of all operands at once by "
+           "`function`, along `axis`, from the end if `reverse`.",
+           lambda m, op, *values: m.scan_with(op, *values), ("function", "axis"), ("reverse",)),
     OpInfo("take", ("a", "index"), rules.take, "The elements that `index` names along `axis`, each "
            "in its own line; `extent`: how many there are in the source.",
            lambda m, op, a, index: m.take(op, a, index), ("axis", "extent")),

@@ -283,6 +283,29 @@ def scan(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> 
     return (t,)
 
 
+def _together(types: Sequence[Type], axis: int) -> tuple[int, ...]:
+    """The shape of tiles that are combined element by element."""
+    extents = shape(types[0])
+    _want(all(isinstance(t, Tile) and t.shape == extents and isinstance(t.element, Scalar)
+              for t in types), "tiles of one shape wanted, found {}", types[-1])
+    _want(0 <= axis < len(extents), "no axis {} in {}", axis, types[0])
+    return extents
+
+
+def reduce_with(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """Tiles of one shape, which all lose the axis."""
+    extents, axis = _together(types, attributes["axis"]), attributes["axis"]
+    left = extents[:axis] + extents[axis + 1 :]
+    layout = stated.layout if isinstance(stated, Tile) else None
+    return tuple(make(element(t), left, layout) if left else element(t) for t in types)
+
+
+def scan_with(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """Tiles of one shape."""
+    _together(types, attributes["axis"])
+    return tuple(types)
+
+
 def take(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """A tile, and a tile of indices whose shape may differ along `axis`."""
     t, index, axis = types[0], types[1], attributes["axis"]

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from tritonc.ir import rules
+from tritonc.ir import combiner, rules
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Module, Op, Value
 from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, OpInfo
@@ -286,9 +286,20 @@ def _attribute_fits(op: Op, name: str, value: Any) -> bool:
         return value in (ICMP if op.name == "icmp" else FCMP)
     if name in ("kind", "message", "format", "symbol"):
         return isinstance(value, str)
+    if name == "function":
+        return isinstance(value, str) and _combines(op, value)
     if name in ("value", "other") and op.results:
         return _number_fits(op, value)
     return True
+
+
+def _combines(op: Op, text: str) -> bool:
+    """Whether a combiner takes what the operation has."""
+    try:
+        function = combiner.read(text)
+    except ValueError:
+        return False
+    return [p.type for p in function.parameters] == [element(v.type) for v in op.operands] * 2
 
 
 def _number_fits(op: Op, value: Any) -> bool:

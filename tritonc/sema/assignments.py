@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, implicit, memory, operators, subscripts
-from tritonc.sema.context import Context
+from tritonc.sema import constants, implicit, memory, operators, structs, subscripts
+from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.ctypes import INT_TYPE, CType, PointerTo
 from tritonc.sema.predicates import merge
 from tritonc.sema.scope import Entity, Poisoned, Table, Variable
@@ -40,6 +40,8 @@ def place(context: Context, node: syntax.Expression) -> Place | None:
     """What an assignment changes; None after a message."""
     if isinstance(node, syntax.Name):
         return _variable(context, node)
+    if isinstance(node, syntax.Member):
+        return _member(context, node)
     if isinstance(node, syntax.Deref):
         pointer = context.operand(node.pointer)
         return None if pointer.poisoned else MemoryPlace(pointer, None, node, node.pointer.span)
@@ -73,6 +75,17 @@ def _variable(context: Context, node: syntax.Name) -> Variable | None:
                       "variable and what a pointer points to, *p, can be assigned",
                       Note("it is declared here", entity.span))
     return None
+
+
+def _member(context: Context, node: syntax.Member) -> Variable | None:
+    part = structs.part_of(context, node)
+    if part is not None and part.const:
+        context.error("const-assignment", node.span, f"'{part.name}' is part of a const struct",
+                      Note("it is declared here", part.span))
+        return None
+    if part is None and not structs.member(context, node).poisoned:
+        context.error("not-assignable", node.span, "only members of a variable can be assigned")
+    return part
 
 
 def _article(entity: Entity) -> str:
@@ -130,10 +143,19 @@ def _write(context: Context, target: Place, value: Term, span: Span, value_span:
                                Note(f"'{target.name}' is declared here", target.span))
     if converted.poisoned:
         # What was wrong is reported; later reads shall not call the variable uninitialised.
-        context.ssa.write(target, context.block, context.ssa.undef(target.type.ir))
+        context.spoil(target)
         return POISON
     context.at(span)
-    merged = merge(context, target, converted, span)
+    return _merge(context, target, converted, span)
+
+
+def _merge(context: Context, target: Variable, value: Term, span: Span) -> Term:
+    """Assign a value of the variable's type under the predicate in force, member by member."""
+    if target.parts:
+        members = [_merge(context, part, member, span)
+                   for part, member in zip(target.parts, value.members, strict=True)]
+        return POISON if is_poisoned(*members) else Term(target.type, members=tuple(members))
+    merged = merge(context, target, value, span)
     if merged is None:
         return POISON
     context.write(target, merged)
@@ -146,7 +168,13 @@ def assign(context: Context, node: syntax.Assign) -> Term:
         return constants.not_constant(context, node.span, context.constant_for,
                                       "it assigns a variable")
     target = place(context, node.target)
-    value = context.operand(node.value)
+    if node.operator is not None and isinstance(target, Variable) and target.parts:
+        return context.error("struct-value", node.span, f"'{node.operator}=' has no meaning for "
+                             f"the struct {target.type}; name a member")
+    if isinstance(target, Variable) and node.operator is None:
+        value = structs.value(context, node.value, target.type, f"'{target.name}'")
+    else:
+        value = context.operand(node.value)
     if target is None:
         return POISON
     if node.operator is not None:
@@ -170,6 +198,9 @@ def step(context: Context, node: syntax.IncDec) -> Term:
     target = place(context, node.target)
     if target is None:
         return POISON
+    if isinstance(target, Variable) and target.parts:
+        return context.error("struct-value", node.span, f"'{node.operator * 2}' has no meaning for "
+                             f"the struct {target.type}; name a member")
     old = _read(context, target, node.target.span)
     new = operators.binary(context, node.operator, old, Term(INT_TYPE, constant=1), node.span,
                            node.span)

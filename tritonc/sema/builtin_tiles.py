@@ -6,8 +6,10 @@ from collections.abc import Callable
 from math import prod
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, products, shapes, subscripts
+from tritonc.sema import combine, constants, convert, products, shapes, subscripts
 from tritonc.sema.context import Context
+from tritonc.sema.ctypes import STRING_TYPE, ctype
+from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.term import POISON, Term
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
@@ -81,32 +83,100 @@ def arg_reduction(operation: str) -> Lower:
     return lower
 
 
-def scan(operation: str) -> Lower:
+def scan(operation: str, reverse: bool = False) -> Lower:
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
         found = tile_and_axis(context, node, arguments[:2])
         if found is None:
             return POISON
         x, axis = _flat(context, *found)
-        return subscripts.scan(context, x, operation, axis, node.span)
+        return subscripts.scan(context, x, operation, axis, node.span, reverse)
 
     return lower
 
 
-_SCANS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+_KINDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+
+
+def _operation(context: Context, node: syntax.Call, term: Term, at: int
+               ) -> str | FunctionEntity | None:
+    """What combines: the name of a built-in operation, or a function; None after a message."""
+    name = term.constant
+    if isinstance(name, str) and term.type is STRING_TYPE:
+        entity = context.scope.lookup(name)
+        if isinstance(entity, FunctionEntity):
+            return entity
+        if name in _KINDS:
+            return name
+    context.error("reduction", node.arguments[at].span, f"the operation of '{node.callee}' is one "
+                  f"of {', '.join(_KINDS)}, or a function of the program that combines two values")
+    return None
+
+
+def _as_truth(context: Context, node: syntax.Call, arguments: list[Term]) -> list[Term]:
+    first = convert.truth(context, arguments[0], node.arguments[0].span,
+                          f"what '{node.callee}' combines")
+    return [first, *arguments[1:]]
+
+
+def named_reduction(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """reduce(x, axis, operation) and reduce(x, operation)."""
+    at = len(arguments) - 1
+    operation = _operation(context, node, arguments[at], at)
+    if operation is None:
+        return POISON
+    if isinstance(operation, FunctionEntity):
+        found = tile_and_axis(context, node, arguments[:at])
+        if found is None:
+            return POISON
+        x, axis = found
+        if axis is None:
+            x = _flattened(context, x)
+        return combine.combine(context, node, x, axis or 0, operation, False)
+    if arguments[0].members:
+        return _no_struct(context, node, arguments[0], operation)
+    if operation in ("any", "all"):
+        arguments = _as_truth(context, node, arguments)
+        if arguments[0].poisoned:
+            return POISON
+    return reduction(_KINDS[operation])(context, node, arguments[:at])
+
+
+def _flattened(context: Context, x: Term) -> Term:
+    if x.members:
+        flat = tuple(_flattened(context, member) for member in x.members)
+        return Term(ctype(x.type.element, (x.type.size,)), members=flat)
+    return shapes.reshape(context, x, (x.type.size,))
+
+
+def _no_struct(context: Context, node: syntax.Call, x: Term, operation: str) -> Term:
+    return context.error("struct-value", node.arguments[0].span, f"'{operation}' combines numbers, "
+                         f"found the struct {x.type}; a function of the program combines structs")
 
 
 def named_scan(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-    """scan(x, axis, operation)."""
-    name = arguments[2].constant if len(arguments) == 3 else "sum"
-    if not isinstance(name, str) or name not in _SCANS:
-        return context.error("reduction", node.arguments[2].span, "the operation of a scan is one "
-                             f"of {', '.join(_SCANS)}")
-    if name in ("any", "all"):
-        arguments = [convert.truth(context, arguments[0], node.arguments[0].span,
-                                   "what 'scan' combines"), *arguments[1:]]
+    """scan(x, axis, operation, reverse)."""
+    reverse = False
+    if len(arguments) == 4:
+        word = arguments[3].constant
+        if word != "reverse" and not isinstance(word, bool):
+            return context.error("call-arguments", node.arguments[3].span, "the last argument of a "
+                                 "scan is the word 'reverse', or a constant bool")
+        reverse = bool(word)
+    operation = _operation(context, node, arguments[2], 2) if len(arguments) > 2 else "sum"
+    if operation is None:
+        return POISON
+    if isinstance(operation, FunctionEntity):
+        found = tile_and_axis(context, node, arguments[:2])
+        if found is None or found[1] is None:
+            return POISON
+        return combine.combine(context, node, found[0], found[1], operation, True, reverse)
+    if arguments[0].members:
+        return _no_struct(context, node, arguments[0], operation)
+    if operation in ("any", "all"):
+        arguments = _as_truth(context, node, arguments)
         if arguments[0].poisoned:
             return POISON
-    return scan(_SCANS[name])(context, node, arguments)
+    return scan(_KINDS[operation], reverse)(context, node, arguments)
 
 
 def product(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:

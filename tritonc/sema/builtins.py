@@ -24,6 +24,7 @@ from tritonc.sema import (
 )
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import STRING_TYPE
+from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.term import POISON, Term
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
@@ -34,8 +35,10 @@ class Builtin:
     """`least` to `most` arguments (None: any number).
 
     `strings` are positions that a string may take, `words` those of a bare name which is not
-    looked up.  `template` says that `f[...](...)` or `f(...)(...)` is a form of the call.
-    `effects` covers reading memory: a predicate must guard such a call, and one that `divides`.
+    looked up; `functions` says that names of the program's functions are such, `structs` that the
+    first argument may be a struct.  `template` says that `f[...](...)` or `f(...)(...)` is a form
+    of the call.  `effects` covers reading memory: a predicate must guard such a call, and one that
+    `divides`.
     """
 
     name: str
@@ -50,14 +53,17 @@ class Builtin:
     template: bool = False
     effects: bool = False
     divides: bool = False
+    functions: bool = False
+    structs: bool = False
 
 
 def _row(signature: str, least: int, most: int | None, doc: str, lower: Lower,
          *spellings: str, strings: tuple[int, ...] = (), words: tuple[int, ...] = (),
-         template: bool = False, effects: bool = False, divides: bool = False) -> Builtin:
+         template: bool = False, effects: bool = False, divides: bool = False,
+         functions: bool = False, structs: bool = False) -> Builtin:
     name = signature.partition("(")[0].partition("[")[0]
     return Builtin(name, signature, least, most, doc, lower, spellings, strings, words, template,
-                   effects, divides)
+                   effects, divides, functions, structs)
 
 
 def _math(name: str, doc: str, *spellings: str) -> Builtin:
@@ -198,8 +204,14 @@ BUILTINS: tuple[Builtin, ...] = (
          "row-major order.", builtin_tiles.scan("add")),
     _row("cumprod(x, axis)", 1, 2, "Inclusive products along an axis; without axis, of all "
          "elements in row-major order.", builtin_tiles.scan("mul")),
-    _row("scan(x, axis, operation)", 2, 3, "The inclusive scan along an axis by sum (if nothing is "
-         "said), prod, max, min, any or all.", builtin_tiles.named_scan, words=(2,)),
+    _row("reduce(x, axis, operation)", 2, 3, "The elements along an axis combined by sum, prod, "
+         "max, min, any, all, or a function of the program's own; all elements, in row-major "
+         "order, without axis.", builtin_tiles.named_reduction, words=(1, 2), functions=True,
+         structs=True),
+    _row("scan(x, axis, operation, reverse)", 2, 4, "The inclusive scan along an axis by sum (if "
+         "nothing is said), prod, max, min, any, all, or a function of the program's own; with the "
+         "word `reverse`, from the end.", builtin_tiles.named_scan, words=(2, 3), functions=True,
+         structs=True),
     _row("dot(a, b, acc)", 2, 3, "The matrix product a @ b, plus acc.", builtin_tiles.product),
     # shapes
     _row("trans(x, axes...)", 1, None, "The axes in the order given; reversed without one.",
@@ -267,15 +279,24 @@ def names() -> list[str]:
     return list(_by_spelling())
 
 
+def _is_word(context: Context, row: Builtin, at: int, node: syntax.Name) -> bool:
+    """Whether an argument is no value, but a word that the builtin knows, or a function's name."""
+    entity = context.scope.lookup(node.name)
+    if isinstance(entity, FunctionEntity):
+        return row.functions
+    return at in row.words and (entity is None or not row.functions or at > 1)
+
+
 def call(context: Context, row: Builtin, node: syntax.Call) -> Term:
     """Lower a call of a builtin."""
     arguments: list[Term] = []
     good = True
     for at, argument in enumerate(node.arguments):
-        if at in row.words and isinstance(argument, syntax.Name):
+        if isinstance(argument, syntax.Name) and _is_word(context, row, at, argument):
             arguments.append(Term(STRING_TYPE, constant=argument.name))
             continue
-        term = context.lower(argument) if at in row.strings else context.operand(argument)
+        term = context.lower(argument) if at in row.strings else context.operand(
+            argument, row.structs and at == 0)
         good = good and not term.poisoned
         arguments.append(term)
     count = len(arguments)

@@ -15,6 +15,7 @@ from tritonc.sema.ctypes import (
     Element,
     Number,
     PointerTo,
+    Struct,
     ctype,
 )
 from tritonc.sema.term import NOTHING, POISON, Term
@@ -26,6 +27,9 @@ def cast(context: Context, node: syntax.Cast) -> Term:
     term = context.operand(node.operand)
     if type is None or term.poisoned:
         return POISON
+    if isinstance(type.element, Struct):
+        return context.error("struct-value", node.span, f"nothing converts to the struct {type}; "
+                             f"({type}){{...}} makes one of its members")
     context.at(node.span)
     return NOTHING if type.element is VOID else convert_to(context, term, type, node.span)
 
@@ -35,6 +39,8 @@ def bitcast(context: Context, node: syntax.Bitcast) -> Term:
     term = context.operand(node.operand)
     if to is None or term.poisoned:
         return POISON
+    if isinstance(to.element, Struct):
+        return context.error("struct-value", node.type.span, f"the struct {to} has no bits")
     source = term.type.element
     if source is LITERAL:
         term = convert.number(context, term, DOUBLE)

@@ -134,12 +134,12 @@ def _branches(context: Context, node: syntax.Conditional, condition: Term, then:
             context.builder.block = side.end
             side.term = convert.to_type(context, side.term, type)
             if not (then.free and orelse.free):
-                context.value(side.term)
+                for leaf in _leaves(side.term):
+                    context.value(leaf)
         context.builder.block = then.origin
         if then.free and orelse.free:
             _join(context, sides)
-            chosen = shapes.broadcast(context, condition, type.shape)
-            return context.op("select", type, chosen, then.term, orelse.term)
+            return _selected(context, condition, then.term, orelse.term)
     context.builder.block = then.origin
     if context.live:
         context.emit("cond_br", context.value(condition)).blocks = [then.begin, orelse.begin]
@@ -152,8 +152,22 @@ def _branches(context: Context, node: syntax.Conditional, condition: Term, then:
         context.branch(join)
     context.start(join)
     if result is not None:
-        return Term(result.type, context.ssa.read(result, context.block))
+        return context.current(result)
     return NOTHING if type is VOID_TYPE else POISON
+
+
+def _leaves(term: Term) -> list[Term]:
+    """The values that a struct, or another term, consists of."""
+    return [leaf for m in term.members for leaf in _leaves(m)] if term.members else [term]
+
+
+def _selected(context: Context, condition: Term, a: Term, b: Term) -> Term:
+    """a where the condition holds, else b, of one type; no part of a struct is left out."""
+    if a.members:
+        return Term(a.type, members=tuple(
+            _selected(context, condition, x, y)
+            for x, y in zip(a.members, b.members, strict=True)))
+    return context.op("select", a.type, shapes.broadcast(context, condition, a.shape), a, b)
 
 
 def _tile_conditional(context: Context, node: syntax.Conditional, condition: Term) -> Term:
@@ -191,9 +205,19 @@ def _chosen(context: Context, node: syntax.Conditional, condition: Term,
         shape = shapes.meet_shapes(context, node.span, condition, a)
     if shape is None:
         return POISON
-    a, b = shapes.broadcast(context, a, shape), shapes.broadcast(context, b, shape)
+    type = ctype(a.type.element, shape)
+    a, b = convert.to_type(context, a, type), convert.to_type(context, b, type)
     if masks is None:
-        return context.op("select", a.type, shapes.broadcast(context, condition, shape), a, b)
+        return _selected(context, condition, a, b)
+    return _merged(context, a, b, shape, masks, start)
+
+
+def _merged(context: Context, a: Term, b: Term, shape: shapes.Shape,
+            masks: tuple[Mask, Mask | None], start: int) -> Term:
+    """Where a predicate holds a, else b; a struct member by member."""
+    if a.members:
+        return Term(a.type, members=tuple(_merged(context, x, y, shape, masks, start)
+                                          for x, y in zip(a.members, b.members, strict=True)))
     mask, other = masks
     holds, fails = (context.value(shapes.broadcast(context, t, shape)) for t in mask.own)
     values = context.value(a), context.value(b)

@@ -11,7 +11,16 @@ from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.sema import shapes
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import NUMBERS, VOID, CType, Number, ctype, pointer_to
+from tritonc.sema.ctypes import (
+    NUMBERS,
+    VOID,
+    CType,
+    Element,
+    Number,
+    Struct,
+    ctype,
+    pointer_to,
+)
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
 
@@ -89,8 +98,16 @@ def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
     if spec.extents is not None:
         span = spec.extents[0].span.to(spec.extents[-1].span) if spec.extents else spec.span
         shape = extents(context, spec.extents, span)
-    element = NUMBERS[spec.scalar]
+    element: Element
+    if spec.scalar.startswith("struct "):
+        struct = _struct(context, spec)
+        if struct is None or not _may_be(context, spec, struct):
+            return None
+        element = struct
+    else:
+        element = NUMBERS[spec.scalar]
     if spec.pointer:
+        assert isinstance(element, Number)
         if element is VOID:
             context.error("void-type", spec.span, "a pointer to void is not supported; name the "
                           "type of what it points to")
@@ -101,6 +118,35 @@ def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
         context.error("void-type", spec.span, "there are no tiles of void")
         return None
     return None if shape is None else ctype(element, shape)
+
+
+def _struct(context: Context, spec: syntax.TypeSpec) -> Struct | None:
+    """The struct that a type names, its members resolved once; None after a message."""
+    unit = context.unit
+    if spec.scalar not in unit.resolved:
+        node = unit.structs[spec.scalar]
+        unit.resolved[spec.scalar] = None
+        scope, context.scope = context.scope, unit.scope
+        types = [value_type(context, m.type, f"member '{m.name}'") for m in node.members]
+        context.scope = scope
+        if node.members and None not in types:
+            unit.resolved[spec.scalar] = Struct(node.name or "struct", tuple(
+                (m.name, type) for m, type in zip(node.members, types, strict=True) if type))
+    return unit.resolved[spec.scalar]
+
+
+def _may_be(context: Context, spec: syntax.TypeSpec, struct: Struct) -> bool:
+    """Whether there are pointers to, or tiles of, the struct, if the type is one."""
+    if spec.pointer:
+        context.error("struct-value", spec.span, f"there are no pointers to structs; {struct} is "
+                      "a value, and memory is reached by a pointer for each member")
+        return False
+    tile = next((name for name, type in struct.members if type.shape), None)
+    if spec.extents is not None and tile is not None:
+        context.error("struct-value", spec.span, f"there are no tiles of {struct}, whose member "
+                      f"'{tile}' is a tile itself")
+        return False
+    return True
 
 
 def value_type(context: Context, spec: syntax.TypeSpec, what: str) -> CType | None:

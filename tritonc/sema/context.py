@@ -19,6 +19,7 @@ from tritonc.sema.ctypes import (
     STRING_TYPE,
     VOID_TYPE,
     CType,
+    Struct,
     ctype,
 )
 from tritonc.sema.exact import Exact, round_exact
@@ -136,9 +137,16 @@ class Context:
         self.nesting -= 1
         return result
 
-    def operand(self, node: syntax.Expression) -> Term:
-        """Lower an expression that has to have a value; poisoned if it has none."""
+    def operand(self, node: syntax.Expression, structs: bool = False) -> Term:
+        """Lower an expression that has to have a value; poisoned if it has none, or is a struct
+        where these cannot be."""
         term: Term = self.lower(node)
+        if term.members and not structs:
+            element = term.type.element
+            assert isinstance(element, Struct)
+            return self.error("struct-value", node.span, f"this is the struct {term.type}, where a "
+                              "number is wanted; name a member: "
+                              f"{', '.join(name for name, _ in element.members)}")
         if term.type is VOID_TYPE:
             return self.error("void-value", node.span, "a value is wanted here; this call of a "
                               "void function gives none")
@@ -270,13 +278,38 @@ class Context:
 
     def read(self, variable: Variable, span: Span) -> Term:
         """The variable's value; that it has one is checked at the end."""
+        if variable.parts:
+            return Term(variable.type, members=tuple(self.read(p, span) for p in variable.parts))
         value = self.ssa.read(variable, self.block)
         if value.op is not None and value.op.name in ("undef", "phi"):
             self.reads.append((span, variable, value))
         return Term(variable.type, value)
 
+    def current(self, variable: Variable) -> Term:
+        """The variable's value, whether it has one or not."""
+        if variable.parts:
+            return Term(variable.type, members=tuple(map(self.current, variable.parts)))
+        return Term(variable.type, self.ssa.read(variable, self.block))
+
     def write(self, variable: Variable, term: Term) -> None:
-        self.ssa.write(variable, self.block, self.value(term))
+        if not variable.parts:
+            self.ssa.write(variable, self.block, self.value(term))
+        for part, member in zip(variable.parts, term.members, strict=True):
+            self.write(part, member)
+
+    def declare(self, variable: Variable) -> None:
+        """From here on the variable has no value."""
+        if not variable.parts:
+            self.ssa.declare(variable, self.block)
+        for part in variable.parts:
+            self.declare(part)
+
+    def spoil(self, variable: Variable) -> None:
+        """What was to be assigned was erroneous: later reads shall report nothing more."""
+        if not variable.parts:
+            self.ssa.write(variable, self.block, self.ssa.undef(variable.type.ir))
+        for part in variable.parts:
+            self.spoil(part)
 
 
 def decayed(term: Term) -> Term:

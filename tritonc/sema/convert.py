@@ -20,9 +20,11 @@ from tritonc.sema.ctypes import (
     Element,
     Number,
     PointerTo,
+    Struct,
     arithmetic,
     ctype,
     integer_ends,
+    member_type,
 )
 from tritonc.sema.shapes import Shape
 from tritonc.sema.term import POISON, Term
@@ -144,6 +146,8 @@ def meet_types(context: Context, span: Span, *terms: Term, compute: bool = True)
     """
     if is_poisoned(*terms):
         return None
+    if any(t.members for t in terms):
+        return _common_struct(context, span, *terms)
     pointers = [t.type.element for t in terms if isinstance(t.type.element, PointerTo)]
     to: Element | None
     if pointers and all(isinstance(t.type.element, PointerTo) or is_null(t) for t in terms):
@@ -156,6 +160,16 @@ def meet_types(context: Context, span: Span, *terms: Term, compute: bool = True)
         return None
     shape = shapes.meet_shapes(context, span, *terms)
     return None if shape is None else ctype(to, shape)
+
+
+def _common_struct(context: Context, span: Span, *terms: Term) -> CType | None:
+    first = terms[0].type
+    for term in terms[1:]:
+        if term.type.element is not first.element:
+            context.error("type-mismatch", span, f"{first} and {term.type} have no type in common")
+            return None
+    shape = shapes.meet_shapes(context, span, *terms)
+    return None if shape is None else ctype(first.element, shape)
 
 
 def _narrowest(to: Number, terms: tuple[Term, ...]) -> Number:
@@ -186,6 +200,9 @@ def _fits(term: Term, to: Number) -> bool:
 
 def to_type(context: Context, term: Term, type: CType) -> Term:
     """The term as a type that `meet_types` found for it."""
+    if isinstance(type.element, Struct):
+        return Term(type, members=tuple(to_type(context, member, member_type(type, at))
+                                        for at, member in enumerate(term.members)))
     if isinstance(type.element, PointerTo):
         if is_null(term):
             return null(context, type.element, type.shape)

@@ -90,7 +90,20 @@ class PointerTo:
         return f"{const}{space}{self.target}*"
 
 
-Element = Number | PointerTo
+@dataclass(frozen=True, slots=True, eq=False)
+class Struct:
+    """A struct: values side by side.  Triton-IR has its members alone; `ir` means nothing."""
+
+    name: str
+    members: tuple[tuple[str, CType], ...]
+    ir: Scalar = types.I1
+    is_float = is_int = signed = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Element = Number | PointerTo | Struct
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +133,13 @@ def pointer_to(target: Number, const: bool = False, space: str = types.GLOBAL) -
 def ctype(element: Element, shape: tuple[int, ...] = ()) -> CType:
     """The type of that element and shape."""
     return CType(element, shape, types.make(element.ir, shape))
+
+
+def member_type(type: CType, at: int) -> CType:
+    """The type of a member of a struct; in a tile of structs, a tile."""
+    assert isinstance(type.element, Struct)
+    member = type.element.members[at][1]
+    return ctype(member.element, type.shape) if type.shape else member
 
 
 BOOL_TYPE = ctype(BOOL)

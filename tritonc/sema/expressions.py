@@ -7,7 +7,17 @@ from typing import Any
 
 from tritonc.frontend import syntax
 from tritonc.frontend.foreign import FOREIGN, plain
-from tritonc.sema import builtins, casts, choices, constants, exact, memory, operators, shapes
+from tritonc.sema import (
+    builtins,
+    casts,
+    choices,
+    constants,
+    exact,
+    memory,
+    operators,
+    shapes,
+    structs,
+)
 from tritonc.sema.assignments import assign, step
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import (
@@ -22,6 +32,7 @@ from tritonc.sema.ctypes import (
     UINT,
     ULONG,
     PointerTo,
+    Struct,
     ctype,
     integer_ends,
 )
@@ -185,6 +196,9 @@ def sizeof(context: Context, node: syntax.SizeOf) -> Term:
     type = constants.value_type(context, node.type, "the operand of sizeof")
     if type is None:
         return POISON
+    if isinstance(type.element, Struct):
+        return context.error("struct-value", node.type.span, f"sizeof takes a number's type, and "
+                             f"{type} is a struct, which has no place in memory")
     if type.shape:
         return context.error("tile-sizeof", node.span, "sizeof takes a scalar type; a tile lies in "
                              "registers and has no size in memory")
@@ -268,4 +282,6 @@ HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], Term]] = {
     syntax.Deref: deref,
     syntax.MaskedDeref: masked_deref,
     syntax.Subscript: subscript,
+    syntax.Member: structs.member,
+    syntax.StructValue: structs.literal,
 }

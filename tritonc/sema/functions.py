@@ -11,9 +11,9 @@ from math import lcm
 from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, READ, WRITE
-from tritonc.sema import constants, implicit, library
+from tritonc.sema import constants, implicit, library, structs
 from tritonc.sema.context import Context, Frame
-from tritonc.sema.ctypes import VOID, VOID_TYPE, CType, PointerTo
+from tritonc.sema.ctypes import VOID, VOID_TYPE, CType, PointerTo, Struct, member_type
 from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
 from tritonc.sema.statements import HINTS, declare
 from tritonc.sema.term import NOTHING, POISON, Term
@@ -42,10 +42,11 @@ def signature_of(context: Context, entity: FunctionEntity) -> Signature:
 
 def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -> Term:
     """Lower a call of a function of the program."""
-    arguments = [context.operand(a) for a in node.arguments]
     if entity.home is not None:
         assert context.frame is not None and context.frame.lift is not None
+        arguments = [context.operand(a) for a in node.arguments]
         return library.inline(context, entity, arguments, context.frame.lift)
+    arguments = _arguments(context, entity, node)
     declared = Note(f"'{entity.name}' is declared here", entity.span)
     if len(arguments) != len(entity.node.parameters):
         count = len(entity.node.parameters)
@@ -58,7 +59,7 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
     if entity.node.body is None:
         return context.error("undeclared-name", node.callee_span, f"'{entity.name}' is declared "
                              "but has no body in this file", declared)
-    if not _may_inline(context, entity, node):
+    if not may_inline(context, entity, node):
         return POISON
     signature = signature_of(context, entity)
     values: list[Term] = []
@@ -70,10 +71,21 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
             context, argument, type, span, f"parameter '{name}' of '{entity.name}'", declared))
     if signature.returns is None:
         return POISON
-    return _inline(context, entity, signature, values, node.span)
+    return inline(context, entity, signature, values, node.span)
 
 
-def _may_inline(context: Context, entity: FunctionEntity, node: syntax.Call) -> bool:
+def _arguments(context: Context, entity: FunctionEntity, node: syntax.Call) -> list[Term]:
+    """The arguments of a call; a list in braces takes the type of its parameter."""
+    found: list[Term] = []
+    for at, argument in enumerate(node.arguments):
+        type = VOID_TYPE
+        if isinstance(argument, syntax.StructValue) and at < len(entity.node.parameters):
+            type = signature_of(context, entity).parameters[at] or VOID_TYPE
+        found.append(structs.value(context, argument, type, f"argument {at + 1}"))
+    return found
+
+
+def may_inline(context: Context, entity: FunctionEntity, node: syntax.Call) -> bool:
     depth = 0
     frame = context.frame
     while frame is not None:
@@ -94,7 +106,7 @@ def _may_inline(context: Context, entity: FunctionEntity, node: syntax.Call) -> 
     return True
 
 
-def _inline(context: Context, entity: FunctionEntity, signature: Signature, values: list[Term],
+def inline(context: Context, entity: FunctionEntity, signature: Signature, values: list[Term],
             call: Span) -> Term:
     node, returns = entity.node, signature.returns
     assert node.body is not None and returns is not None
@@ -107,7 +119,7 @@ def _inline(context: Context, entity: FunctionEntity, signature: Signature, valu
     _lower_body(context, frame, node)
     result = NOTHING
     if frame.result is not None:
-        result = Term(returns, context.ssa.read(frame.result, context.block))
+        result = context.current(frame.result)
     context.scope, context.frame, context.loop = saved
     return result
 
@@ -122,7 +134,7 @@ def _declare_parameter(context: Context, parameter: syntax.Parameter, type: CTyp
     variable = Variable(parameter.name, parameter.name_span, type, const, True, context.mask)
     declare(context.scope, context, variable)
     if value.poisoned:
-        context.ssa.write(variable, context.block, context.ssa.undef(type.ir))
+        context.spoil(variable)
         return
     context.write(variable, value)
     if const and value.constant is not None:
@@ -143,7 +155,7 @@ def _lower_body(context: Context, frame: Frame, node: syntax.Function) -> None:
         context.error("missing-return", end, f"'{node.name}' must return a value of type "
                       f"{frame.returns} on every path, but control can get to its end here",
                       Note(f"'{node.name}' is declared here", node.name_span))
-        context.ssa.write(frame.result, context.block, context.ssa.undef(frame.returns.ir))
+        context.spoil(frame.result)
     if frame.exit is not None:
         context.at(node.body.span)
         context.branch(frame.exit)
@@ -165,6 +177,9 @@ def lower_entry(context: Context, entity: FunctionEntity) -> None:
         if type is None:
             _declare_parameter(context, parameter, None, POISON)
             continue
+        if isinstance(type.element, Struct):
+            _declare_parameter(context, parameter, type, parameters_of(context, type))
+            continue
         value = Value(type.ir, parameter.name)
         context.kernel.parameters.append(value)
         context.kernel.info.append(_information(context, parameter, type))
@@ -174,8 +189,19 @@ def lower_entry(context: Context, entity: FunctionEntity) -> None:
         context.at(Span(node.span.file, max(node.span.end - 1, 0), node.span.end))
         context.emit("ret")
     context.ssa.finish(context.kernel)
-    _check_reads(context)
+    check_reads(context)
     _check_access_hints(context, node)
+
+
+def parameters_of(context: Context, type: CType) -> Term:
+    """A value of that type, of parameters that are added to the kernel."""
+    if isinstance(type.element, Struct):
+        return Term(type, members=tuple(parameters_of(context, member_type(type, at))
+                                        for at in range(len(type.element.members))))
+    value = Value(type.ir)
+    context.kernel.parameters.append(value)
+    context.kernel.info.append(ParameterInfo())
+    return Term(type, value)
 
 
 def _check_entry(context: Context, entity: FunctionEntity, signature: Signature) -> None:
@@ -186,7 +212,11 @@ def _check_entry(context: Context, entity: FunctionEntity, signature: Signature)
         context.error("kernel-signature", node.returns.span, f"kernel '{node.name}' must be void, "
                       f"found {signature.returns}; results go to memory")
     for parameter, type in zip(node.parameters, signature.parameters):
-        if type is not None and type.shape:
+        if type is not None and isinstance(type.element, Struct):
+            context.error("kernel-signature", parameter.name_span, f"parameter '{parameter.name}' "
+                          f"of kernel '{node.name}' is the struct {type}; a launch passes only "
+                          "scalars and pointers")
+        elif type is not None and type.shape:
             context.error("kernel-signature", parameter.name_span, f"parameter '{parameter.name}' "
                           f"of kernel '{node.name}' is the tile {type}; a launch passes only "
                           "scalars and pointers")
@@ -233,13 +263,14 @@ def host_type(type: CType) -> str:
     element = type.element
     if isinstance(element, PointerTo):
         return f"{'const ' if element.const else ''}{element.target.host} *"
+    assert not isinstance(element, Struct)
     return element.host
 
 
 # --- checks of the whole kernel ---
 
 
-def _check_reads(context: Context) -> None:
+def check_reads(context: Context) -> None:
     """Report variables that are read before anything can have been assigned to them."""
     reported: set[Variable] = set()
     for span, variable, value in context.reads:

@@ -176,11 +176,13 @@ def _back(op: Op, need: Need, to: tuple[int, ...], at: int) -> Need:
     if name == "trans":
         order = attributes["permutation"]
         return needs.turn(need, tuple(order.index(d) for d in range(len(order))))
-    if name in ("reduce", "argreduce"):
+    if name in ("reduce", "argreduce", "reduce_with"):
         axes = attributes["axes"] if name == "reduce" else [attributes["axis"]]
         kept = tuple(1 if d in axes else n for d, n in enumerate(to))
         return needs.expand(needs.reshape(need, kept), to)
-    if name == "scan":
+    if name in ("scan", "scan_with"):
+        if attributes.get("reverse"):
+            return needs.expand(needs.some(need, (attributes["axis"],)), to)
         return needs.onward(need, attributes["axis"])
     if name == "take":
         return needs.expand(needs.some(need, (attributes["axis"],)), to) if at == 0 else need

@@ -9,7 +9,16 @@ from math import isfinite
 from tritonc.ir.numbers import largest
 from tritonc.sema import convert, exact, shapes
 from tritonc.sema.context import Context, decayed
-from tritonc.sema.ctypes import BOOL, CType, Element, Number, PointerTo, ctype
+from tritonc.sema.ctypes import (
+    BOOL,
+    CType,
+    Element,
+    Number,
+    PointerTo,
+    Struct,
+    ctype,
+    member_type,
+)
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
 
@@ -18,6 +27,8 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
     """`term` converted and broadcast to `to`; `what` names the receiver in messages."""
     if term.poisoned:
         return POISON
+    if term.members or isinstance(to.element, Struct):
+        return _struct(context, term, to, span, what, *notes)
     single = not to.shape and term.type.size == 1
     if not to.shape and not single:
         tile = f", as in {what[1:-1]}{shapes.spell(term.shape)}" if what.startswith("'") else ""
@@ -38,12 +49,26 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
     return shapes.broadcast(context, converted, to.shape)
 
 
+def _struct(context: Context, term: Term, to: CType, span: Span, what: str, *notes: Note) -> Term:
+    if term.type.element is not to.element:
+        return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
+                             f"{term.type}", *notes)
+    if not shapes.broadcastable(term.shape, to.shape):
+        return context.error("shape-mismatch", span, f"{what} is {to}, but the value is "
+                             f"{term.type}, whose shape does not broadcast to "
+                             f"{shapes.spell(to.shape)}", *notes)
+    return Term(to, members=tuple(
+        assign(context, member, member_type(to, at), span, what, *notes)
+        for at, member in enumerate(term.members)))
+
+
 def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
              *notes: Note) -> Term:
     """The term with its elements converted as assignment does it, with warnings and errors."""
     source = term.type.element
     if source is to:
         return term
+    assert not isinstance(source, Struct) and not isinstance(to, Struct)
     if isinstance(source, PointerTo):
         if to is BOOL:
             value = convert.address(context, term)

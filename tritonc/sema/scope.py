@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tritonc.frontend import syntax
 from tritonc.ir import core
-from tritonc.sema.ctypes import CType
+from tritonc.sema.ctypes import CType, Struct, member_type
 from tritonc.sema.term import Term
 from tritonc.source import Span
 
@@ -36,7 +36,8 @@ class Variable(Entity):
     """A local variable or parameter.
 
     `mask` is the tile predicate under which it was declared: assignments under that very predicate
-    need no merging.  `constant` is the value of a `const` scalar that is known.
+    need no merging.  `constant` is the value of a `const` scalar that is known.  A struct lies in
+    its `parts`, a variable for each member, and has no value of its own.
     """
 
     type: CType
@@ -44,6 +45,14 @@ class Variable(Entity):
     parameter: bool = False
     mask: Mask | None = None
     constant: Term | None = None
+    parts: tuple[Variable, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.type.element, Struct):
+            self.parts = tuple(
+                Variable(f"{self.name}.{name}", self.span, member_type(self.type, at), self.const,
+                         self.parameter, self.mask)
+                for at, (name, _) in enumerate(self.type.element.members))
 
     @property
     def kind(self) -> str:  # type: ignore[override]

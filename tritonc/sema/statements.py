@@ -8,7 +8,16 @@ from typing import Any
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.ir.types import I1
-from tritonc.sema import builtin_memory, builtins, constants, convert, implicit, launch, predicates
+from tritonc.sema import (
+    builtin_memory,
+    builtins,
+    constants,
+    convert,
+    implicit,
+    launch,
+    predicates,
+    structs,
+)
 from tritonc.sema.context import Context, Frame, Loop
 from tritonc.sema.ctypes import BOOL_TYPE, VOID, VOID_TYPE, CType, ctype
 from tritonc.sema.scope import Poisoned, Scope, Variable
@@ -71,12 +80,12 @@ def _declare(context: Context, node: syntax.Variable) -> None:
     const = node.type.const_pointer if node.type.pointer else node.type.const
     variable = Variable(node.name, node.name_span, type, const, mask=context.mask)
     declare(context.scope, context, variable)
-    context.ssa.declare(variable, context.block)
+    context.declare(variable)
     if node.initializer is None:
         if const:
             context.error("const-assignment", node.name_span, f"'{node.name}' is const and needs "
                           "a value here: it cannot be assigned later")
-            context.ssa.write(variable, context.block, context.ssa.undef(type.ir))
+            context.spoil(variable)
         return
     reads = len(context.reads)
     term = _initial_value(context, node, type)
@@ -85,7 +94,7 @@ def _declare(context: Context, node: syntax.Variable) -> None:
     for qualifier in node.qualifiers:
         term = _promised(context, qualifier, term)
     if term.poisoned:
-        context.ssa.write(variable, context.block, context.ssa.undef(type.ir))
+        context.spoil(variable)
         return
     if const and term.constant is not None:
         variable.constant = term
@@ -104,7 +113,7 @@ def _initial_value(context: Context, node: syntax.Variable, type: CType) -> Term
         axis = context.operand(initializer.arguments[0])
         term = launch.slice_of(context, initializer, axis, type.shape[0])
     else:
-        term = context.operand(initializer)
+        term = structs.value(context, initializer, type, f"'{node.name}'")
     context.at(initializer.span)
     return implicit.assign(context, term, type, initializer.span, f"'{node.name}'")
 
@@ -128,6 +137,9 @@ def _promised(context: Context, qualifier: syntax.Qualifier, term: Term) -> Term
     n = constants.integer(context, qualifier.argument, f"the argument of '{qualifier.name}'")
     if n is None or term.poisoned:
         return POISON
+    if term.members:
+        return context.error("struct-value", qualifier.span, f"'{qualifier.name}' does not apply "
+                             f"to the struct {term.type}")
     return builtin_memory.promise(context, term, n, qualifier.span, qualifier.argument.span)
 
 
@@ -305,7 +317,10 @@ def _predicated_jump(context: Context, span: Span, word: str) -> None:
 def return_(context: Context, node: syntax.Return) -> None:
     frame = context.frame
     assert frame is not None, "a statement of a function"
-    term = context.operand(node.value) if node.value is not None else None
+    term = None
+    if node.value is not None:
+        term = structs.value(context, node.value, frame.returns,
+                             f"the result of '{frame.function.name}'")
     if context.mask is not frame.mask:
         _predicated_jump(context, node.span, "return")
         return
@@ -336,8 +351,9 @@ def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term 
     term = implicit.assign(context, term, frame.returns, node.value.span,
                           f"the result of '{function.name}'", declared)
     if term.poisoned:
-        term = Term(frame.returns, context.ssa.undef(frame.returns.ir))
-    context.write(frame.result, term)
+        context.spoil(frame.result)
+    else:
+        context.write(frame.result, term)
 
 
 HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], None]] = {

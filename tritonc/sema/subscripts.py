@@ -9,6 +9,8 @@ operators do; `max min` keep the type, and mean `any` and `all` of bools.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tritonc.frontend import syntax
 from tritonc.sema import constants, convert, shapes
 from tritonc.sema.context import Context
@@ -240,8 +242,9 @@ def argreduce(context: Context, term: Term, operation: str, axis: int, span: Spa
                       axis=axis)
 
 
-def scan(context: Context, term: Term, operation: str, axis: int, span: Span) -> Term:
-    """The inclusive scan along an axis."""
+def scan(context: Context, term: Term, operation: str, axis: int, span: Span,
+         reverse: bool = False) -> Term:
+    """The inclusive scan along an axis, from its end if `reverse`."""
     element = term.type.element
     if not isinstance(element, Number):
         return context.error("reduction", span, f"a tile of pointers has no scan, found "
@@ -250,4 +253,5 @@ def scan(context: Context, term: Term, operation: str, axis: int, span: Span) ->
     if operation in ("add", "mul") or (element.is_float and promote(element) is not element):
         term = convert.number(context, term, promote(element))
         element = promote(element)
-    return context.op("scan", term.type, term, kind=kind_of(operation, element), axis=axis)
+    extra: dict[str, Any] = {"reverse": True} if reverse else {}
+    return context.op("scan", term.type, term, kind=kind_of(operation, element), axis=axis, **extra)

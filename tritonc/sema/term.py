@@ -15,15 +15,17 @@ class Term:
     Integer constants are signed as in Triton-IR (4294967295u is -1), those of bool are bools;
     floats are rounded to their format, except that a LITERAL is exact.  `number` reads an integer
     as its C type does.  A constant becomes an operation where it is first needed as a value.
+    A struct has `members` alone, in order.
     """
 
-    __slots__ = ("constant", "type", "value")
+    __slots__ = ("constant", "members", "type", "value")
 
     def __init__(self, type: CType, value: Value | None = None,
-                 constant: Constant | None = None) -> None:
+                 constant: Constant | None = None, members: tuple[Term, ...] = ()) -> None:
         self.type = type
         self.value = value
         self.constant = constant
+        self.members = members
 
     @property
     def poisoned(self) -> bool:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from tritonc.frontend import syntax
 from tritonc.ir import core
+from tritonc.ir.combiner import Combiner
 from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME
 from tritonc.sema import builtins, constants, convert, implicit
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import INT, Number, PointerTo, ctype
+from tritonc.sema.ctypes import INT, Number, PointerTo, Struct, ctype
 from tritonc.sema.scope import (
     Entity,
     FunctionEntity,
@@ -44,6 +45,9 @@ class Unit:
     statements: list[syntax.Statement] = field(default_factory=list)
     used: dict[str, None] = field(default_factory=dict)
     library: dict[tuple[str, int], Scope] = field(default_factory=dict)
+    combiners: dict[FunctionEntity, Combiner | None] = field(default_factory=dict)
+    structs: dict[str, syntax.Struct] = field(default_factory=dict)
+    resolved: dict[str, Struct | None] = field(default_factory=dict)  # structs with their types
 
     def tunable_value(self, context: Context, entity: Tunable, span: Span) -> Term:
         """The value bound to a tunable."""
@@ -83,6 +87,7 @@ class Unit:
 def collect(context: Context, program: syntax.Program) -> None:
     """Enter what the program declares into `context.unit`; tunables are not bound yet."""
     unit = context.unit
+    unit.structs = {struct.key: struct for struct in program.structs}
     for item in program.items:
         if isinstance(item, syntax.Function):
             _function(context, item)

@@ -176,7 +176,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                               (True, True) if e.bytes == 2 else inner_first(
                                   op, axis_info.analyze(kernel)), beside)
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
-            elif op.name in ("reduce", "argreduce", "scan"):
+            elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))

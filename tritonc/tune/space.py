@@ -114,7 +114,7 @@ def facts(module: Module, target: Target) -> frozenset[str]:
         names = [op.name for op in kernel.ops()]
         if names.count("dot") > 1:
             found.add("several dots")
-        if "reduce" in names and "dot" not in names:
+        if ("reduce" in names or "reduce_with" in names) and "dot" not in names:
             found.add("dot on CUDA cores, or reductions alone")
         for block in kernel.blocks:
             for op in (op for op in block.ops if op.name == "dot"):

@@ -191,8 +191,8 @@ def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
 def reduced_registers(op: Op, warps: int) -> tuple[int, ...]:
     """For each register of a reduction's result the one of the natural layout that it is."""
     layout = layout_of(op.operands[0].type, warps)
-    axes = tuple(op.attributes["axes"])
-    natural, result = slice_axes(layout, axes), layout_of(op.result.type, warps)
+    axes = tuple(op.attributes.get("axes") or (op.attributes["axis"],))
+    natural, result = slice_axes(layout, axes), layout_of(op.results[0].type, warps)
     if natural.thread != result.thread:
         raise AssertionError(f"a reduction of {layout} does not lie in {result}")
     place = {basis: 1 << bit for bit, basis in enumerate(natural.register) if basis}

@@ -66,6 +66,8 @@ class FunctionEmitter:
         # name -> (base, c): an index of a range, which is base + c, both from 0
         self.ranges: dict[str, tuple[str, int]] = {}
         self.demand: dict[Value, int] = {}
+        self._emit_op: Callable[[FunctionEmitter, Op, Machine], None] | None = None
+        self._machine = Machine(self.warps, self.target.access_bytes, False)
         self._prelude: list[str] = []
         self._prelude_names: dict[str, str] = {}
         self._labels: dict[Block, str] = {}
@@ -219,6 +221,7 @@ class FunctionEmitter:
 
     def emit(self, emit_op: Callable[[FunctionEmitter, Op, Machine], None], header: str) -> str:
         """The whole function; `header` is its text up to the brace."""
+        self._emit_op = emit_op
         cfg = Cfg(self.kernel)
         suffix = ""
         if (self.options.line_info or self.options.debug) and self.kernel.span is not None:
@@ -243,6 +246,7 @@ class FunctionEmitter:
         if role == COPIER:
             blocks = leading_to_copies(blocks)
         machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert, role)
+        self._machine = machine
         self.demand = demand(blocks, machine)
         first = True
         for block in blocks:
@@ -262,6 +266,13 @@ class FunctionEmitter:
             if role == COPIER and block not in self._ends:
                 self.start_block(self._labels[block])
                 self.line("ret void")
+
+    def emit_one(self, op: Op) -> None:
+        """An operation that is part of another one: on scalars, and wanted."""
+        assert self._emit_op is not None
+        for result in op.results:
+            self.demand[result] = 1
+        self._emit_op(self, op, self._machine)
 
     def _take_registers(self) -> None:
         """Readers take registers that the copier's warps do not need."""

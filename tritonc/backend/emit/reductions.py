@@ -16,10 +16,12 @@ from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.registers import members, reduction_groups
 from tritonc.backend.emit.warps import FULL_WARP, exchange
+from tritonc.ir import combiner
+from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op
 from tritonc.ir.layout import LANE_BITS, Layout, axis_bases
 from tritonc.ir.layout_ops import reduction
-from tritonc.ir.types import F32, I32, Scalar, Tile, scalar
+from tritonc.ir.types import F32, I32, Scalar, scalar
 
 _REDUX = {"add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax",
           "and": "and", "or": "or", "xor": "xor"}
@@ -73,64 +75,162 @@ def _across_lanes(f: FunctionEmitter, kind: str, e: Scalar, name: str, lanes: tu
     return name
 
 
+# ---- reductions by a function --------------------------------------------------------------------
+
+Names = tuple[str, ...]  # of the values that are combined at once
+Join = Callable[[Names, Names], Names]
+
+
+def _joined(f: FunctionEmitter, function: Combiner) -> Join:
+    """What combines two elements: the function's operations, emitted anew for each pair."""
+    def join(before: Names, behind: Names) -> Names:
+        for value, name in zip(function.parameters, (*before, *behind), strict=True):
+            f.values[value] = [name]
+        for op in function.ops:
+            f.emit_one(op)
+        return tuple(f.values[r][0] for r in function.results)
+
+    return join
+
+
+def reduce_with(f: FunctionEmitter, op: Op) -> None:
+    """As `reduce`, if the function commutes; else from the lowest bit of the axis on, each in the
+    order of the elements.  All lanes compute the same, and get the same bits."""
+    function, axes = combiner.read(op.attributes["function"]), (op.attributes["axis"],)
+    layout = f.layout(op.operands[0])
+    types = [scalar(v.type) for v in op.operands]
+    _lanes(layout, axes)
+    join = _joined(f, function)
+    names = [f.values[v] for v in op.operands]
+    picked = reduced_registers(op, f.warps)
+    found = [f.blank(r.type) for r in op.results]
+    done: dict[int, Names] = {}
+    wanted = 0
+    for result in op.results:
+        wanted |= f.wanted(result)
+    for i in sorted({picked[r] for r in members(wanted)}):
+        items = [tuple(column[r] for column in names)
+                 for r in reduction_groups(layout, axes)[i]]
+        done[i] = _in_order(f, layout, axes[0], function.commutative, types, items, join)
+    for r in members(wanted):
+        for column, name in zip(found, done[picked[r]], strict=True):
+            column[r] = name
+    for result, column in zip(op.results, found, strict=True):
+        f.values[result] = column
+
+
+def _in_order(f: FunctionEmitter, layout: Layout, axis: int, commutative: bool,
+              types: Sequence[Scalar], items: list[Names], join: Join) -> Names:
+    """The elements of a thread, in the order of the axis, and of the lanes beside it."""
+    bits = [basis for basis in axis_bases(layout.shape, axis)
+            if basis in layout.register or basis in layout.lane]
+    if commutative:  # what lies in registers first
+        bits.sort(key=lambda basis: basis not in layout.register)
+    for basis in bits:
+        if basis in layout.register:  # neighbours differ in the lowest one that is left
+            items = [join(items[i], items[i + 1]) for i in range(0, len(items), 2)]
+            continue
+        bit = layout.lane.index(basis)
+        upper = f.thread_bit(bit)
+        items = [join(*_ordered(f, types, own, _exchanged(f, types, own, bit), upper))
+                 for own in items]
+    (whole,) = items
+    return whole
+
+
+def _exchanged(f: FunctionEmitter, types: Sequence[Scalar], own: Names, bit: int) -> Names:
+    """The values of the lane that differs in a bit."""
+    return tuple(exchange(f, e, name, 1 << bit) for e, name in zip(types, own, strict=True))
+
+
+def _ordered(f: FunctionEmitter, types: Sequence[Scalar], own: Names, other: Names, upper: str
+             ) -> tuple[Names, Names]:
+    """The values of two lanes, the lower lane's first."""
+    return _select(f, upper, types, other, own), _select(f, upper, types, own, other)
+
+
+def _select(f: FunctionEmitter, condition: str, types: Sequence[Scalar], a: Names, b: Names
+            ) -> Names:
+    return tuple(x if x == y else f.op(f"select i1 {condition}, {llvm_type(e)} {x}, "
+                                       f"{llvm_type(e)} {y}")
+                 for e, x, y in zip(types, a, b, strict=True))
+
+
 # ---- scans ---------------------------------------------------------------------------------------
 
 
 def scan(f: FunctionEmitter, op: Op) -> None:
+    """A scan by a kind of reduction."""
+    kind, e = op.attributes["kind"], scalar(op.operands[0].type)
+    wide = _accumulator(kind, e)
+    (operand,) = op.operands
+    items: list[Names] = [(convert_float(f, e, wide, name),) for name in f.values[operand]]
+    done = _scan(f, op, [wide], items, lambda a, b: (combine(f, kind, wide, a[0], b[0]),), True)
+    f.values[op.result] = [convert_float(f, wide, e, name) for (name,) in done]
+
+
+def scan_with(f: FunctionEmitter, op: Op) -> None:
+    """A scan by a function."""
+    function = combiner.read(op.attributes["function"])
+    items = list(zip(*(f.values[v] for v in op.operands), strict=True))
+    done = _scan(f, op, [scalar(v.type) for v in op.operands], items, _joined(f, function), False)
+    for at, result in enumerate(op.results):
+        f.values[result] = [names[at] for names in done]
+
+
+def _scan(f: FunctionEmitter, op: Op, types: Sequence[Scalar], items: list[Names], join: Join,
+          commutes: bool) -> list[Names]:
     """Inclusive, by doubling: blocks of 1, 2, 4, ... along the axis, from its lowest bit.
 
     For each element two results are kept: of the elements up to it in its block, and of its whole
     block.  When two blocks join, the upper one's elements take the lower one's whole before theirs.
+    A scan from the end is the same with upper and lower exchanged.
     """
-    kind, axis = op.attributes["kind"], op.attributes["axis"]
-    operand = op.operands[0]
-    layout, e = f.layout(operand), scalar(operand.type)
-    assert isinstance(operand.type, Tile)
-    _lanes(layout, (axis,))
-    wide = _accumulator(kind, e)
-    prefix = [convert_float(f, e, wide, name) for name in f.values[operand]]
-    whole = list(prefix)
-
-    def join(a: str, b: str) -> str:
-        return combine(f, kind, wide, a, b)
-
-    for basis in axis_bases(layout.shape, axis):
+    layout = f.layout(op.operands[0])
+    _lanes(layout, (op.attributes["axis"],))
+    reverse = bool(op.attributes.get("reverse"))
+    prefix, whole = list(items), list(items)
+    for basis in axis_bases(layout.shape, op.attributes["axis"]):
         if basis in layout.register:
-            _join_registers(prefix, whole, 1 << layout.register.index(basis), join)
+            _join_registers(prefix, whole, 1 << layout.register.index(basis), join, reverse)
         else:
-            _join_lanes(f, prefix, whole, wide, layout.lane.index(basis), join)
-    f.values[op.result] = [convert_float(f, wide, e, name) for name in prefix]
+            _join_lanes(f, prefix, whole, types, layout.lane.index(basis), join, reverse,
+                        commutes)
+    return prefix
 
 
-def _join_registers(prefix: list[str], whole: list[str], bit: int,
-                    join: Callable[[str, str], str]) -> None:
-    joined: dict[tuple[str, str], str] = {}
+def _join_registers(prefix: list[Names], whole: list[Names], bit: int, join: Join, reverse: bool
+                    ) -> None:
+    joined: dict[tuple[Names, Names], Names] = {}
     for low in range(len(prefix)):
         if low & bit:
             continue
-        high = low | bit
-        before = whole[low]
-        prefix[high] = join(before, prefix[high])
-        key = (before, whole[high])
+        first, second = (low | bit, low) if reverse else (low, low | bit)
+        before = whole[first]
+        prefix[second] = join(before, prefix[second])
+        key = (before, whole[second])
         if key not in joined:
             joined[key] = join(*key)
-        whole[low] = whole[high] = joined[key]
+        whole[low] = whole[low | bit] = joined[key]
 
 
-def _join_lanes(f: FunctionEmitter, prefix: list[str], whole: list[str], e: Scalar, bit: int,
-                join: Callable[[str, str], str]) -> None:
-    upper, t = f.thread_bit(bit), llvm_type(e)
-    known: dict[str, tuple[str, str]] = {}
+def _join_lanes(f: FunctionEmitter, prefix: list[Names], whole: list[Names],
+                types: Sequence[Scalar], bit: int, join: Join, reverse: bool, commutes: bool
+                ) -> None:
+    upper = f.thread_bit(bit)
+    known: dict[Names, tuple[Names, Names]] = {}
     for r, own in enumerate(whole):
         if own not in known:
-            other = exchange(f, e, own, 1 << bit)
-            known[own] = (other, join(own, other))
+            other = _exchanged(f, types, own, bit)
+            low, high = (own, other) if commutes else _ordered(f, types, own, other, upper)
+            known[own] = (other, join(high, low) if reverse else join(low, high))
         other, both = known[own]
         after = join(other, prefix[r])
-        prefix[r] = f.op(f"select i1 {upper}, {t} {after}, {t} {prefix[r]}")
+        later, earlier = (prefix[r], after) if reverse else (after, prefix[r])
+        prefix[r] = _select(f, upper, types, later, earlier)
         whole[r] = both
 
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
-    "reduce": reduce, "scan": scan,
+    "reduce": reduce, "scan": scan, "reduce_with": reduce_with, "scan_with": scan_with,
 }

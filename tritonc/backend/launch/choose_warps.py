@@ -51,7 +51,7 @@ def _streaming_threads(kernel: Kernel) -> int:
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
     size = max((scalar(t).bytes for t in moved), default=4)
-    reduced = any(op.name in ("reduce", "argreduce") and 2 * prod(
+    reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest for op in kernel.ops())
     return largest // min(MOST_ELEMENTS, (ROW_BYTES if reduced else BYTES) // size)
 

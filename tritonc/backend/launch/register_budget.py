@@ -37,6 +37,7 @@ OVER = 1.4  # times as much does not fit, however the assembler orders what is c
 ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
 WARPGROUP = 4  # warps
 IN_FLIGHT = 40  # registers beside the products of a chain: rows, addresses, counters
+_ROWS = {"reduce", "reduce_with"}
 SHARES = (3 / 4, 1 / 2, 1 / 4)  # of the threads of a multiprocessor, for rows
 
 
@@ -92,7 +93,7 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
     """How many threads of rows shall be resident; 0 for any number, and if there are no rows."""
     ops = list(kernel.ops())
     names = {op.name for op in ops}
-    if "reduce" not in names or names & set(DOTS):
+    if not names & _ROWS or names & set(DOTS):
         return 0
     needed = pressure(kernel).registers
     streaming = any(map(_loads_tiles, loops))
@@ -111,7 +112,7 @@ def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:
     """Whether rows keep so many of their threads from being resident that it is worth loading
     again what is in a cache."""
     names = {op.name for op in kernel.ops()}
-    if "reduce" not in names or names & set(DOTS):
+    if not names & _ROWS or names & set(DOTS):
         return False
     threads = round(SHARES[1] * target.threads_per_multiprocessor)
     return pressure(kernel).registers > SLACK * registers_of(threads, target)

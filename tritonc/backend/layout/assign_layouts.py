@@ -107,7 +107,9 @@ class _Assignment:
             return 1, layout_ops.slice_axes(self.reduced_layout(op), op.attributes["axes"])
         if name == "gather":
             return 1, self.default(t)
-        if name == "scan":
+        if name == "reduce_with":
+            return 1, layout_ops.slice_axes(self.reduced_layout(op), (op.attributes["axis"],))
+        if name in ("scan", "scan_with"):
             return 2, self.scan_layout(op)
         if name == "phi" or ALL_OPS[name].elementwise:
             known = [self.primary[v] for v in op.operands
@@ -208,8 +210,8 @@ class _Assignment:
 
     def operand_layouts(self, op: Op, layout: Layout) -> list[Layout | None]:
         """For each operand, the layout that `op`, itself in `layout`, wants; None leaves it."""
-        if op.name == "reduce":
-            return [self.reduced_layout(op)]
+        if op.name in ("reduce", "reduce_with"):
+            return [self.reduced_layout(op)] * len(op.operands)
         if op.name == "gather":
             return [self.own_layout(op.operands[0]), layout]
         if op.name == "dot":
@@ -242,7 +244,9 @@ class _Assignment:
 
     def reduced_layout(self, op: Op) -> Layout:
         """The layout in which a reduction reads its operand."""
-        own = self.own_layout(op.operands[0])
+        own = self.own_layout(max(op.operands, key=lambda v: self.primary.get(v, (0, None))[0]))
+        if op.name == "reduce_with":
+            return own
         return layout_choice.gathered(own, op.attributes["axes"]) or own
 
     # ---- small loads go to their readers

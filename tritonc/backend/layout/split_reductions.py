@@ -8,20 +8,19 @@ After:   %y = reshape %x                                 : f32<64, 2, 128>
 
 The index bits that lie in warps are split off as axes of their own; the order in which the elements
 combine is fixed by the layout, so a result is reproducible for one compilation.  Reductions inside
-a warp stay: registers fold, lanes shuffle.  Needs layouts; leaves the conversion to
-lower_conversions.
+a warp stay: registers fold, lanes shuffle.  Those by a function of the program's own are in
+`split_with`.  Needs layouts; leaves the conversion to lower_conversions.
 """
 
 from __future__ import annotations
 
-from math import prod
-
+from tritonc.backend.layout import split_with
+from tritonc.backend.layout.reduced_axes import into_registers, split_axes
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import layout_ops
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import Layout, axis_bases
 from tritonc.ir.types import Tile, element, make
 
 
@@ -31,6 +30,9 @@ def split_reductions(kernel: Kernel, context: Context) -> bool:
     for block in kernel.blocks:
         ops: list[Op] = []
         for op in block.ops:
+            if op.name == "reduce_with":
+                ops += split_with.split(op, replaced)
+                continue
             new = _split(op) if op.name == "reduce" else [op]
             ops += new
             if new[-1] is not op:
@@ -59,7 +61,7 @@ def _split(op: Op) -> list[Op]:
         value = step.result
     left = [d for d in range(len(shape)) if d not in inside]
     moved = [left.index(d) for d in across]
-    gathered = _into_registers(partial, moved)
+    gathered = into_registers(partial, moved)
     convert = make_op("convert_layout", [value], make(e, partial.shape, gathered), span=op.span,
                       table=ALL_OPS)
     ops.append(convert)
@@ -77,37 +79,3 @@ def _split(op: Op) -> list[Op]:
                                table=ALL_OPS))
     ops[-1].result.name = op.result.name
     return ops
-
-
-def split_axes(layout: Layout, axes: tuple[int, ...], distant: tuple[int, ...]) -> tuple[
-        tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Split each reduced axis into runs of bits that are `distant`, as those of warps, and others.
-
-    Returns the new shape, its reduced axes that are not distant, and those that are.
-    """
-    shape: list[int] = []
-    inside: list[int] = []
-    across: list[int] = []
-    for axis, extent in enumerate(layout.shape):
-        if axis not in axes:
-            shape.append(extent)
-            continue
-        runs: list[tuple[bool, int]] = []  # from the highest bit: distant?, extent
-        for basis in reversed(axis_bases(layout.shape, axis)):
-            far = basis in distant
-            if runs and runs[-1][0] == far:
-                runs[-1] = (far, runs[-1][1] * 2)
-            else:
-                runs.append((far, 2))
-        for far, size in runs or [(False, 1)]:
-            (across if far else inside).append(len(shape))
-            shape.append(size)
-    assert prod(shape) == layout.size
-    return tuple(shape), tuple(inside), tuple(across)
-
-
-def _into_registers(layout: Layout, axes: list[int]) -> Layout:
-    """The layout with the bits of `axes` in registers; the warps that held them hold copies."""
-    moved = [basis for axis in axes for basis in axis_bases(layout.shape, axis)]
-    warp = tuple(0 if basis in moved else basis for basis in layout.warp)
-    return Layout(layout.shape, (*layout.register, *moved), layout.lane, warp)

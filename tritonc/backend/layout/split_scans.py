@@ -12,11 +12,18 @@ do the same work, each with all elements in its registers.  A part's sum is its 
 the sum of the parts before is a reduction of a tile of parts by parts; the neutral element stands
 for what does not count.  Floats of fewer than 32 bits are scanned as 32 bits, as one warp does.
 
+A scan from the end (`reverse`) goes by the first element of each part, and the parts behind.  A
+`scan_with` has no neutral element: the totals are scanned by the same function, each part takes the
+one of its neighbour, and the first keeps what it has.
+
 Needs `num_warps`, and extents that are powers of two.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from tritonc.backend.layout.split_scans_with import numbers_along, split_scans_with
 from tritonc.backend.memory.pad_tiles import neutral
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
@@ -33,12 +40,13 @@ def split_scans(kernel: Kernel, context: Context) -> bool:
         parts = _parts(op, warps)
         return _split(op, parts, build) if parts > 1 else None
 
-    return replace_each(kernel, "scan", split)
+    changed = replace_each(kernel, "scan", split)
+    return split_scans_with(kernel, lambda op: _parts(op, warps)) or changed
 
 
 def _parts(op: Op, warps: int) -> int:
     """How many warps would have no rows of their own, as far as each has an element for a lane."""
-    t = op.result.type
+    t = op.results[0].type
     assert isinstance(t, Tile)
     axis: int = op.attributes["axis"]
     extent = t.shape[axis]
@@ -58,15 +66,19 @@ def _split(op: Op, parts: int, b: Builder) -> Value:
         assert isinstance(t, Tile)
         return t
 
-    inside = extents[axis] // parts
+    reverse, inside = bool(op.attributes.get("reverse")), extents[axis] // parts
+    extra: dict[str, Any] = {"reverse": True} if reverse else {}
     split, square = tile(parts, inside), tile(parts, parts)
-    scanned = b.value("scan", b.value("reshape", x, type=split), kind=kind, axis=axis + 1)
-    last = b.value("icmp", _numbers(b, axis + 1, split),
-                   b.constant(inside - 1, make(I32, split.shape)), predicate="eq")
+    scanned = b.value("scan", b.value("reshape", x, type=split), kind=kind, axis=axis + 1,
+                      **extra)
+    last = b.value("icmp", numbers_along(b, axis + 1, split),
+                   b.constant(0 if reverse else inside - 1, make(I32, split.shape)),
+                   predicate="eq")
     totals = _some(b, last, scanned, kind, axis + 1)
     totals = b.value("broadcast", b.value("reshape", totals, type=tile(1, parts)), type=square)
-    own, other = (_numbers(b, axis + d, square) for d in range(2))
-    start = _some(b, b.value("icmp", other, own, predicate="slt"), totals, kind, axis + 1)
+    own, other = (numbers_along(b, axis + d, square) for d in range(2))
+    earlier = b.value("icmp", other, own, predicate="sgt" if reverse else "slt")
+    start = _some(b, earlier, totals, kind, axis + 1)
     start = b.value("reshape", start, type=tile(parts, 1))
     start = b.value("broadcast", start, type=split)
     found = b.value("reshape", b.value(kind, start, scanned), type=make(wide, extents))
@@ -80,12 +92,3 @@ def _some(b: Builder, chosen: Value, x: Value, kind: str, axis: int) -> Value:
     """The reduction along an axis of those elements that are chosen."""
     nothing = b.constant(neutral(kind, scalar(x.type)), x.type)
     return b.value("reduce", b.value("select", chosen, x, nothing), kind=kind, axes=(axis,))
-
-
-def _numbers(b: Builder, axis: int, like: Tile) -> Value:
-    """The index along an axis."""
-    flat = [1] * len(like.shape)
-    flat[axis] = like.shape[axis]
-    numbers = b.value("range", start=0, stop=like.shape[axis])
-    numbers = b.value("reshape", numbers, type=make(I32, tuple(flat)))
-    return b.value("broadcast", numbers, type=make(I32, like.shape))

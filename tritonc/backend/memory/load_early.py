@@ -36,6 +36,9 @@ def _single(value: Value) -> bool:
     return not isinstance(value.type, Tile) or value.type.size == 1
 
 
+_COMBINING = ("reduce", "scan", "reduce_with", "scan_with")
+
+
 def _passes(op: Op) -> bool:
     """Whether a load may move over the operation, if it does not need it."""
     return not ALL_OPS[op.name].effects - {READ} and op.name != "phi" and (
@@ -48,7 +51,7 @@ def _move(block: Block, load: Op) -> bool:
     while first and _passes(block.ops[first - 1]):
         first -= 1
     span = block.ops[first : last + 1]
-    reduced = next((i for i, op in enumerate(span) if op.name in ("reduce", "scan")), None)
+    reduced = next((i for i, op in enumerate(span) if op.name in _COMBINING), None)
     if reduced is None or not _passes(load):
         return False
     made = {result: op for op in span[reduced:] for result in op.results}
@@ -56,7 +59,7 @@ def _move(block: Block, load: Op) -> bool:
     stack = [load]
     while stack:
         op = stack.pop()
-        if op.name in ("reduce", "scan") or not all(map(_single, op.results)):
+        if op.name in _COMBINING or not all(map(_single, op.results)):
             return False
         if op not in needed:
             needed[op] = None

@@ -14,7 +14,9 @@ with like the others, and no program can tell:
 - a reduction reads its neutral element in the padding of the reduced axes, and a dot reads zero
   along k: for addition -0.0, since -0.0 + 0.0 would be 0.0; for fmin and fmax a NaN, which loses
   to every number, and is the result if there are only NaNs;
-- a scan runs from the front, where the padding is not;
+- a scan runs from the front, where the padding is not; one from the end is as a reduction;
+- a function of the program has no neutral element: what it combines is combined with a bool that
+  says whether there is an element;
 - a promise (`assume_multiple`) about padded tiles is dropped: it was made of the others only.
 
 A reshape keeps the row-major number of each element.  Where all axes but the first of each side are
@@ -34,6 +36,7 @@ from dataclasses import dataclass
 from math import nan, prod
 
 from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir import combiner
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -132,6 +135,13 @@ class _Padding:
         elif op.name == "reduce":
             number = neutral(op.attributes["kind"], scalar(op.operands[0].type))
             op.operands[0] = self.fill(op.operands[0], op.attributes["axes"], number, build)
+        elif op.name == "scan" and op.attributes.get("reverse"):
+            axis, (x,) = op.attributes["axis"], op.operands
+            number = neutral(op.attributes["kind"], scalar(x.type))
+            op.operands[0] = self.fill(x, (axis,), number, build)
+        elif op.name == "reduce_with" or (op.name == "scan_with" and op.attributes.get("reverse")):
+            if self.with_presence(op, build):
+                return
         elif op.name == "dot":
             rank = len(shape(op.result.type))
             op.operands[0] = self.fill(op.operands[0], (rank - 1,), 0, build, any_zero=True)
@@ -143,6 +153,22 @@ class _Padding:
             self.guard(op, build)
         build.insert(op)
         self.propagate(op)
+
+    def with_presence(self, op: Op, build: Builder) -> bool:
+        """Combine whether there are elements, too, if the axis is padded: a function has no neutral
+        element.  Whether it was done."""
+        axis = op.attributes["axis"]
+        extents = self.before[op.operands[0]]
+        if padded(extents)[axis] == extents[axis]:
+            return False
+        there = self.inside(extents, (axis,))
+        text = combiner.with_presence(op.attributes["function"])
+        new = build.emit(op.name, there, *op.operands, **op.attributes | {"function": text})
+        for old, result in zip(op.results, new.results[1:], strict=True):
+            result.name = old.name
+            self.before[result] = self.before[old]
+            self.replaced[old] = result
+        return True
 
     def enlarge(self, op: Op, result: Value) -> None:
         t = result.type

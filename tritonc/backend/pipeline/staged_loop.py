@@ -15,7 +15,7 @@ from tritonc.ir.layout_ops import reduction
 from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
 
 DOTS = ("fma_dot", "mma_dot", "wgmma")
-EXCHANGES = ("convert_layout", "reduce", "gather", "atomic_rmw", "atomic_cas")
+EXCHANGES = ("convert_layout", "reduce", "reduce_with", "gather", "atomic_rmw", "atomic_cas")
 MOST_REGISTERS = 200  # of the 255 that a thread can have
 
 
@@ -106,7 +106,8 @@ def _least_exchange(op: Op) -> int:
         assert isinstance(result, Tile) and result.layout is not None
         if not isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared):
             return 0
-    elif op.name == "reduce" and not reduction(t.layout, op.attributes["axes"]).warp:
+    elif op.name in ("reduce", "reduce_with") and not reduction(
+            t.layout, op.attributes.get("axes") or (op.attributes["axis"],)).warp:
         return 0
     return min(t.size, t.layout.num_warps * WARP_SIZE) * t.element.bytes
 

@@ -1,0 +1,225 @@
+"""reduce(x, axis, f) and scan(x, axis, f): a function of the program combines the elements.
+
+The function takes two values of one type, a number or a struct of numbers, and gives one.  It is
+lowered once, as a kernel of its own, to the text of a combiner (`ir.combiner`): branches become
+choices, so that it runs side by side for all pairs of elements.  Where all that it does to each
+member is what a built-in reduction does, the reduction is that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tritonc.frontend import syntax
+from tritonc.ir import combiner
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import I1, Scalar
+from tritonc.sema import functions, implicit, shapes
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import CType, PointerTo, Struct, ctype, member_type
+from tritonc.sema.scope import FunctionEntity
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note
+
+
+def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: FunctionEntity,
+            scan: bool, reverse: bool = False) -> Term:
+    """The reduction or scan of `x`, a tile of numbers or structs, by a function of the program."""
+    type = _combined_type(context, entity, node)
+    if type is None:
+        return POISON
+    first = node.arguments[0].span
+    context.at(first)
+    x = implicit.assign(context, x, ctype(type.element, x.shape), first,
+                        f"what '{entity.name}' combines",
+                        Note(f"'{entity.name}' is declared here", entity.span))
+    if x.poisoned:
+        return POISON
+    function = _combiner(context, entity, type, node)
+    if function is None:
+        return POISON
+    context.at(node.span)
+    left = x.shape if scan else x.shape[:axis] + x.shape[axis + 1 :]
+    parts = list(leaves(x))
+    if x.shape[axis] == 1:
+        found = [shapes.reshape(context, part, left) for part in parts]
+    elif function.kinds is not None:
+        found = [_built_in(context, part, kind, axis, left, scan, reverse)
+                 for part, kind in zip(parts, function.kinds, strict=True)]
+    else:
+        extra: dict[str, Any] = {"reverse": True} if reverse else {}
+        text = combiner.write(function.parameters, function.ops, function.results)
+        op = context.emit("scan_with" if scan else "reduce_with", *map(context.value, parts),
+                          function=text, axis=axis, **extra)
+        found = [Term(ctype(part.type.element, left), result)
+                 for part, result in zip(parts, op.results, strict=True)]
+    return assemble(ctype(type.element, left), iter(found))
+
+
+def leaves(term: Term) -> Iterator[Term]:
+    """The values of a struct, or the value itself."""
+    if not term.members:
+        yield term
+    for member in term.members:
+        yield from leaves(member)
+
+
+def assemble(type: CType, values: Iterator[Term]) -> Term:
+    """The inverse of `leaves`."""
+    if not isinstance(type.element, Struct):
+        return next(values)
+    return Term(type, members=tuple(assemble(member_type(type, at), values)
+                                    for at in range(len(type.element.members))))
+
+
+def _built_in(context: Context, x: Term, kind: str, axis: int, left: shapes.Shape, scan: bool,
+              reverse: bool) -> Term:
+    type = ctype(x.type.element, left)
+    if not scan:
+        return context.op("reduce", type, x, kind=kind, axes=[axis])
+    extra: dict[str, Any] = {"reverse": True} if reverse else {}
+    return context.op("scan", type, x, kind=kind, axis=axis, **extra)
+
+
+def _combined_type(context: Context, entity: FunctionEntity, node: syntax.Call) -> CType | None:
+    """What the function takes twice and gives once; None after a message."""
+    signature = functions.signature_of(context, entity)
+    if entity.node.body is None:
+        context.error("combining-function", node.span, f"'{entity.name}' is declared but has no "
+                      "body in this file", Note("it is declared here", entity.span))
+        return None
+    types = [signature.returns, *signature.parameters]
+    if None in types:
+        return None
+    first = types[0]
+    assert first is not None
+    if len(types) != 3 or any(t is not first for t in types) or not _plain(first):
+        found = ", ".join(map(str, types[1:]))
+        context.error("combining-function", node.span, f"'{node.callee}' wants a function that "
+                      "combines two numbers, or two structs of numbers, to one of the same type; "
+                      f"'{entity.name}' takes ({found}) and gives {first}",
+                      Note("it is declared here", entity.span))
+        return None
+    return first
+
+
+def _plain(type: CType) -> bool:
+    """A scalar number, or a struct of such."""
+    if isinstance(type.element, Struct):
+        return all(_plain(t) for _, t in type.element.members)
+    return not type.shape and not isinstance(type.element, PointerTo)
+
+
+def _combiner(context: Context, entity: FunctionEntity, type: CType, node: syntax.Call
+              ) -> combiner.Combiner | None:
+    """The function as a combiner; None after a message, once."""
+    known = context.unit.combiners
+    if entity not in known:
+        known[entity] = None
+        text = _lowered(context, entity, node)
+        known[entity] = None if text is None else combiner.read(text)
+    entity.used = True
+    return known[entity]
+
+
+def _lowered(context: Context, entity: FunctionEntity, node: syntax.Call) -> str | None:
+    call = node.span
+    errors = context.diagnostics.errors
+    kernel = Kernel(entity.name, [], [], span=entity.span)
+    inner = Context(context.unit, context.diagnostics, kernel, context.unit.scope,
+                    context.handlers, context.pure_calls)
+    inner.contract, inner.frame = context.contract, context.frame
+    signature = functions.signature_of(context, entity)
+    types = [t for t in signature.parameters if t is not None]
+    values = [functions.parameters_of(inner, type) for type in types]
+    if not functions.may_inline(inner, entity, node):
+        return None
+    result = functions.inline(inner, entity, signature, values, call)
+    if context.diagnostics.errors != errors or not inner.live:
+        return None
+    results = [inner.value(leaf) for leaf in leaves(result)]
+    inner.emit("ret")
+    inner.ssa.finish(kernel)
+    functions.check_reads(inner)
+    results = [inner.ssa.resolve(value) for value in results]
+    cfg = Cfg(kernel)
+    if cfg.loops:
+        span = cfg.loops[0].header.terminator.span or entity.span
+        context.error("combining-function", span, f"'{entity.name}' combines elements of a tile "
+                      "side by side, so it cannot have loops", Note("it is given here", call))
+        return None
+    ops, mapping = _straight(cfg)
+    results = [mapping.get(value, value) for value in results]
+    ops = _needed(ops, results)
+    for op in ops:
+        if not combiner.combines(op):
+            context.error("combining-function", op.span or entity.span, f"'{entity.name}' combines "
+                          "elements of a tile, so it can only compute with numbers; this is "
+                          f"'{op.name}'", Note("it is given here", call))
+            return None
+    if context.diagnostics.errors != errors:
+        return None
+    return combiner.write(kernel.parameters, ops, results)
+
+
+def _straight(cfg: Cfg) -> tuple[list[Op], dict[Value, Value]]:
+    """The operations in one line, and what each value that is gone has become.
+
+    Phis become choices by the conditions that lead to them; what has no value becomes 0.
+    """
+    block = Block("straight")
+    build = Builder(block)
+    edges: dict[tuple[Block, Block], Value] = {}
+    mapping: dict[Value, Value] = {}
+    true = build.constant(True, I1)
+    for at in cfg.order:
+        condition: Value | None = None
+        for source in cfg.predecessors[at]:
+            edge = edges[source, at]
+            condition = edge if condition is None else build.value("or", condition, edge)
+        for op in at.ops:
+            op.replace_inputs(mapping)
+            if op.name == "phi":
+                pairs = [(v, edges[b, at]) for v, b in zip(op.operands, op.blocks, strict=True)
+                         if (b, at) in edges]
+                found = pairs[-1][0]
+                for value, edge in reversed(pairs[:-1]):
+                    found = build.value("select", edge, value, found)
+                mapping[op.result] = found
+            elif op.name == "undef" and isinstance(op.result.type, Scalar):
+                e = op.result.type
+                mapping[op.result] = build.constant(0.0 if e.is_float else 0, e)
+            elif op is not at.terminator:
+                block.ops.append(op)
+        _leave(build, at, condition or true, edges, true)
+    return block.ops, mapping
+
+
+def _leave(build: Builder, at: Block, condition: Value, edges: dict[tuple[Block, Block], Value],
+           true: Value) -> None:
+    """Note under which conditions the block goes to which."""
+    last = at.terminator
+    if last.name == "br":
+        edges[at, last.blocks[0]] = condition
+    elif last.name == "cond_br":
+        yes, no = last.blocks
+        holds = last.operands[0]
+        fails = build.value("xor", holds, true)
+        for target, way in ((yes, holds), (no, fails)):
+            here = way if condition is true else build.value("and", condition, way)
+            known = edges.get((at, target))
+            edges[at, target] = here if known is None else build.value("or", known, here)
+
+
+def _needed(ops: list[Op], results: list[Value]) -> list[Op]:
+    """Those that the results depend on, and those that a combiner cannot do."""
+    wanted = set(results)
+    kept: list[Op] = []
+    for op in reversed(ops):
+        if not wanted.isdisjoint(op.results) or not combiner.combines(op):
+            kept.append(op)
+            wanted.update(op.inputs())
+    return kept[::-1]

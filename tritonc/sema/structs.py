@@ -1,0 +1,111 @@
+"""Structs as values: members side by side, each a value of its own.
+
+Nothing of a struct reaches Triton-IR.  A variable of a struct is one variable for each member, and
+what is said of the struct (assignment, a choice, passing and returning) is said of each member.
+"""
+
+from __future__ import annotations
+
+from tritonc.frontend import syntax
+from tritonc.frontend.foreign import FOREIGN, plain
+from tritonc.sema import constants, implicit
+from tritonc.sema.context import Context
+from tritonc.sema.ctypes import CType, Struct, member_type
+from tritonc.sema.scope import Variable
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Note
+from tritonc.spelling import closest
+
+
+def value(context: Context, node: syntax.Expression, type: CType, what: str) -> Term:
+    """An expression that may be a struct, or a list of its members in braces, of `type`.
+
+    Nothing is converted, but in such a list.
+    """
+    if isinstance(node, syntax.StructValue) and node.type is None:
+        return _made(context, node, type, what)
+    return context.operand(node, structs=True)
+
+
+def literal(context: Context, node: syntax.StructValue) -> Term:
+    """`(pair){a, b}`."""
+    if node.type is None:
+        return context.error("struct-value", node.span, "a list in braces is the value of a struct "
+                             "only where its type is known; write (name){...}")
+    type = constants.value_type(context, node.type, "the value")
+    if type is None:
+        return POISON
+    return _made(context, node, type, "the value")
+
+
+def _made(context: Context, node: syntax.StructValue, type: CType, what: str) -> Term:
+    struct = type.element
+    if not isinstance(struct, Struct):
+        return context.error("struct-value", node.span, f"{what} is {type}, which a list in "
+                             "braces cannot make; a scalar fills a tile")
+    count = len(struct.members)
+    if len(node.values) != count:
+        names = ", ".join(name for name, _ in struct.members)
+        return context.error("struct-value", node.span, f"{struct} has {count} "
+                             f"member{'s' * (count > 1)} ({names}), but this list has "
+                             f"{len(node.values)}")
+    members: list[Term] = []
+    for at, (name, each) in enumerate(zip((m for m, _ in struct.members), node.values,
+                                          strict=True)):
+        to = member_type(type, at)
+        wanted = f"member '{name}' of {struct}"
+        found = value(context, each, to, wanted)
+        context.at(each.span)
+        members.append(implicit.assign(context, found, to, each.span, wanted))
+    if any(m.poisoned for m in members):
+        return POISON
+    return Term(type, members=tuple(members))
+
+
+# --- members ---
+
+
+def member(context: Context, node: syntax.Member) -> Term:
+    """`base.name`."""
+    part = part_of(context, node)
+    if part is not None:
+        return context.read(part, node.span)
+    base = context.operand(node.base, structs=True)
+    if base.poisoned:
+        return POISON
+    at = _place(context, node, base.type)
+    return POISON if at is None else base.members[at]
+
+
+def part_of(context: Context, node: syntax.Expression) -> Variable | None:
+    """The variable that `x` or `x.name` is; None, without a message, for anything else."""
+    if isinstance(node, syntax.Name):
+        entity = context.scope.lookup(node.name)
+        return entity if isinstance(entity, Variable) else None
+    if not isinstance(node, syntax.Member):
+        return None
+    base = part_of(context, node.base)
+    if base is None or not isinstance(base.type.element, Struct):
+        return None
+    names = [name for name, _ in base.type.element.members]
+    return base.parts[names.index(node.name)] if node.name in names else None
+
+
+def _place(context: Context, node: syntax.Member, type: CType) -> int | None:
+    """The number of a member; None after a message."""
+    struct = type.element
+    if not isinstance(struct, Struct):
+        notes = () if node.name not in FOREIGN else (Note(plain(FOREIGN[node.name])),)
+        if node.name == "T":
+            notes = (Note("trans(x) is the transpose"),)
+        context.error("struct-value", node.span, f"{type} is no struct, and has no members",
+                      *notes)
+        return None
+    names = [name for name, _ in struct.members]
+    if node.name not in names:
+        near = closest(node.name, names)
+        context.error("struct-value", node.name_span, f"{struct} has no member '{node.name}'" + (
+            f"; did you mean '{near}'?" if near else f"; it has {', '.join(names)}"),
+            suggestion=near)
+        return None
+    return names.index(node.name)

@@ -195,13 +195,8 @@ def test_unsupported_word(word: str) -> None:
     ("const int x;", ["1:11 constant 'x' needs a value, as in 'const int x = 4;'"]),
     ("const int x[4] = 3;", ["1:11 constant 'x' is a tile, which is not supported outside a "
                              "function; declare it in the function that uses it"]),
-<<<<<<< HEAD
-    ("const int X = {3};", ["1:15 initialiser lists are only for structs and tunables; write the value "
-                            "without braces; it fills the tile"]),
-=======
     ("const int X = {3};", ["1:15 initialiser lists are only for structs and tunables; write "
                             "the value without braces; it fills the tile"]),
->>>>>>> 74aec6b
     ("tunable int T = {};", ["1:17 tunable 'T' needs at least one value; without a list, its "
                              "value comes from outside"]),
     ("tunable int T = {{1}};", ["1:18 a value of a tunable must be a constant expression"]),

@@ -77,13 +77,8 @@ def test_pure_builtins_make_no_effects() -> None:
              "get_num_programs": "get_num_programs(0)", "select": "select(n, 1, 2)",
              "dot": "dot(m, m)", "reshape": "reshape(x, 2, 2)", "broadcast": "broadcast(x, 2, 4)",
              "permute": "permute(x, 0)", "multiple_of": "multiple_of(n, 2)",
-<<<<<<< HEAD
-             "scan": "scan(x, 0)", "reduce": "reduce(x, 0, max)", "flip": "flip(x, 0)", "cat": "cat(x, x, 0)",
-             "sort": "sort(x, 0)", "gather": "gather(x, 0 ... 3, 0)",
-=======
              "scan": "scan(x, 0)", "reduce": "reduce(x, 0, max)", "flip": "flip(x, 0)",
              "cat": "cat(x, x, 0)", "sort": "sort(x, 0)", "gather": "gather(x, 0 ... 3, 0)",
->>>>>>> 74aec6b
              "clamp": "clamp(x, 0, 1)", "fma": "fma(x, x, x)",
              "any": "any(x > 0)", "all": "all(x > 0)", "min": "min(x, 1)", "max": "max(x, 1)"}
     for row in BUILTINS:

@@ -241,7 +241,8 @@ class _Driver:
         # Reductions may already have turned `a + b` into an expression that no operator follows.
         after_expression = "OPERATOR" in accepted or bool(
             self.stack and isinstance(self.stack[-1].value, (syntax.Expression, Chain)))
-        place = parser_errors.Place(self.tokens, index, terminal, accepted, self.partner,
+        place = parser_errors.Place(self.tokens, index, spellings.get(terminal, terminal),
+                                    accepted, self.partner,
                                     after_expression)
         problem = parser_errors.special_problem(place)
         if problem is None and token.kind != "end":

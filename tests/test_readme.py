@@ -1,4 +1,4 @@
-"""What README.md shows is what happens."""
+"""What README.md and the tutorial show is what happens."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from command import tritonc
 
-README = Path(__file__).parent.parent / "README.md"
-ROOT = README.parent
+ROOT = Path(__file__).parent.parent
+README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -20,10 +20,11 @@ def matches(shown: str, output: str) -> bool:
     return re.fullmatch(".*".join(parts) + r"\s*", output, re.DOTALL) is not None
 
 
-def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.stem)
+def test_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     commands = 0
-    for language, text in _BLOCK.findall(README.read_text(encoding="utf-8")):
+    for language, text in _BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "c":
             Path(text.split("\n")[0].removeprefix("// ")).write_text(text, encoding="utf-8")
             continue
@@ -41,10 +42,10 @@ def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in (README, ROOT / "CONTRIBUTING.md"):
+    for page in (README, ROOT / "CONTRIBUTING.md", TUTORIAL):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
-                assert (ROOT / target).exists(), f"{page.name}: {target}"
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_matching() -> None:

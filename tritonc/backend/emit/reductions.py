@@ -121,19 +121,31 @@ def reduce_with(f: FunctionEmitter, op: Op) -> None:
 
 def _in_order(f: FunctionEmitter, layout: Layout, axis: int, commutative: bool,
               types: Sequence[Scalar], items: list[Names], join: Join) -> Names:
-    """The elements of a thread, in the order of the axis, and of the lanes beside it."""
+    """The elements of a thread, in the order of the axis, and of the lanes beside it.
+
+    Where lanes are to combine while a thread still holds several items, each of two lanes takes
+    half of the items of both: a bit of the items moves to the lanes, where it waits for its turn.
+    """
     bits = [basis for basis in axis_bases(layout.shape, axis)
             if basis in layout.register or basis in layout.lane]
     if commutative:  # what lies in registers first
         bits.sort(key=lambda basis: basis not in layout.register)
-    for basis in bits:
-        if basis in layout.register:  # neighbours differ in the lowest one that is left
+    waiting = [layout.lane.index(b) if b in layout.lane else None for b in bits]
+    while waiting:
+        bit = waiting.pop(0)
+        if bit is None:  # neighbours differ in the lowest one that is left
             items = [join(items[i], items[i + 1]) for i in range(0, len(items), 2)]
             continue
-        bit = layout.lane.index(basis)
         upper = f.thread_bit(bit)
-        items = [join(*_ordered(f, types, own, _exchanged(f, types, own, bit), upper))
-                 for own in items]
+        if None in waiting:
+            half = len(items) // 2
+            kept = [_select(f, upper, types, b, a) for a, b in zip(items, items[half:])]
+            given = [_select(f, upper, types, a, b) for a, b in zip(items, items[half:])]
+            waiting[len(waiting) - 1 - waiting[::-1].index(None)] = bit
+        else:
+            kept, given = items, items
+        items = [join(*_ordered(f, types, own, _exchanged(f, types, sent, bit), upper))
+                 for own, sent in zip(kept, given)]
     (whole,) = items
     return whole
 

@@ -29,7 +29,7 @@ from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir import layout_ops
+from tritonc.ir import combiner, layout_ops
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -246,7 +246,8 @@ class _Assignment:
         """The layout in which a reduction reads its operand."""
         own = self.own_layout(max(op.operands, key=lambda v: self.primary.get(v, (0, None))[0]))
         if op.name == "reduce_with":
-            return own
+            commutes = combiner.read(op.attributes["function"]).commutative
+            return own if commutes else layout_choice.warps_last(own, op.attributes["axis"])
         return layout_choice.gathered(own, op.attributes["axes"]) or own
 
     # ---- small loads go to their readers

@@ -238,6 +238,25 @@ def gathered(layout: Layout, axes: tuple[int, ...]) -> Layout | None:
                   tuple(bases[registers + LANE_BITS:]))
 
 
+def warps_last(layout: Layout, axis: int) -> Layout:
+    """The layout with the same lanes and low registers, in which warps hold the highest bits of
+    the axis: each warp has neighbours, which it combines in their order before others' come in.
+
+    >>> line = Layout((512,), register=(1, 128, 256), lane=(2, 4, 8, 16, 32), warp=(64,))
+    >>> print(warps_last(line, 0))
+    #layout<shape=[512], register=[1,64,128], lane=[2,4,8,16,32], warp=[256]>
+    """
+    bits = set(axis_bases(layout.shape, axis))
+    lowest = min((basis for basis in layout.warp if basis in bits), default=0)
+    moved = [basis for basis in (*layout.register, *layout.warp) if basis in bits
+             and basis >= lowest > 0]
+    order = iter(sorted(moved))
+    new = {basis: next(order) for bases in (layout.register, layout.warp)
+           for basis in sorted(b for b in bases if b in moved)}
+    return Layout(layout.shape, tuple(new.get(b, b) for b in layout.register), layout.lane,
+                  tuple(new.get(b, b) for b in layout.warp))
+
+
 def dot_layout(op: Op, warps: int) -> Layout:
     """The layout of a dot's result, as its `instruction` wants it."""
     extents = shape(op.result.type)

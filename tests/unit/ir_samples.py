@@ -74,6 +74,7 @@ SAMPLES: dict[str, str] = {
                    '%d; %e = fsub %a, %c : f32", axis = 0} : f32<4>',
     "scan_with": '%x = scan_with %ti {function = "i32 %a, i32 %b -> %b", axis = 0, reverse = true} '
                  ': i32<4>',
+    "histogram": "%x = histogram %ti {extent = 3} : i32<3>",
     "take": "%x = take %tf, %ti {axis = 0, extent = 3} : f32<4>",
     "dot": "%w = undef : f32<2, 4, 4>\n  %x = dot %b8, %b8, %w : f32<2, 4, 4>",
     "assume_positive": "%x = assume_positive %tf : f32<4>",

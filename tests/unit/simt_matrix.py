@@ -152,7 +152,9 @@ class MatrixMachine(Machine):
         return super()._call(env, rest, active)
 
     def _atomicrmw(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
-        assert rest.startswith("xchg") and active.sum() == 1
+        if not rest.startswith("xchg"):
+            return super()._atomicrmw(env, rest, active)
+        assert active.sum() == 1
         pointer, value = split(rest.removeprefix("xchg "))
         space, text = typed(pointer)
         address = self.value(env, space, text)

@@ -18,3 +18,8 @@ def test_rows(rows: int) -> None:
 @pytest.mark.parametrize("count", [1000, 512])
 def test_warps_combine_what_they_hold(count: int) -> None:
     execute(Setting(RUN / "combined_line.tc", (("N", str(count)),)), "sm_80")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_selection(target: str) -> None:
+    execute(Setting(RUN / "language" / "builtins_selection.tc"), target)

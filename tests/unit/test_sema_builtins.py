@@ -79,6 +79,7 @@ def test_pure_builtins_make_no_effects() -> None:
              "permute": "permute(x, 0)", "multiple_of": "multiple_of(n, 2)",
              "scan": "scan(x, 0)", "reduce": "reduce(x, 0, max)", "flip": "flip(x, 0)",
              "cat": "cat(x, x, 0)", "sort": "sort(x, 0)", "gather": "gather(x, 0 ... 3, 0)",
+             "split": "split(m)", "topk": "topk(x, 2, 0)", "histogram": "histogram(0 ... 4, 3)",
              "clamp": "clamp(x, 0, 1)", "fma": "fma(x, x, x)",
              "any": "any(x > 0)", "all": "all(x > 0)", "min": "min(x, 1)", "max": "max(x, 1)"}
     for row in BUILTINS:

@@ -416,6 +416,14 @@ def take(op: Op, a: Any, index: Any) -> Any:
     return np.take_along_axis(a, np.clip(index, 0, a.shape[axis] - 1).astype(np.int64), axis)
 
 
+def histogram(op: Op, a: Any) -> Any:
+    """How often each number below the extent is among the elements."""
+    extent = op.attributes["extent"]
+    inside = a[(a >= 0) & (a < extent)].reshape(-1)
+    (count,) = shape(op.result.type)  # more than the extent, if it is padded
+    return np.bincount(inside, minlength=count).astype(np.int32)
+
+
 def dot(op: Op, a: Any, b: Any, c: Any) -> Any:
     e, to = scalar(op.operands[0].type), scalar(op.result.type)
     if e.is_float:

@@ -270,6 +270,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("take", ("a", "index"), rules.take, "The elements that `index` names along `axis`, each "
            "in its own line; `extent`: how many there are in the source.",
            lambda m, op, a, index: m.take(op, a, index), ("axis", "extent")),
+    OpInfo("histogram", ("a",), rules.histogram, "How many elements are 0, 1, ..., `extent` - 1; "
+           "others do not count.", lambda m, op, a: m.histogram(op, a), ("extent",)),
     OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading axes.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
            optional=("instruction", "registers", "pairs", "swapped")),

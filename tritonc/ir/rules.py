@@ -316,6 +316,15 @@ def take(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> 
     return (with_element(index, element(t)),)
 
 
+def histogram(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    """Integers of 32 bits, and a count for each number below `extent`; padded, of more."""
+    _want(element(types[0]) == I32 and bool(shape(types[0])), "a tile of i32 wanted, found {}",
+          types[0])
+    counts = shape(stated) if stated is not None else ()
+    padded = len(counts) == 1 and counts[0] >= attributes["extent"]
+    return _shaped(I32, counts if padded else (attributes["extent"],), stated)
+
+
 def dot(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """a [..., M, K] @ b [..., K, N] + c [..., M, N]; c's element is the accumulator's."""
     a, b, c = types

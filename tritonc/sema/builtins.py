@@ -18,6 +18,7 @@ from tritonc.sema import (
     builtin_math,
     builtin_memory,
     builtin_moves,
+    builtin_sort,
     builtin_tiles,
     constants,
     launch,
@@ -212,6 +213,8 @@ BUILTINS: tuple[Builtin, ...] = (
          "nothing is said), prod, max, min, any, all, or a function of the program's own; with the "
          "word `reverse`, from the end.", builtin_tiles.named_scan, words=(2, 3), functions=True,
          structs=True),
+    _row("histogram(x, bins)", 2, 2, "How many elements of an integer tile are 0, 1, ..., "
+         "bins - 1, an int tile; others do not count.", builtin_moves.histogram),
     _row("dot(a, b, acc)", 2, 3, "The matrix product a @ b, plus acc.", builtin_tiles.product),
     # shapes
     _row("trans(x, axes...)", 1, None, "The axes in the order given; reversed without one.",
@@ -227,8 +230,13 @@ BUILTINS: tuple[Builtin, ...] = (
          builtin_moves.flip),
     _row("join(a, b)", 2, 2, "a and b along a new last axis, of extent 2.", builtin_moves.join),
     _row("cat(a, b, axis)", 3, 3, "b behind a along the axis.", builtin_moves.cat),
+    _row("split(x)", 1, 1, "The two halves of the last axis, of extent 2: members `first` and "
+         "`second`.", builtin_moves.split),
     _row("sort(x, axis, descending)", 2, 3, "The elements along the axis in order, or in the "
-         "opposite order; NaNs behind all numbers, or before.", builtin_moves.sort),
+         "opposite order; NaNs behind all numbers, or before.", builtin_sort.sort),
+    _row("topk(x, k, axis)", 3, 3, "The k greatest elements along the axis, the greatest first, as "
+         "member `values`, and where they stood, the first of equal ones first, as `indices`.",
+         builtin_sort.topk),
     # memory
     _atomic("add", "Adds v to *p atomically, where mask holds, if there is one; gives the old "
             "value, as all atomics do.", "f32_atomic_add"),

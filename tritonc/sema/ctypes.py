@@ -96,6 +96,7 @@ class Struct:
 
     name: str
     members: tuple[tuple[str, CType], ...]
+    built_in: bool = False  # of a builtin's result
     ir: Scalar = types.I1
     is_float = is_int = signed = False
 

@@ -50,7 +50,11 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
 
 
 def _struct(context: Context, term: Term, to: CType, span: Span, what: str, *notes: Note) -> Term:
-    if term.type.element is not to.element:
+    source = term.type.element
+    fits = source is to.element or (
+        isinstance(source, Struct) and isinstance(to.element, Struct) and source.built_in
+        and len(source.members) == len(to.element.members))
+    if not fits:
         return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
                              f"{term.type}", *notes)
     if not shapes.broadcastable(term.shape, to.shape):

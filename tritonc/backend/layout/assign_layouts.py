@@ -105,7 +105,7 @@ class _Assignment:
             return strength, layout_ops.transpose(source, op.attributes["permutation"])
         if name == "reduce":
             return 1, layout_ops.slice_axes(self.reduced_layout(op), op.attributes["axes"])
-        if name == "gather":
+        if name in ("gather", "histogram"):
             return 1, self.default(t)
         if name == "reduce_with":
             return 1, layout_ops.slice_axes(self.reduced_layout(op), (op.attributes["axis"],))
@@ -218,7 +218,7 @@ class _Assignment:
             a, b, _ = op.operands
             left = layout_choice.left_operand(op, self.warps)
             return [left or self.own_layout(a), self.own_layout(b), layout]
-        if op.name == "channel":
+        if op.name in ("channel", "histogram"):
             return [self.own_layout(op.operands[0])]
         if op.name == "reshape":
             t = op.operands[0].type

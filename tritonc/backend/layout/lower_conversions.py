@@ -9,6 +9,7 @@ After:   %s = alloc_shared : buffer<1 x f32<64, 64>>
          and %y = join_parts of what was loaded
 
          %y = gather %x, %i : f32<64>          likewise, and at last shared_gather %s, %i
+         %y = histogram %i : i32<64>           zeros to a buffer, shared_atomic %s, %i, 1, a load
 
 Conversions that only rename registers or shuffle inside a warp stay as they are; which of the three
 it is, and the swizzle of the buffer, is `plan_conversion`'s choice.  Pointers travel as integers,
@@ -56,6 +57,9 @@ def _lowered(op: Op, most: int, replaced: dict[Value, Value]) -> list[Op]:
     if op.name == "gather":
         exchange = _Exchange(op)
         exchange.gather(most)
+    elif op.name == "histogram":
+        exchange = _Exchange(op)
+        exchange.count(op.attributes["extent"])
     elif op.name == "convert_layout":
         source, result = op.operands[0].type, op.result.type
         assert isinstance(source, Tile) and isinstance(result, Tile)
@@ -130,6 +134,18 @@ class _Exchange:
             found = here
         assert found is not None
         self.finish(found)
+
+    def count(self, extent: int) -> None:
+        """How often each number below the extent is among the elements."""
+        t = self.value.type
+        assert isinstance(t, Tile) and isinstance(self.result, Tile)
+        buffer = self.buffer(row_major(self.result.shape))
+        self.make("shared_store", [buffer, self.make("constant", [], self.result, value=0)])
+        inside = self.make("icmp", [self.value, self.make("constant", [], t, value=extent)],
+                           predicate="ult")
+        one = self.make("constant", [], t, value=1)
+        self.make("shared_atomic", [buffer, self.value, one], guard=inside, kind="add")
+        self.finish(self.make("shared_load", [buffer], self.result))
 
     def buffer(self, layout: SharedLayout) -> Value:
         buffer = self.make("alloc_shared", [], Buffer(self.element, layout.shape, 1, layout))

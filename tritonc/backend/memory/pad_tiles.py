@@ -149,6 +149,9 @@ class _Padding:
         elif op.name == "take":  # an index of an element there
             axes = range(len(shape(op.result.type)))
             op.operands[1] = self.fill(op.operands[1], axes, 0, build)
+        elif op.name == "histogram":
+            axes = range(len(shape(op.operands[0].type)))
+            op.operands[0] = self.fill(op.operands[0], axes, -1, build)
         elif self.needs_guard(op):
             self.guard(op, build)
         build.insert(op)

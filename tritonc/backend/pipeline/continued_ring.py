@@ -47,8 +47,8 @@ from tritonc.ir.types import I32, Buffer, Tile
 
 # What other passes give a buffer.
 EXCHANGE = 16 * 1024  # bytes of a tile that goes between warps at once
-_EXCHANGES = ("reduce", "scan", "argreduce", "reduce_with", "scan_with", "gather", "atomic_rmw",
-              "atomic_cas", "dot")
+_EXCHANGES = ("reduce", "scan", "argreduce", "reduce_with", "scan_with", "gather", "histogram",
+              "atomic_rmw", "atomic_cas", "dot")
 
 
 def outer_loop(kernel: Kernel, staged: StagedLoop, part: Slice, starts: list[Value]

@@ -15,7 +15,8 @@ from tritonc.ir.layout_ops import reduction
 from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
 
 DOTS = ("fma_dot", "mma_dot", "wgmma")
-EXCHANGES = ("convert_layout", "reduce", "reduce_with", "gather", "atomic_rmw", "atomic_cas")
+EXCHANGES = ("convert_layout", "reduce", "reduce_with", "gather", "histogram",
+             "atomic_rmw", "atomic_cas")
 MOST_REGISTERS = 200  # of the 255 that a thread can have
 
 
@@ -101,6 +102,8 @@ def _least_exchange(op: Op) -> int:
     t = op.operands[0].type if op.operands else None
     if op.name not in EXCHANGES or not isinstance(t, Tile) or t.layout is None:
         return 0
+    if op.name == "histogram":
+        return int(op.attributes["extent"]) * t.element.bytes
     if op.name == "convert_layout":
         result = op.result.type
         assert isinstance(result, Tile) and result.layout is not None

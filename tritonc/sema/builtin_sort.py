@@ -1,0 +1,214 @@
+"""sort and topk: bitonic networks, in registers and between threads (Batcher 1968)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tritonc.frontend import syntax
+from tritonc.sema import constants, convert, shapes
+from tritonc.sema.builtin_moves import SIGNED, along, structure, take
+from tritonc.sema.builtin_tiles import tile_and_axis
+from tritonc.sema.context import Context, decayed
+from tritonc.sema.ctypes import BOOL, INT, LONG, NUMBERS, Number, ctype
+from tritonc.sema.term import POISON, Term
+from tritonc.source import Span
+
+
+def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """sort(x, axis) and sort(x, axis, descending): a bitonic network (Batcher 1968).
+
+    Floats are compared as integers: -0 before 0, NaNs behind all numbers.
+    """
+    found = tile_and_axis(context, node, arguments[:2])
+    if found is None:
+        return POISON
+    x, axis = found
+    assert axis is not None
+    descending = False
+    if len(arguments) == 3:
+        number = arguments[2].constant
+        if not isinstance(number, int) or arguments[2].shape:
+            return constants.not_constant(context, node.arguments[2].span,
+                                          "whether a sort is descending")
+        descending = bool(number)
+    element = x.type.element
+    if not isinstance(element, Number) or (element.is_float and element.ir.bits < 16):
+        return context.error("type-mismatch", node.arguments[0].span, f"'{node.callee}' takes "
+                             f"numbers of 16 bits or more, or integers, found {x.type}")
+    if x.constant is not None or x.shape[axis] == 1:
+        return x
+    if not _fits(context, x, axis, node.span):
+        return POISON
+    result = _values(context, _sorted(context, _keys(context, x, element), axis, descending),
+                     element)
+    _note(context, result, x, axis)
+    return result
+
+
+def _note(context: Context, result: Term, x: Term, axis: int) -> None:
+    """Each element of the result may be any of its line."""
+    last = result.value.op if result.value is not None else None
+    if context.region is not None and last is not None and x.value is not None:
+        context.region.lines[last] = x.value, axis
+
+
+def _sorted(context: Context, keys: Term, axis: int, descending: bool) -> Term:
+    """Signed integers in order along an axis."""
+    shape = keys.shape
+    rows, n, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    keys = shapes.reshape(context, keys, (rows, n, inner))
+    size = 1 << (n - 1).bit_length()
+    if size != n:
+        keys = _padded(context, keys, size, descending)
+    keys = _network(context, keys, size, descending)
+    if size != n:
+        keys = take(context, keys, along(context, (rows, n, inner), 1), 1)
+    return shapes.reshape(context, keys, shape)
+
+
+def _fits(context: Context, x: Term, axis: int, span: Span) -> bool:
+    """Whether the tile may be padded to a power of two."""
+    n = x.shape[axis]
+    padded = (*x.shape[:axis], 1 << (n - 1).bit_length(), *x.shape[axis + 1 :])
+    return shapes.check_size(context, padded, span)
+
+
+def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """topk(x, k, axis): sorted is a long, an element's key above its place from the end, so that of
+    equal elements the first is the greater one."""
+    x, count, axis_term = arguments
+    found = tile_and_axis(context, node, [x, axis_term], 2)
+    k = constants.integer_of(context, count, node.arguments[1].span, "a count of elements")
+    if found is None or k is None:
+        return POISON
+    x, axis = decayed(x), found[1]
+    assert axis is not None
+    element, n = x.type.element, x.shape[axis]
+    if not isinstance(element, Number) or element.ir.bits > 32 or (
+            element.is_float and element.ir.bits < 16):
+        return context.error("type-mismatch", node.arguments[0].span, "topk takes floats of 16 or "
+                             f"32 bits, or integers of up to 32, found {x.type}")
+    if not 1 <= k <= n:
+        return context.error("call-arguments", node.arguments[1].span, f"the axis has {n} "
+                             f"elements, so k is 1 to {n}, found {k}")
+    if not _fits(context, x, axis, node.span):
+        return POISON
+    context.at(node.span)
+    x = Term(x.type, context.value(x))
+    keys = convert.number(context, _keys(context, x, element), LONG)
+    high = context.op("shl", keys.type, keys, Term(keys.type, constant=32))
+    last = Term(ctype(INT, x.shape), constant=n - 1)
+    place = context.op("sub", last.type, last, along(context, x.shape, axis))
+    both = context.op("or", keys.type, high, convert.number(context, place, LONG))
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    both = _sorted(context, both, axis, True)
+    if k < n:
+        both = take(context, both, along(context, shape, axis), axis)
+    found_key = context.op("ashr", both.type, both, Term(both.type, constant=32))
+    signed = NUMBERS[SIGNED[max(element.ir.bits, 8)]]
+    values = _values(context, convert.number(context, found_key, signed), element)
+    place = convert.number(context, both, INT)
+    indices = context.op("sub", place.type, Term(place.type, constant=n - 1), place)
+    for part in (values, indices):
+        _note(context, part, x, axis)
+    return structure("topk", ("values", "indices"), [values, indices])
+
+
+def _flipped(context: Context, bits: Term) -> Term:
+    """Of negative numbers all bits but the sign changed: integers in the order of floats."""
+    element = bits.type.element
+    assert isinstance(element, Number)
+    width = element.ir.bits
+    sign = context.op("ashr", bits.type, bits, Term(bits.type, constant=width - 1))
+    mask = context.op("lshr", bits.type, sign, Term(bits.type, constant=1))
+    return context.op("xor", bits.type, bits, mask)
+
+
+def _keys(context: Context, x: Term, element: Number) -> Term:
+    """Signed integers in the order of the elements."""
+    if element is BOOL:
+        return convert.number(context, x, NUMBERS["int8"])
+    signed = NUMBERS[SIGNED[element.ir.bits]]
+    type = ctype(signed, x.shape)
+    if element.is_float:
+        bits = _flipped(context, context.op("bitcast", type, x))
+        nan = context.op("fcmp", ctype(BOOL, x.shape), x, x, predicate="uno")
+        return context.op("select", type, nan, Term(type, constant=_greatest(signed)), bits)
+    if not element.signed:
+        return context.op("xor", type, Term(type, x.value), Term(
+            type, constant=-1 - _greatest(signed)))
+    return x
+
+
+def _greatest(element: Number) -> int:
+    return (1 << (element.ir.bits - 1)) - 1
+
+
+def _values(context: Context, keys: Term, element: Number) -> Term:
+    type = ctype(element, keys.shape)
+    signed = keys.type.element
+    assert isinstance(signed, Number)
+    if element is BOOL:
+        return convert.number(context, keys, BOOL)
+    if element.is_float:
+        return context.op("bitcast", type, _flipped(context, keys))
+    if not element.signed:
+        keys = context.op("xor", keys.type, keys, Term(
+            keys.type, constant=-1 - _greatest(signed)))
+        return Term(type, keys.value)
+    return keys
+
+
+def _padded(context: Context, keys: Term, size: int, descending: bool) -> Term:
+    """With keys that come last behind the others."""
+    rows, n, inner = keys.shape
+    shape = (rows, size, inner)
+    at = along(context, shape, 1)
+    inside = context.op("icmp", ctype(BOOL, shape), at, Term(at.type, constant=n),
+                        predicate="slt")
+    index = context.op("smin", at.type, at, Term(at.type, constant=n - 1))
+    taken = take(context, keys, index, 1)
+    element = keys.type.element
+    assert isinstance(element, Number)
+    last = -1 - _greatest(element) if descending else _greatest(element)
+    return context.op("select", taken.type, inside, taken, Term(taken.type, constant=last))
+
+
+def _network(context: Context, keys: Term, n: int, descending: bool) -> Term:
+    """log2(n) (log2(n) + 1) / 2 steps, each of which compares elements `near` apart."""
+    run = 2
+    while run <= n:
+        near = run // 2
+        while near:
+            keys = _step(context, keys, n, run, near, descending)
+            near //= 2
+        run *= 2
+    return keys
+
+
+def _step(context: Context, keys: Term, n: int, run: int, near: int, descending: bool) -> Term:
+    """Of two partners one keeps the lesser, one the greater; both by their exclusive or."""
+    rows, _, inner = keys.shape
+    split = (rows * n // (2 * near), 2, near * inner)
+    pairs = shapes.reshape(context, keys, split)
+    both = context.op("reduce", ctype(keys.type.element, (split[0], split[2])), pairs, kind="xor",
+                      axes=[1])
+    both = shapes.broadcast(context, shapes.reshape(context, both, (split[0], 1, split[2])), split)
+    other = context.op("xor", pairs.type, pairs, both)
+    low = context.op("smin", pairs.type, pairs, other)
+    high = context.op("smax", pairs.type, pairs, other)
+    # The later of two keeps the greater, but where bit `run` of its place is set.
+    place = along(context, (rows, n, inner), 1)
+    later = _bit(context, place, near)
+    back = _bit(context, place, run) if run < n else None
+    greater = later if back is None else context.op("xor", later.type, later, back)
+    if descending:
+        greater = context.op("xor", greater.type, greater, Term(greater.type, constant=True))
+    greater = shapes.reshape(context, greater, split)
+    return shapes.reshape(context, context.op("select", low.type, greater, high, low), keys.shape)
+
+
+def _bit(context: Context, place: Term, bit: int) -> Term:
+    masked = context.op("and", place.type, place, Term(place.type, constant=bit))
+    return context.op("icmp", ctype(BOOL, place.shape), masked, Term(place.type, constant=0),
+                      predicate="ne")

@@ -83,7 +83,7 @@ def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
     target = find(options.arch, options.ptx)
 
     def lower(binding: Mapping[str, int]) -> Module:
-        module = sema.analyze(program, {**given, **binding}, Diagnostics(limit=1), options)
+        module = sema.analyze_shapes(program, {**given, **binding}, options)
         return Module([k for k in module.kernels if k.name == kernel], module.constants)
 
     default = choose(tunables, lower, target)

@@ -18,6 +18,7 @@ from math import prod
 
 from tritonc import driver, sema
 from tritonc.backend.dots.split_dots import SUMS
+from tritonc.backend.layout.layout_choice import DEFAULT, nestings
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
 from tritonc.backend.target.target import Target, find
 from tritonc.frontend.parser import parse
@@ -67,8 +68,12 @@ class Space:
         return sorted(found, key=lambda portion: place[id(portion[0])])
 
 
-def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
+def search_space(source: SourceFile, options: Options, kernel: str, nesting: bool = False
+                 ) -> Space:
     """The space of one kernel of a source.  What `options.tune` binds is fixed.
+
+    With `nesting` it is that of the paper (section 5.3): the tunables, and the micro- and
+    nano-tiles of products on CUDA cores; all else is left to the passes.
 
     Raises CompileError if the source is wrong.
     """
@@ -92,10 +97,12 @@ def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
     meta: dict[str, tuple[int | None, ...]] = {
         row.name: row.values if set(row.legal) <= set(row.values) else (None, *row.values)
         for row in META_PARAMETERS
-        if row.needs <= found and row.name not in options.tune and row.name not in names}
+        if row.needs <= found and row.name not in options.tune and row.name not in names
+        and row.nesting == nesting}
+    choices = _nestings(meta, options.tune) if nesting else _meta_choices(meta, options.tune)
     ranking = ranked(tunables, lower, target)
     candidates: list[Binding] = [default]
-    for binding in _ordered(ranking, meta, target, options.tune):
+    for binding in _ordered(ranking, choices, target, options.tune):
         if binding != default:
             candidates.append(binding)
     return Space({**tunables, **meta}, frozenset(tunables), candidates,
@@ -132,10 +139,9 @@ def facts(module: Module, target: Target) -> frozenset[str]:
     return frozenset(found)
 
 
-def _ordered(ranking: Sequence[Ranked], meta: Mapping[str, tuple[int | None, ...]], target: Target,
+def _ordered(ranking: Sequence[Ranked], choices: Sequence[Mapping[str, int]], target: Target,
              fixed: Mapping[str, int]) -> Iterator[Binding]:
     """All candidates by the model's order; the order of the lists decides ties."""
-    choices = _meta_choices(meta, fixed)
     found: list[tuple[float, Binding]] = []
     for price, binding, profile in ranking:
         for bound in choices:
@@ -153,6 +159,18 @@ def _meta_choices(meta: Mapping[str, tuple[int | None, ...]], fixed: Mapping[str
         found = [{**bound, name: value} if value is not None else bound for bound in found
                  for value in (values if not _moot(name, {**fixed, **bound}, meta) else (None,))]
     return [{}, *(bound for bound in found if bound)]
+
+
+def _nestings(meta: Mapping[str, object], fixed: Mapping[str, int]) -> list[dict[str, int]]:
+    """The micro- and nano-tiles that nest in a warp, the default's (no binding) first."""
+    found: list[dict[str, int]] = [{}]
+    for nesting in nestings():
+        (rows, columns), (high, wide) = nesting
+        bound = {"micro_rows": rows, "micro_columns": columns, "nano_rows": high,
+                 "nano_columns": wide}
+        if nesting != DEFAULT and all(fixed.get(name, n) == n for name, n in bound.items()):
+            found.append({name: n for name, n in bound.items() if name in meta})
+    return found if meta else [{}]
 
 
 def _moot(name: str, bound: Mapping[str, int], open_to_choice: Iterable[str]) -> bool:
@@ -182,6 +200,8 @@ def can_run(profile: Profile, bound: Mapping[str, int], target: Target) -> bool:
             return False
         if slices > 1 and 4 * results * slices > SUMS:
             return False  # they are not made
+        if m < bound.get("micro_rows", 1) or n < bound.get("micro_columns", 1):
+            return False  # threads would compute the same twice
         on_cores = not any(row.feature in target.features and str(row.operand) == feature.element
                            for row in INSTRUCTIONS)
         if num_warps and on_cores and results * k > _ITERATION * threads:

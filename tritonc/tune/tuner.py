@@ -49,6 +49,7 @@ class Request:
     fresh: bool = False
     report: str | None = None
     within: float = 0.02  # of the best, for a portfolio of several sizes
+    nesting: bool = False  # search the space of the paper
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def prepare(request: Request, target: str, diagnostics: Diagnostics) -> Task:
     sizes = [size_values(problem, size) for size in request.sizes] or bench_sizes(problem)
     tokens = driver.preprocess(request.source, with_macros, Diagnostics()).tokens
     return Task(spec, problem, with_macros, sizes,
-                search_space(request.source, with_macros, kernel.name),
+                search_space(request.source, with_macros, kernel.name, request.nesting),
                 tuning_file.source_hash(tokens))
 
 

@@ -27,10 +27,12 @@ from tritonc.ir.core import Module
 from tritonc.ir.types import element
 from tritonc.meta_parameters import BY_NAME, META_PARAMETERS
 from tritonc.options import Options
+from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.jobs import Binding
 from tritonc.tune.journal import Name, name_of
-from tritonc.tune.model import Profile, Ranked, choose, ranked
+from tritonc.tune.model import Lower, Profile, Ranked, choose, ranked
+from tritonc.tune.portfolio import times_at
 
 _FIRST_PORTION, _LARGEST_PORTION = 16, 256  # candidates
 _ITERATION = 2048  # multiply-adds of a thread: 32 KiB of instructions
@@ -68,9 +70,10 @@ class Space:
         return sorted(found, key=lambda portion: place[id(portion[0])])
 
 
-def search_space(source: SourceFile, options: Options, kernel: str, nesting: bool = False
-                 ) -> Space:
-    """The space of one kernel of a source.  What `options.tune` binds is fixed.
+def search_space(source: SourceFile, options: Options, kernel: str, nesting: bool = False,
+                 launches: Sequence[KnownLaunch] = ()) -> Space:
+    """The space of one kernel of a source.  What `options.tune` binds is fixed.  At each of
+    the `launches` some tiles are the most promising; all those come first.
 
     With `nesting` it is that of the paper (section 5.3): the tunables, and the micro- and
     nano-tiles of products on CUDA cores; all else is left to the passes.
@@ -100,13 +103,31 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
         if row.needs <= found and row.name not in options.tune and row.name not in names
         and row.nesting == nesting}
     choices = _nestings(meta, options.tune) if nesting else _meta_choices(meta, options.tune)
-    ranking = ranked(tunables, lower, target)
+    ranking = _at(launches, ranked(tunables, lower, target), tunables, lower, target)
     candidates: list[Binding] = [default]
     for binding in _ordered(ranking, choices, target, options.tune):
         if binding != default:
             candidates.append(binding)
     return Space({**tunables, **meta}, frozenset(tunables), candidates,
                  {name_of(row.binding): row.profile for row in ranking if row.profile is not None})
+
+
+def _at(launches: Sequence[KnownLaunch], ranking: Sequence[Ranked],
+        tunables: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> list[Ranked]:
+    """A ranking by how near each comes to the best at that launch where it comes nearest."""
+    rows = [row for row in ranking if row.cost < 1e6 and row.profile]
+    nearest = [float("inf")] * len(rows)
+    for launch in launches:
+        times = times_at(tunables, lower, target, rows, launch.extents, launch.arguments) if (
+            launch.extents) else None
+        if times is None:
+            return list(ranking)
+        nearest = [min(old, time / max(1, min(times))) for old, time in zip(nearest, times)]
+    if not launches:
+        return list(ranking)
+    order = sorted(range(len(rows)), key=lambda i: nearest[i])
+    left = [row for row in ranking if not (row.cost < 1e6 and row.profile)]
+    return [*(rows[i]._replace(cost=nearest[i]) for i in order), *left]
 
 
 def facts(module: Module, target: Target) -> frozenset[str]:

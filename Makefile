@@ -9,7 +9,7 @@ GPU_JOBS ?= 4
 SAMPLE ?= samples/matmul.tc
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint types test bless gpu bench clean
+.PHONY: help demo check lint types test bless gpu bench paper clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,12 @@ gpu: $(INSTALLED)  ## run every sample and run-test on the GPU and compare with 
 
 bench: $(INSTALLED)  ## how long a compilation takes, beside its peers
 	$(BIN)/python bench/compile_time.py
+
+paper: $(INSTALLED)  ## the evaluation of the paper on Triton again (TUNE=1: search for tiles first)
+	@if nvidia-smi -L >/dev/null 2>&1; then \
+	  $(BIN)/python -c 'import matplotlib, torch, cuda.bindings' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gpu,paper]'; fi
+	$(BIN)/python bench/paper.py $(if $(TUNE),--tune)
 
 clean:  ## remove what the targets above made
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

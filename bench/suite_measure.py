@@ -169,12 +169,16 @@ def launcher(workload: Workload, kernels: Mapping[str, Any], case: Case) -> Run:
         extents = tuple(int(workload.number(text)) for text in stage.range)
         parts.append((kernel, extents, [known[p.name] for p in kernel.parameters]))
 
+    after = workload.kind.after(case) if workload.kind.after else None
+
     def run() -> None:
         for tensor in cleared:
             tensor.zero_()
         stream = torch.cuda.current_stream().cuda_stream
         for kernel, extents, arguments in parts:
             kernel.launch(stream, extents, *arguments)
+        if after is not None:
+            after()
 
     return run
 
@@ -246,35 +250,44 @@ def copy_runs(moved: int) -> list[Run]:
 
 
 def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, Any]]],
-            rounds: int, least_ms: float, skip: Sequence[str], say: Say) -> dict[str, Any]:
+            rounds: int, least_ms: float, skip: Sequence[str], say: Say,
+            others: Mapping[str, Workload] | None = None) -> dict[str, Any]:
     """Times and errors of a workload.
 
     `modules` has what was compiled: "ours" by default, "told ..." for sizes; each is what has
-    kernels by name, and its manifest.  `skip` names candidates that broke a run before.
+    kernels by name, and its manifest.  `skip` names candidates that broke a run before.  Those of
+    `others` are of another workload, with data of its own, and measured beside this one.
     """
+    homes = dict.fromkeys(modules, workload) | dict(others or {})
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     kind, notes = workload.kind, []
     say("data")
-    case = case_of(workload, types_of(modules["ours"][1]))
-    say("reference")
-    want = dict(kind.want(case))
+    first: dict[str, Case] = {}
+    want: dict[str, Mapping[str, torch.Tensor]] = {}
+    for name, home in homes.items():
+        if home.name not in first:
+            first[home.name] = case_of(home, types_of(modules[name][1]))
+            say("reference")
+            want[home.name] = dict(home.kind.want(first[home.name]))
+    case = first[workload.name]
     torch.cuda.synchronize()
     errors: dict[str, float] = {}
     wrong: dict[str, str] = {}
 
     def attempt(name: str, start: Callable[[Case], Run], slack: float = 1) -> bool:
-        if name in skip:
-            wrong[name] = "broke a run"
+        if name in skip or name.split()[0] in skip:
+            wrong[name] = "left out"
             return False
         say(name)
-        trial = fresh(workload, case)
+        home = homes.get(name, workload)
+        trial = fresh(home, first[home.name])
         try:
             result = start(trial)()
             torch.cuda.synchronize()
-            errors[name], complaint = error_of(workload, trial, result, want, slack)
+            errors[name], complaint = error_of(home, trial, result, want[home.name], slack)
             if complaint:
                 wrong[name] = f"wrong: {complaint}"
         except Exception as error:
@@ -284,7 +297,7 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
 
     starts: dict[str, Callable[[Case], Run]] = {}
     for name, (kernels, _) in modules.items():
-        starts[name] = lambda c, kernels=kernels: launcher(workload, kernels, c)
+        starts[name] = lambda c, kernels=kernels, home=homes[name]: launcher(home, kernels, c)
     say("peers")
     for name in kind.peers(case):
         starts[name] = lambda c, name=name: kind.peers(c)[name]
@@ -295,9 +308,10 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
     torch.cuda.empty_cache()
 
     copies = max(1, min(COPIES, -(-BEYOND_L2 // max(1, case.bytes))))
-    cases = [case, *(case.clone() for _ in range(copies - 1))]
-    launches = {name: [starts[name](c) for c in cases] for name in good if name in modules}
-    by_case = [kind.peers(c) for c in cases]
+    cases = {home: [c, *(c.clone() for _ in range(copies - 1))] for home, c in first.items()}
+    launches = {name: [starts[name](c) for c in cases[homes[name].name]]
+                for name in good if name in modules}
+    by_case = [kind.peers(c) for c in cases[workload.name]]
     launches |= {name: [peers[name] for peers in by_case] for name in good if name not in modules}
     moved = int(workload.number(workload.problem.bytes)) if workload.problem.bytes else 0
     if moved:

@@ -22,7 +22,7 @@ def judged(row: Row, workload: Workload, told: Mapping[str, Row]) -> Row:
     if times is None:
         return row
     middle = {name: median(values) for name, values in times.items()}
-    row["spread"] = {name: round(_spread(values), 4) for name, values in times.items()}
+    row["spread"] = {name: round(spread(values), 4) for name, values in times.items()}
     row["milliseconds"] = middle
     wrong = row.get("wrong", {})
     ours = middle.get("ours")
@@ -49,7 +49,7 @@ def judged(row: Row, workload: Workload, told: Mapping[str, Row]) -> Row:
     return row
 
 
-def _spread(values: Sequence[float]) -> float:
+def spread(values: Sequence[float]) -> float:
     ordered = sorted(values)
     quarter = len(ordered) // 4
     return (ordered[-1 - quarter] - ordered[quarter]) / 2 / median(ordered)

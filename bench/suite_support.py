@@ -19,10 +19,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent / "suite"
-sys.path[:0] = [str(FOLDER.parent.parent)]  # this checkout's tritonc
+BENCH = Path(__file__).resolve().parent
+FOLDER = BENCH / "suite"
+sys.path[:0] = [str(BENCH.parent)]  # this checkout's tritonc
 TABLES = ("suite_products", "suite_narrow", "suite_rows", "suite_streams", "suite_attention",
           "suite_convolutions", "suite_loops")
+COLLECTIONS = {"suite": TABLES, "paper": ("paper_kernels",)}  # folders of kernels, their tables
 GROUPS = ("fp32 products", "half products", "decode products", "epilogues", "batched and grouped",
           "narrow weights", "fp8", "convolution", "shift convolution", "attention",
           "attention, other forms", "attention backward", "paged decode", "rows", "streams",
@@ -70,7 +72,8 @@ class Kind:
     a peer may return its result, or write the outputs.  `inputs` replaces tensors that the `//!`
     lines make with NumPy.  `zeroed` are outputs that a kernel adds to: clearing them is measured.
     `told` are tunables to try where sizes are known, `macros` what a user would define for them.
-    `limit`: a copy that moves as many bytes is the peer.
+    `limit`: a copy that moves as many bytes is the peer.  `after` runs behind the kernels, where
+    a library does the rest.
     """
 
     group: str
@@ -86,6 +89,7 @@ class Kind:
     limit: bool = False
     hot: bool = False  # heats the chip: longer gaps between measurements
     only: Callable[[Mapping[str, int], Mapping[str, int]], bool] | None = None
+    after: Callable[[Any], Callable[[], Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,12 @@ class Workload:
     sizes: Mapping[str, int]
     macros: Mapping[str, int]
     own: Mapping[str, int]  # of the macros, those that distinguish it from others
+    collection: str = "suite"
+
+    @property
+    def path(self) -> Path:
+        """The kernel's file."""
+        return BENCH / self.collection / f"{self.stem}.tc"
 
     @property
     def name(self) -> str:
@@ -179,26 +189,27 @@ def pairs(text: str) -> dict[str, str]:
 
 
 @cache
-def kinds() -> dict[str, Kind]:
-    """The tables of all scripts, by the stem of the file."""
+def kinds(collection: str = "suite") -> dict[str, Kind]:
+    """The tables of a collection, by the stem of the file."""
     found: dict[str, Kind] = {}
-    for table in TABLES:
+    for table in COLLECTIONS[collection]:
         found |= importlib.import_module(table).KINDS
     return found
 
 
-def workloads(pattern: str = "", group: str = "") -> list[Workload]:
-    """What the suite measures, in the order of the tables; `pattern` is a regular expression."""
+def workloads(pattern: str = "", group: str = "", collection: str = "suite") -> list[Workload]:
+    """What is measured, in the order of the tables; `pattern` is a regular expression."""
     found = []
-    for stem, kind in kinds().items():
-        problem = read((FOLDER / f"{stem}.tc").read_text())
+    for stem, kind in kinds(collection).items():
+        problem = read((BENCH / collection / f"{stem}.tc").read_text())
         for variant in kind.variants:
             for line in problem.bench or [problem.sizes]:
                 sizes = {name: eval(value, dict(_PLAIN)) for name, value in line.items()}
                 if kind.only and not kind.only(sizes, variant):
                     continue
                 more = dict(kind.macros(sizes)) if kind.macros else {}
-                one = Workload(stem, kind, problem, sizes, {**more, **variant}, variant)
+                one = Workload(stem, kind, problem, sizes, {**more, **variant}, variant,
+                               collection)
                 if group.lower() in kind.group.lower() and re.search(pattern, one.name):
                     found.append(one)
     return found

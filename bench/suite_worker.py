@@ -37,10 +37,10 @@ def compile_file(job: Job, say: Say) -> Job:
     from tritonc.options import Options
     from tritonc.source import SourceFile
 
-    path = ROOT / "bench" / "suite" / f"{job['stem']}.tc"
+    path = ROOT / "bench" / job.get("collection", "suite") / f"{job['stem']}.tc"
     source = SourceFile(str(path), path.read_text())
     options = Options(arch=job["arch"], defines=tuple(job["defines"]), tune=job["tune"],
-                      sizes=job["sizes"], **job["options"])
+                      sizes=job["sizes"], tuning=job.get("tuning"), **job["options"])
     started, busy = time.perf_counter(), time.process_time()
     result = driver.compile(source, options, ("ptx", "manifest"))
     seconds, busy = time.perf_counter() - started, time.process_time() - busy
@@ -108,10 +108,11 @@ def load(ptx: str, manifest: Job) -> Job:
     return {"seconds": time.perf_counter() - started}
 
 
-def _workload(job: Job) -> Any:
+def _workload(job: Job, name: str = "") -> Any:
     import suite_support
 
-    return next(w for w in suite_support.workloads() if w.name == job["name"])
+    return next(w for w in suite_support.workloads(collection=job.get("collection", "suite"))
+                if w.name == (name or job["name"]))
 
 
 def warm(job: Job, say: Say) -> Job:
@@ -158,7 +159,9 @@ def measure(job: Job, say: Say) -> Job:
     found: Job
     try:
         found = suite_measure.measure(_workload(job), modules, job["rounds"], job["least_ms"],
-                                      job["skip"], say)
+                                      job["skip"], say,
+                                      {name: _workload(job, other)
+                                       for name, other in job.get("others", {}).items()})
     except Exception as error:
         import traceback
 
@@ -190,6 +193,12 @@ def about(job: Job, say: Say) -> Job:
         found["triton"] = triton.__version__
     except ImportError:
         found["triton"] = "none"
+    if job.get("peaks"):
+        from tritonc.launch.cuda import Device
+        from tritonc.tune.peaks import measured_peaks
+
+        with Device() as gpu:
+            found["peaks"] = measured_peaks(gpu)._asdict()
     return found
 
 

@@ -77,7 +77,7 @@ class Bindings:
         from tritonc.tune.model import MAX_COMBINATIONS, choose
 
         def lower(binding: Mapping[str, int]) -> Module:
-            return sema.analyze(program, {**given, **binding}, Diagnostics(limit=1), self._options)
+            return sema.analyze_shapes(program, {**given, **binding}, self._options)
 
         target = find(self._options.arch, self._options.ptx)
         count = prod(map(len, unbound.values()))

@@ -255,7 +255,8 @@ class _Compilation:
 
         problems = parse(self.result.problem_lines, Diagnostics())
         try:
-            return known_of(problems[0], self.options.sizes) if len(problems) == 1 else None
+            return known_of(problems[0], self.options.sizes, self.options.defines) if len(
+                problems) == 1 else None
         except CompileError:
             return None
 

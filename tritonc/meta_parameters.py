@@ -22,6 +22,7 @@ class MetaParameter(NamedTuple):
     needs: frozenset[str] = frozenset()
     unless: tuple[tuple[str, int | None], ...] = ()  # earlier ones: moot where one is bound so, or
     # for None where it is open and not bound
+    nesting: bool = False  # tried by --space=nesting, all of them together
 
 
 META_PARAMETERS: tuple[MetaParameter, ...] = (
@@ -56,6 +57,11 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("copier", "pipeline", "Whether a producer warp makes the TMA loads.",
                   (0,), range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0), ("tensor_store", 2), ("continued", 0))),
+    *(MetaParameter(f"{tile}_{axis}", "assign_layouts", f"{axis.capitalize()} of a {owner}'s "
+                    f"{tile}-tile in a product on CUDA cores.", values, values,
+                    frozenset({"dot on CUDA cores"}), nesting=True)
+      for tile, owner, values in (("micro", "warp", (8, 16, 32)), ("nano", "thread", (1, 2, 4)))
+      for axis in ("rows", "columns")),
 )
 BY_NAME: dict[str, MetaParameter] = {row.name: row for row in META_PARAMETERS}
 

@@ -215,6 +215,18 @@ def test_loops_meet_what_comes_in_and_round() -> None:
     assert infos[loop.index].divisibility == (1,)
 
 
+def test_neighbours_share_a_quotient_by_a_multiple_of_their_number() -> None:
+    """448 = 7 * 64: no run of 64 that begins at a multiple of 64 has a multiple of 448 inside."""
+    k = Sketch()
+    r = k.arange(128)
+    quotient, rest = k.udiv(r, k.full(448, I32, 128)), k.urem(r, k.full(448, I32, 128))
+    signed = k.sdiv(r, k.full(448, I32, 128))
+    infos = analyze(k.kernel)
+    assert infos[quotient].constancy == infos[rest].contiguity == (64,)
+    assert infos[signed].constancy == (1,)
+    check_all(k)
+
+
 def test_traps() -> None:
     """Runs across zero, divided; a choice between two runs; numbers that wrap."""
     k = Sketch()

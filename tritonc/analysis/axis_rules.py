@@ -82,9 +82,9 @@ def _divide(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     if b.value == 1:
         return a
     c = low_bit(b.value)
-    whole = c == b.value  # only a power of two makes equal runs that start at multiples
+    whole = c == b.value  # the quotient of a multiple is known to be one only of powers of two
     ones = (1,) * len(a.contiguity)
-    shared = whole and op.name == "udiv"
+    shared = op.name == "udiv"  # no multiple of c * odd lies inside of runs at multiples of c
     constancy = tuple(
         max(a.constancy[d], gcd(a.contiguity[d], a.divisibility[d], c) if shared else 1)
         for d in range(len(ones))

@@ -261,6 +261,9 @@ TABLE: tuple[Option, ...] = (
     Option("within", ("--within",), "Of several sizes, let the fewest sets of values serve all, "
            "each at most so many per cent slower than its best.", RUNNING, "PERCENT",
            default=f"{WITHIN:g}; 0 keeps the best of each size", commands=("tune",)),
+    Option("space", ("--space",), "What is searched: tunables and meta-parameters, or, as in the "
+           "paper, tunables and the micro- and nano-tiles of products on CUDA cores.", RUNNING,
+           "SPACE", choices=("all", "nesting"), default="all", commands=("tune",)),
     Option("device", ("--device",), "Where to run.", RUNNING, "DEVICE",
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Only the problems of this kernel.", RUNNING, "NAME",

@@ -8,7 +8,7 @@ that is told sizes only chooses better by them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -25,14 +25,21 @@ class KnownLaunch:
     arguments: Mapping[str, int] = field(default_factory=dict)
 
 
-def known_of(problem: Problem, sizes: Mapping[str, int]) -> KnownLaunch:
-    """What the problem's lines say of a launch at `sizes`; a size that is not given is its own."""
+def known_of(problem: Problem, sizes: Mapping[str, int], defines: Iterable[str] = ()
+             ) -> KnownLaunch:
+    """What the problem's lines say of a launch at `sizes`; a size that is not given is its own.
+
+    `defines` are macros as the command line gives them; those that are numbers count.
+    """
     names: dict[str, int] = {}
+    for name, _, value in (text.partition("=") for text in defines):
+        with suppress(ValueError):
+            names[name] = int(value or "1", 0)
     for size in problem.sizes:
         names[size.name] = sizes[size.name] if size.name in sizes else integer(
             size.expression, names, f"size '{size.name}'")
     extents: tuple[int, ...] = ()
-    with suppress(CompileError):  # it may have a tunable or a macro
+    with suppress(CompileError):  # it may have a tunable, or a macro of the source
         extents = tuple(integer(one, names, "an extent") for one in problem.range)
     arguments = {}
     for argument in problem.arguments:

@@ -25,9 +25,9 @@ from tritonc.sema.context import Context
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.tables import fill_tables
 from tritonc.sema.unit import Unit
-from tritonc.source import Diagnostics, Span
+from tritonc.source import CompileError, Diagnostics, Span
 
-__all__ = ["TunableInfo", "analyze", "tunables"]
+__all__ = ["TunableInfo", "analyze", "analyze_shapes", "tunables"]
 
 _HANDLERS = {**expressions.HANDLERS, **statements.HANDLERS}
 # A level of the syntax tree takes up to five frames; context.MAX_NESTING bounds the levels.
@@ -55,12 +55,13 @@ def tunables(program: syntax.Program, diagnostics: Diagnostics) -> list[TunableI
 
 
 def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: Diagnostics,
-            options: Options | None = None) -> Module:
+            options: Options | None = None, tables: bool = True) -> Module:
     """The program as Triton-IR.
 
     `bindings` gives tunables their values; one that has none takes the first of its list.
     Of the `options` only the contraction of products and sums matters: `assert` and `printf` are
     always in the result, for the interpreter, and a later stage drops what is not asked for.
+    Without `tables` the statements that fill constant tables are left out.
     Raises CompileError with all that was found.
     """
     contract = options is None or options.fp_contract
@@ -70,7 +71,8 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
         unit.collect(file_context, program)
         unit.bind(file_context, bindings)
         unit.complete(file_context)
-        fill_tables(file_context, file_unit.statements)
+        if tables:
+            fill_tables(file_context, file_unit.statements)
         unit.find_kernels(file_unit, program)
         module = Module([], [t.table for t in file_unit.tables])
         entries = [f for f in file_unit.functions if f.kernel and f.node.body is not None]
@@ -88,6 +90,16 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
                           "'kernel' or '__global__', or a void function that no other one calls")
     diagnostics.raise_if_errors()
     return module
+
+
+def analyze_shapes(program: syntax.Program, bindings: Mapping[str, int], options: Options
+                   ) -> Module:
+    """The same for who only compares the tiles of many bindings: the contents of constant tables,
+    which can take seconds to compute, are left out where the kernels can do without."""
+    try:
+        return analyze(program, bindings, Diagnostics(limit=1), options, tables=False)
+    except CompileError:
+        return analyze(program, bindings, Diagnostics(limit=1), options)
 
 
 def _lower(file_unit: Unit, function: FunctionEntity, diagnostics: Diagnostics,

@@ -118,8 +118,19 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             extents: Sequence[int], arguments: Mapping[str, int]) -> Binding | None:
     """The combination that takes the least time at one range, `arguments` being the scalars that
     are known of a launch; None where the model knows no cost."""
-    names = [name for name in space if space[name]]
     rows = [row for row in ranked(space, lower, target) if row.cost < 1e6 and row.profile]
+    times = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments)
+    if times is None:
+        return None
+    return dict(rows[min(range(len(times)), key=lambda i: (times[i], rows[i].cost))].binding)
+
+
+def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
+             rows: Sequence[Ranked], extents: Sequence[int], arguments: Mapping[str, int]
+             ) -> list[int] | None:
+    """The times of combinations at one range, to compare with each other; None where the model
+    knows no cost."""
+    names = [name for name in space if space[name]]
     if not rows:
         return None
     form = _form({name: space[name] for name in names}, lower, rows[0].binding)
@@ -132,13 +143,13 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         if length < 1:
             return None
 
-    def taken(row: Ranked) -> tuple[int, float]:
+    def taken(row: Ranked) -> int:
         key = tuple(row.binding[name] for name in names)
         assert row.profile is not None
         found = formula(row.profile, form.depths[key], target)
-        return choice.time(found, form.tiles[key], extents, length), row.cost
+        return choice.time(found, form.tiles[key], extents, length)
 
-    return dict(min(rows[:_MOST_PRICED], key=taken).binding)
+    return [taken(row) for row in rows]
 
 
 def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target

@@ -18,6 +18,7 @@ from math import prod
 
 from tritonc import driver, sema
 from tritonc.backend.dots.split_dots import SUMS
+from tritonc.backend.layout.layout_choice import DEFAULT, nestings
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
 from tritonc.backend.target.target import Target, find
 from tritonc.frontend.parser import parse
@@ -26,10 +27,12 @@ from tritonc.ir.core import Module
 from tritonc.ir.types import element
 from tritonc.meta_parameters import BY_NAME, META_PARAMETERS
 from tritonc.options import Options
+from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.jobs import Binding
 from tritonc.tune.journal import Name, name_of
-from tritonc.tune.model import Profile, Ranked, choose, ranked
+from tritonc.tune.model import Lower, Profile, Ranked, choose, ranked
+from tritonc.tune.portfolio import times_at
 
 _FIRST_PORTION, _LARGEST_PORTION = 16, 256  # candidates
 _ITERATION = 2048  # multiply-adds of a thread: 32 KiB of instructions
@@ -67,8 +70,13 @@ class Space:
         return sorted(found, key=lambda portion: place[id(portion[0])])
 
 
-def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
-    """The space of one kernel of a source.  What `options.tune` binds is fixed.
+def search_space(source: SourceFile, options: Options, kernel: str, nesting: bool = False,
+                 launches: Sequence[KnownLaunch] = ()) -> Space:
+    """The space of one kernel of a source.  What `options.tune` binds is fixed.  At each of
+    the `launches` some tiles are the most promising; all those come first.
+
+    With `nesting` it is that of the paper (section 5.3): the tunables, and the micro- and
+    nano-tiles of products on CUDA cores; all else is left to the passes.
 
     Raises CompileError if the source is wrong.
     """
@@ -83,7 +91,7 @@ def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
     target = find(options.arch, options.ptx)
 
     def lower(binding: Mapping[str, int]) -> Module:
-        module = sema.analyze(program, {**given, **binding}, Diagnostics(limit=1), options)
+        module = sema.analyze_shapes(program, {**given, **binding}, options)
         return Module([k for k in module.kernels if k.name == kernel], module.constants)
 
     default = choose(tunables, lower, target)
@@ -92,14 +100,34 @@ def search_space(source: SourceFile, options: Options, kernel: str) -> Space:
     meta: dict[str, tuple[int | None, ...]] = {
         row.name: row.values if set(row.legal) <= set(row.values) else (None, *row.values)
         for row in META_PARAMETERS
-        if row.needs <= found and row.name not in options.tune and row.name not in names}
-    ranking = ranked(tunables, lower, target)
+        if row.needs <= found and row.name not in options.tune and row.name not in names
+        and row.nesting == nesting}
+    choices = _nestings(meta, options.tune) if nesting else _meta_choices(meta, options.tune)
+    ranking = _at(launches, ranked(tunables, lower, target), tunables, lower, target)
     candidates: list[Binding] = [default]
-    for binding in _ordered(ranking, meta, target, options.tune):
+    for binding in _ordered(ranking, choices, target, options.tune):
         if binding != default:
             candidates.append(binding)
     return Space({**tunables, **meta}, frozenset(tunables), candidates,
                  {name_of(row.binding): row.profile for row in ranking if row.profile is not None})
+
+
+def _at(launches: Sequence[KnownLaunch], ranking: Sequence[Ranked],
+        tunables: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> list[Ranked]:
+    """A ranking by how near each comes to the best at that launch where it comes nearest."""
+    rows = [row for row in ranking if row.cost < 1e6 and row.profile]
+    nearest = [float("inf")] * len(rows)
+    for launch in launches:
+        times = times_at(tunables, lower, target, rows, launch.extents, launch.arguments) if (
+            launch.extents) else None
+        if times is None:
+            return list(ranking)
+        nearest = [min(old, time / max(1, min(times))) for old, time in zip(nearest, times)]
+    if not launches:
+        return list(ranking)
+    order = sorted(range(len(rows)), key=lambda i: nearest[i])
+    left = [row for row in ranking if not (row.cost < 1e6 and row.profile)]
+    return [*(rows[i]._replace(cost=nearest[i]) for i in order), *left]
 
 
 def facts(module: Module, target: Target) -> frozenset[str]:
@@ -132,10 +160,9 @@ def facts(module: Module, target: Target) -> frozenset[str]:
     return frozenset(found)
 
 
-def _ordered(ranking: Sequence[Ranked], meta: Mapping[str, tuple[int | None, ...]], target: Target,
+def _ordered(ranking: Sequence[Ranked], choices: Sequence[Mapping[str, int]], target: Target,
              fixed: Mapping[str, int]) -> Iterator[Binding]:
     """All candidates by the model's order; the order of the lists decides ties."""
-    choices = _meta_choices(meta, fixed)
     found: list[tuple[float, Binding]] = []
     for price, binding, profile in ranking:
         for bound in choices:
@@ -153,6 +180,18 @@ def _meta_choices(meta: Mapping[str, tuple[int | None, ...]], fixed: Mapping[str
         found = [{**bound, name: value} if value is not None else bound for bound in found
                  for value in (values if not _moot(name, {**fixed, **bound}, meta) else (None,))]
     return [{}, *(bound for bound in found if bound)]
+
+
+def _nestings(meta: Mapping[str, object], fixed: Mapping[str, int]) -> list[dict[str, int]]:
+    """The micro- and nano-tiles that nest in a warp, the default's (no binding) first."""
+    found: list[dict[str, int]] = [{}]
+    for nesting in nestings():
+        (rows, columns), (high, wide) = nesting
+        bound = {"micro_rows": rows, "micro_columns": columns, "nano_rows": high,
+                 "nano_columns": wide}
+        if nesting != DEFAULT and all(fixed.get(name, n) == n for name, n in bound.items()):
+            found.append({name: n for name, n in bound.items() if name in meta})
+    return found if meta else [{}]
 
 
 def _moot(name: str, bound: Mapping[str, int], open_to_choice: Iterable[str]) -> bool:
@@ -182,6 +221,8 @@ def can_run(profile: Profile, bound: Mapping[str, int], target: Target) -> bool:
             return False
         if slices > 1 and 4 * results * slices > SUMS:
             return False  # they are not made
+        if m < bound.get("micro_rows", 1) or n < bound.get("micro_columns", 1):
+            return False  # threads would compute the same twice
         on_cores = not any(row.feature in target.features and str(row.operand) == feature.element
                            for row in INSTRUCTIONS)
         if num_warps and on_cores and results * k > _ITERATION * threads:

@@ -17,6 +17,7 @@ from tritonc.backend.target.target import find
 from tritonc.launch.data import bench_sizes, size_values
 from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
 from tritonc.options import Options
+from tritonc.problem.known import known_of
 from tritonc.problem.lines import Problem
 from tritonc.source import CompileError, Diagnostics, SourceFile, fail
 from tritonc.tune import tuning_file
@@ -49,6 +50,7 @@ class Request:
     fresh: bool = False
     report: str | None = None
     within: float = 0.02  # of the best, for a portfolio of several sizes
+    nesting: bool = False  # search the space of the paper
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def prepare(request: Request, target: str, diagnostics: Diagnostics) -> Task:
     sizes = [size_values(problem, size) for size in request.sizes] or bench_sizes(problem)
     tokens = driver.preprocess(request.source, with_macros, Diagnostics()).tokens
     return Task(spec, problem, with_macros, sizes,
-                search_space(request.source, with_macros, kernel.name),
+                search_space(request.source, with_macros, kernel.name, request.nesting,
+                             [known_of(problem, size, options.defines) for size in sizes]),
                 tuning_file.source_hash(tokens))
 
 

@@ -44,7 +44,11 @@ STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
 
 def assign_layouts(kernel: Kernel, context: Context) -> bool:
     """Give every tile of the kernel a layout."""
-    choice = _Assignment(kernel)
+    nesting = layout_choice.nesting_of(context.meta)
+    if nesting is None:
+        context.remark("assign_layouts", "micro- and nano-tiles are the usual ones: those given do "
+                       "not nest in the 32 threads of a warp", kernel.span, missed=True)
+    choice = _Assignment(kernel, nesting or layout_choice.DEFAULT)
     choice.run()
     rewrite_layouts(kernel, choice)
     return True
@@ -53,8 +57,9 @@ def assign_layouts(kernel: Kernel, context: Context) -> bool:
 class _Assignment:
     """The layouts that are chosen; `rewrite_layouts` carries them out."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, nesting: layout_choice.Nesting) -> None:
         self.kernel = kernel
+        self.nesting = nesting
         self.warps: int = kernel.attributes["num_warps"]
         self.infos = axis_info.analyze(kernel)
         self.cfg = Cfg(kernel)
@@ -90,7 +95,7 @@ class _Assignment:
         name, t = op.name, result.type
         assert isinstance(t, Tile)
         if name == "dot":
-            return STRENGTH[name], layout_choice.dot_layout(op, self.warps)
+            return STRENGTH[name], layout_choice.dot_layout(op, self.warps, self.nesting)
         if name in STRENGTH:
             return STRENGTH[name], self.access_layout(op)
         if name == "channel":  # else it is read in any layout

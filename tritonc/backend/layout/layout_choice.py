@@ -5,7 +5,9 @@ All choices are functions from shapes and axis information to a `Layout`; none l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import NamedTuple
 
 from tritonc.analysis.axis_info import AxisInfo, vector_length
 from tritonc.backend.target import matrix
@@ -135,18 +137,60 @@ def sector_share(layout: Layout, axis: int, element_bytes: int, vector: int) -> 
     return min(1.0, covered * element_bytes / SECTOR_BYTES)
 
 
-def fma_layout(shape: tuple[int, ...], warps: int) -> Layout:
+class Nesting(NamedTuple):
+    """How a product on CUDA cores is tiled (paper, section 5.2.1): a thread computes nano-tiles,
+    the threads of a warp a micro-tile, and micro-tiles repeat over the tile."""
+
+    micro: tuple[int, int]
+    nano: tuple[int, int]
+
+    @property
+    def lanes(self) -> tuple[int, int]:
+        """The threads of a warp along rows and columns."""
+        return self.micro[0] // self.nano[0], self.micro[1] // self.nano[1]
+
+
+DEFAULT = Nesting((16, 32), (4, 4))
+MICRO, NANO = (8, 16, 32), (1, 2, 4)  # what section 5.3 of the paper searches
+
+
+def nestings() -> list[Nesting]:
+    """The valid ones: a micro-tile has a nano-tile for each thread of a warp.
+
+    >>> len(nestings()), DEFAULT in nestings()
+    (16, True)
+    """
+    found = [Nesting((m, n), (a, b)) for m in MICRO for n in MICRO for a in NANO for b in NANO]
+    return [nesting for nesting in found if prod(nesting.lanes) == WARP_SIZE]
+
+
+def nesting_of(meta: Mapping[str, int]) -> Nesting | None:
+    """What meta-parameters say; None if a micro-tile does not have 32 nano-tiles.
+
+    >>> nesting_of({"nano_rows": 2}), nesting_of({"micro_rows": 8, "micro_columns": 8})
+    (Nesting(micro=(8, 32), nano=(2, 4)), None)
+    """
+    nano = meta.get("nano_rows", DEFAULT.nano[0]), meta.get("nano_columns", DEFAULT.nano[1])
+    rows, columns = meta.get("micro_rows"), meta.get("micro_columns")
+    lane_rows = DEFAULT.lanes[0] if columns is None else WARP_SIZE * nano[1] // columns
+    rows = lane_rows * nano[0] if rows is None else rows
+    columns = WARP_SIZE * nano[0] // rows * nano[1] if columns is None else columns
+    found = Nesting((rows, columns), nano)
+    return found if prod(found.lanes) == WARP_SIZE else None
+
+
+def fma_layout(shape: tuple[int, ...], warps: int, nesting: Nesting = DEFAULT) -> Layout:
     """The layout of a dot's result on CUDA cores (paper, section 5.2: nano- and micro-tiles).
 
-    A thread owns nano-tiles of 4 x 4 that repeat over its micro-tile; a warp is 4 x 8 threads, so
-    that each operand row or column is read as 16-byte words by neighbouring lanes.  Lane 1 stands a
+    By default a thread owns nano-tiles of 4 x 4 that repeat over the tile; a warp is 4 x 8 threads,
+    so that each operand row or column is read as 16-byte words by neighbours.  Lane 1 stands a
     column away from lane 0, lane 2 a row: shared memory serves a half-warp's 16-byte words at once
     only where neighbours, or lanes two apart, want the same one, and so it is for both operands.
     Warps take batches first, whose operands no two share.
     """
     *batch, rows, columns = shape
-    nano = (min(4, rows), min(4, columns))
-    lane_columns = min(8, max(1, columns // nano[1]))
+    nano = (min(nesting.nano[0], rows), min(nesting.nano[1], columns))
+    lane_columns = min(nesting.lanes[1], max(1, columns // nano[1]))
     lane_rows = min(WARP_SIZE // lane_columns, max(1, rows // nano[0]))
     lane_columns = min(WARP_SIZE // lane_rows, max(1, columns // nano[1]))
     left = WARP_SIZE // (lane_rows * lane_columns)
@@ -257,12 +301,12 @@ def warps_last(layout: Layout, axis: int) -> Layout:
                   tuple(new.get(b, b) for b in layout.warp))
 
 
-def dot_layout(op: Op, warps: int) -> Layout:
-    """The layout of a dot's result, as its `instruction` wants it."""
+def dot_layout(op: Op, warps: int, nesting: Nesting = DEFAULT) -> Layout:
+    """The layout of a dot's result, as its `instruction` wants it, or else as `nesting` says."""
     extents = shape(op.result.type)
     name = op.attributes.get("instruction")
     if name is None:
-        return fma_layout(extents, warps)
+        return fma_layout(extents, warps, nesting)
     found = matrix.accumulator_layout(matrix.BY_NAME[name], extents, warps)
     return paired_rows(found) if op.attributes.get("pairs") else found
 

@@ -1,0 +1,291 @@
+"""The evaluation of the MAPL 2019 paper on Triton once more, on the GPU of this machine.
+
+    make paper                       all figures, with the tuned values of bench/paper/*.tune.json
+    make paper TUNE=1                searches for these values first
+    python bench/paper.py --figure 8,10 --filter REGEX --rounds 5
+    python bench/paper.py --draw     the figures again, from the measured points
+
+The kernels are those of bench/paper, peers cuBLAS, cuDNN and Triton; each result is checked.  Every
+point goes to docs/paper/points.csv, where it replaces the one measured before; the figures are
+drawn from that file, by matplotlib if it is installed.  Each kernel is measured as it is compiled
+by itself ("default"), told the sizes ("told"), and with tuned values ("tuned").
+
+Without a GPU, or without torch, every kernel is checked in the interpreter at small sizes instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from paper_points import FIGURES, Point, points, write_points
+from suite_report import spread
+from suite_worker import ROOT, Job, Worker, do_all
+
+FOLDER = ROOT / "bench" / "paper"
+RESULTS = ROOT / "docs" / "paper"
+COMPILE_LIMIT = 120.0  # seconds of one compilation
+MEASURE_LIMIT = 60.0  # of one point
+CANDIDATES = {"ours": "default"}  # as the points name them
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
+    parser.add_argument("--figure", default=",".join(map(str, FIGURES)), help="numbers, by commas")
+    parser.add_argument("--filter", default="", help="only points whose names match")
+    parser.add_argument("--check", action="store_true", help="only the check in the interpreter")
+    parser.add_argument("--draw", action="store_true", help="only draw the figures")
+    parser.add_argument("--tune", action="store_true", help="search for tuned values first")
+    parser.add_argument("--budget", type=float, help="seconds of the search for one kernel")
+    parser.add_argument("--cluster", help="search on the workers of this dask scheduler")
+    parser.add_argument("--no-triton", action="store_true", help="leave the peers in Triton out")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--least-ms", type=float, default=2.0, help="of a sample")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--commit", default=_commit(), help="the compiler's, for the points")
+    options = parser.parse_args()
+    started = time.perf_counter()
+    missing = what_is_missing()
+    if options.draw:
+        draw(options)
+    elif options.check or missing:
+        good = check(options.filter)
+        for text in missing:
+            print(f"not measured: {text}")
+        if not good:
+            sys.exit(1)
+    else:
+        chosen = [point for point in points() if str(point.figure) in options.figure.split(",")
+                  and re.search(options.filter, point.workload.name)]
+        if options.tune:
+            tune(chosen, options)
+        with tempfile.TemporaryDirectory(prefix="tritonc-paper-") as folder:
+            os.environ["CUDA_CACHE_PATH"] = f"{folder}/driver"
+            measure_all(chosen, options, Path(folder))
+        draw(options)
+    print(f"{time.perf_counter() - started:.0f} s")
+
+
+def what_is_missing() -> list[str]:
+    """What a measurement needs and is not here."""
+    missing = [f"the Python package '{name}'" for name in ("torch", "cuda.bindings")
+               if _lacks(name)]
+    if not missing:
+        import torch
+
+        if not torch.cuda.is_available():
+            missing.append("a GPU")
+    else:
+        missing.append("a GPU was not looked for")
+    return missing
+
+
+def _lacks(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is None
+    except ModuleNotFoundError:
+        return True
+
+
+def check(pattern: str = "") -> bool:
+    """Each problem of bench/paper in the interpreter, at the small sizes that it states."""
+    from tritonc.launch.run_problems import run_problems
+    from tritonc.options import Options
+    from tritonc.source import CompileError, Diagnostics, SourceFile
+
+    good = True
+    for path in sorted([*FOLDER.glob("*.tc"), *FOLDER.glob("*.tir")]):
+        if not re.search(pattern, path.stem):
+            continue
+        source = SourceFile(str(path), path.read_text())
+        for defines in ((), ("TYPE=bfloat16",)) if path.stem == "product_half" else ((),):
+            options = Options(defines=defines)
+            try:
+                for outcome in run_problems(source, options, path.suffix[1:], Diagnostics()):
+                    print(f"{path.stem}: {outcome.line()}", flush=True)
+                    good &= outcome.ok
+            except CompileError as error:
+                print(f"{path.stem}: {error}")
+                good = False
+    return good
+
+
+def tune(chosen: list[Point], options: argparse.Namespace) -> None:
+    """`tritonc tune` for each kernel with the macros of its tasks, at the sizes of its points."""
+    wanted: dict[tuple[Path, tuple[str, ...]], dict[str, None]] = {}
+    for point in chosen:
+        for workload in (point.workload, *point.others.values()):
+            sizes = ",".join(f"{name}={value}" for name, value in workload.sizes.items())
+            wanted.setdefault((workload.path, workload.defines), {})[sizes] = None
+    for (path, defines), sizes in wanted.items():
+        command = [sys.executable, "-m", "tritonc", "tune", str(path), f"--arch={options.arch}",
+                   "--within=0", f"--jobs={options.jobs}", *(f"-D{text}" for text in defines),
+                   *(f"--set={text}" for text in sizes)]
+        if options.budget:
+            command.append(f"--budget={options.budget:g}")
+        if options.cluster:
+            command.append(f"--cluster={options.cluster}")
+        print(" ".join(command[3:]), flush=True)
+        subprocess.run(command, cwd=ROOT, check=False)
+
+
+def builds(point: Point) -> dict[str, Job]:
+    """The compilations of a point by candidate."""
+    found = {"ours": _job(point.workload), "told": _job(point.workload, told=True)}
+    tuned = _job(point.workload, tuned=True)
+    if tuned["tuning"]:
+        found["tuned"] = tuned
+    for name, workload in point.others.items():
+        found[name] = _job(workload, told=True, tuned=True)
+    for name, values in point.variants.items():
+        found[name] = {**(tuned if tuned["tuning"] else found["told"])}
+        found[name]["tune"] = {**found[name]["tune"], **values}
+    return found
+
+
+def _job(workload: Any, told: bool = False, tuned: bool = False) -> Job:
+    path = workload.path.with_suffix(".tune.json")
+    has = tuned and path.exists() and any(
+        entry["size"] == dict(workload.sizes) and tuple(entry["defines"]) == workload.defines
+        for entry in json.loads(path.read_text())["entries"])
+    return {"do": "compile", "collection": "paper", "stem": workload.stem,
+            "defines": workload.defines, "tune": {}, "options": {}, "load": True,
+            "sizes": dict(workload.sizes) if told or tuned else {},
+            "tuning": str(path) if has else None}
+
+
+def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) -> None:
+    """Compile everything, by all processors; then one process measures a point after the other."""
+    jobs: dict[str, Job] = {}
+    keys: dict[tuple[int, str], str] = {}
+    for index, point in enumerate(chosen):
+        for name, job in builds(point).items():
+            key = json.dumps(job, sort_keys=True)
+            keys[index, name] = key
+            jobs.setdefault(key, {**job, "folder": str(folder), "arch": options.arch, "key": key})
+    started = time.perf_counter()
+    compiled = {job["key"]: result for job, result in
+                do_all(list(jobs.values()), options.jobs, COMPILE_LIMIT, folder / "log")}
+    print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
+    if not options.no_triton:
+        _warm(chosen, compiled, keys, options, folder)
+    worker = Worker(folder / "log")
+    about = worker.do({"do": "about", "peaks": True}, 120)
+    about["commit"] = options.commit
+    print(", ".join(f"{k} {v}" for k, v in about.items() if k != "where"), flush=True)
+    if "failed" in about:
+        sys.exit((folder / "log").read_text()[-2000:])
+    rows: list[dict[str, Any]] = []
+    for index, point in enumerate(chosen):
+        mine = {name: compiled[key] for (i, name), key in keys.items() if i == index}
+        rows += measure(worker, point, mine, options, folder, about)
+        write_points(options.results, rows, about)
+    worker.stop()
+
+
+def _warm(chosen: list[Point], compiled: dict[str, Job], keys: dict[tuple[int, str], str],
+          options: argparse.Namespace, folder: Path) -> None:
+    started = time.perf_counter()
+    jobs = {point.workload.name: {"do": "warm", "collection": "paper",
+                                  "name": point.workload.name, "at": found["at"]}
+            for index, point in enumerate(chosen)
+            if "at" in (found := compiled[keys[index, "ours"]])}
+    for job, result in do_all(list(jobs.values()), max(1, options.jobs * 2 // 3),
+                              2 * COMPILE_LIMIT, folder / "log"):
+        for name, why in result.items():
+            if name != "where":
+                print(f"    {job['name']}: {name}: {why}")
+    print(f"Triton: {time.perf_counter() - started:.0f} s", flush=True)
+
+
+def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: argparse.Namespace,
+            folder: Path, about: Job) -> list[dict[str, Any]]:
+    """The rows of a point; what breaks the process is left out at the next attempt."""
+    failed = {name: job["failed"] for name, job in compiled.items() if "failed" in job}
+    modules = {name: job["at"] for name, job in compiled.items() if "failed" not in job}
+    for name in [n for n in modules if n in ("told", "tuned")]:  # equal to one before
+        same = next(n for n in modules if modules[n] == modules[name])
+        if same != name:
+            failed[name] = f"same as {same}"
+            del modules[name]
+    print(f"figure {point.figure} {point.label}", end="", flush=True)
+    if "ours" not in modules:
+        print(f": {failed}")
+        return []
+    skip = ["triton"] if options.no_triton else []
+    for _ in range(3):
+        found = worker.do({
+            "do": "measure", "collection": "paper", "name": point.workload.name,
+            "others": {name: w.name for name, w in point.others.items() if name in modules},
+            "modules": modules, "skip": skip, "rounds": options.rounds,
+            "least_ms": options.least_ms, "folder": str(folder)}, MEASURE_LIMIT)
+        culprit = found.get("where", "").removesuffix(" timed")
+        if "failed" not in found or not found.get("lost") or culprit in ("load", "start", "ours"):
+            break
+        modules.pop(culprit, None)
+        skip.append(culprit)
+    rows = []
+    for name, values in found.get("times", {}).items():
+        made = compiled.get(name, {})
+        rows.append({
+            "figure": point.figure, "point": point.label, "type": point.type,
+            "candidate": CANDIDATES.get(name, name.split()[0]),
+            "milliseconds": f"{median(values):.6g}", "spread": f"{spread(values):.4f}",
+            "tflops": f"{point.flops / median(values) * 1e-9:.4g}",
+            "error": f"{found['errors'].get(name, 0):.2e}", "intensity": f"{point.intensity:.4g}",
+            "values": " ".join(f"{k}={v}" for k, v in {
+                **made.get("tunables", {}), **made.get("meta", {})}.items()) or name,
+            "gpu": about["gpu"], "commit": about["commit"], "date": time.strftime("%Y-%m-%d")})
+    for name in ("told", "tuned"):  # the same kernel need not be measured twice
+        same = failed.get(name, "").removeprefix("same as ")
+        like = next((r for r in rows if r["candidate"] == CANDIDATES.get(same, same)), None)
+        if like is not None:
+            rows.append({**like, "candidate": name})
+            failed.pop(name)
+    times = {row["candidate"]: float(row["milliseconds"]) for row in rows}
+    peers = {k: v for k, v in times.items() if k in ("cublas", "cudnn", "triton")}
+    best = min((v for k, v in times.items() if k in ("default", "told", "tuned")), default=0)
+    said = " ".join(f"{name} {ms:.4f}" for name, ms in times.items())
+    if peers and best:
+        said += f"  ratio {min(peers.values()) / best:.2f}"
+    wrong = {**failed, **found.get("wrong", {})}
+    complaints = "; ".join(f"{k}: {v}" for k, v in wrong.items() if k not in skip)
+    print(f": {said} {found.get('failed', '')} {complaints}", flush=True)
+    return rows
+
+
+def draw(options: argparse.Namespace) -> None:
+    """The figures, if matplotlib is there."""
+    try:
+        import paper_figures
+    except ImportError:
+        print("no figures drawn: matplotlib is not installed (pip install -e '.[paper]')")
+        return
+    for path in paper_figures.draw(options.results):
+        print(path)
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
+                          capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+class _Raw(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of the description."""
+
+
+if __name__ == "__main__":
+    main()

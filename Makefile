@@ -9,7 +9,7 @@ GPU_JOBS ?= 4
 SAMPLE ?= samples/matmul.tc
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint types test bless gpu bench paper clean
+.PHONY: help demo check lint types test bless gpu bench paper dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,11 @@ paper: $(INSTALLED)  ## the evaluation of the paper on Triton again (TUNE=1: sea
 	  $(BIN)/python -c 'import matplotlib, torch, cuda.bindings' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gpu,paper]'; fi
 	$(BIN)/python bench/paper.py $(if $(TUNE),--tune)
+
+dist: $(INSTALLED)  ## build wheel and source distribution twice, compare, and try them in empty environments
+	@$(BIN)/python -c 'import build, twine' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[release]'
+	$(BIN)/python tests/release.py
 
 clean:  ## remove what the targets above made
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -32,6 +32,9 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   frozenset({"dot on tensor cores", "dot in a loop"})),
     MetaParameter("group", "group_instances", "Rows of programs that run side by side.",
                   (1, 16), range(1, 65), frozenset({"dot", "two axes"})),
+    MetaParameter("cluster_k", "split_loops", "Blocks of a cluster that share the iterations of a "
+                  "loop of sums.", (2, 4), (1, 2, 3, 4, 8),
+                  frozenset({"clusters", "dot in a loop"})),
     MetaParameter("min_blocks", "limit_registers", "Blocks that shall fit a multiprocessor at "
                   "once; 0 leaves it to the assembler.", (0, 2, 3), range(33),
                   frozenset({"dot on CUDA cores, or reductions alone"})),

@@ -8,13 +8,14 @@
       {"name": "table", "type": "int", "count": 4, "initialized": false}]}
 
 The grid has ceil(extent / tile) instances along each axis of `tile`; a block has `threads` threads
-in x.  With `cluster`, which is there only if it is more than 1, so many blocks compute one instance:
-the grid has so many times as many along its third axis.  `shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must
-ask for.  An argument must be a multiple of its parameter's `multiple_of`, if there is one: a number
-of bytes for a pointer.  `tunables` has the meta-parameters that were bound too; `tuning`, which is
-there only if one was used, names the tuning file.  An assumption is a sentence that the host has to
-make true; `at_least` and `at_most` of a parameter, which are there only if something is promised,
-bound it as a signed number.  The host fills the constant tables that are not initialized.
+in x.  With `cluster`, which is there only if it is more than 1, so many blocks compute an instance:
+the grid's third axis has so many times as many blocks.  `shared_bytes` is what the PTX states
+itself; `dynamic_shared_bytes` is what the launch must ask for.  An argument must be a multiple of
+its parameter's `multiple_of`, if there is one: a number of bytes for a pointer.  `tunables` has the
+meta-parameters that were bound too; `tuning`, which is there only if one was used, names the tuning
+file.  An assumption is a sentence that the host has to make true; `at_least` and `at_most` of a
+parameter, which are there only if something is promised, bound it as a signed number.  The host
+fills the constant tables that are not initialized.
 
 A kernel with variants has two members more: "variants", each with what of the above is its own and
 with `requires`, what must hold for a launch of it beside what the kernel itself wants; and

@@ -7,7 +7,6 @@ without giving its part would be waited for in vain: that is reported.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,6 @@ import numpy as np
 from tritonc.interp.frame import Frame
 from tritonc.ir.core import Op
 from tritonc.ir.types import shape
-
-
-@dataclass(eq=False)
-class Cluster:
-    """What the blocks of one cluster share."""
-
-    size: int
-    given: dict[tuple[Op, int], dict[int, Any]] = field(default_factory=dict)  # by how many before
-    ended: set[int] = field(default_factory=set)  # blocks
 
 
 def get_cluster_rank(frame: Frame, op: Op) -> Any:

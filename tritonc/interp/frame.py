@@ -68,11 +68,22 @@ class Launch:
         self.entry = plans[self.kernel.entry]
 
 
+@dataclass(eq=False)
+class Cluster:
+    """What the blocks of one cluster share: the parts of sums that they have given, by operation
+    and how many times it ran before, then by block; and the blocks that have ended."""
+
+    size: int
+    given: dict[tuple[Op, int], dict[int, Any]] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
+
+
 class Instance:
     """One instance of the kernel: its index in the grid.  Where a cluster of blocks computes one,
     the part of block `rank`."""
 
-    def __init__(self, index: tuple[int, ...], rank: int = 0, cluster: Any = None) -> None:
+    def __init__(self, index: tuple[int, ...], rank: int = 0, cluster: Cluster | None = None
+                 ) -> None:
         self.index = index
         self.rank = rank
         self.cluster = cluster

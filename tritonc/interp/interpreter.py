@@ -34,8 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.interp.clusters import Cluster
-from tritonc.interp.frame import Frame, Handler, Instance, InterpreterError, Launch, Plan
+from tritonc.interp.frame import Cluster, Frame, Handler, Instance, InterpreterError, Launch, Plan
 from tritonc.interp.memory import Memory
 from tritonc.interp.steps import step_of
 from tritonc.ir import numbers

@@ -123,9 +123,8 @@ def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op]) -> bool:
     test = end.operands[0].op if end.name == "cond_br" else None
     if test is None or test.name != "icmp" or end.blocks[0] not in loop:
         return False
-    for value, bound, predicate in ((*test.operands, test.attributes["predicate"]),
-                                    (*reversed(test.operands),
-                                     SWAPPED[test.attributes["predicate"]])):
+    (a, b), relation = test.operands, test.attributes["predicate"]
+    for value, bound, predicate in ((a, b, relation), (b, a, SWAPPED[relation])):
         counter = next((c for c in counters if c.phi.result is value), None)
         if counter is None or bound.op in inside:
             continue

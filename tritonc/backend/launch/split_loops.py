@@ -32,6 +32,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import axis_bases, log2
 from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, I32, I64, Tile, element, is_float, shape
+from tritonc.source import Span
 
 NAME = "split_loops"
 LEAST = 8  # neighbours along the last axis that stay together: they are stored together
@@ -42,9 +43,11 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     blocks = context.meta.get("cluster_k", 1)
     if blocks < 2:
         return False
-    found = _loops(kernel) if "cluster" in context.target.features else "the target has no clusters"
-    if isinstance(found, str):
-        context.remark(NAME, f"no cluster shares a loop: {found}", kernel.span, missed=True)
+    found = _loops(kernel) if "cluster" in context.target.features else (
+        f"{context.target.name} has no clusters", kernel.span)
+    if isinstance(found, tuple):
+        reason, span = found
+        context.remark(NAME, f"no cluster shares a loop: {reason}", span, missed=True)
         return False
     for one in found:
         _split(kernel, one, blocks)
@@ -54,17 +57,18 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     return True
 
 
-def _loops(kernel: Kernel) -> list[SharedLoop] | str:
-    """The loops to share, one before each effect of the kernel; or what is in the way."""
+def _loops(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]:
+    """The loops to share, one before each effect of the kernel; or what is in the way, and where.
+    """
     cfg, readers = Cfg(kernel), uses(kernel)
     found: list[SharedLoop] = []
-    reason = "there is no loop"
+    reason = "there is no loop", kernel.span
     for loop in cfg.loops:
         if loop.parent is not None or any(cfg.dominates(one.exit, loop.header) for one in found):
             continue
         one = shared_loop(cfg, readers, loop)
         if isinstance(one, str):
-            reason = one
+            reason = one, loop.header.terminator.span
         else:
             found.append(one)
     if not found:
@@ -73,11 +77,11 @@ def _loops(kernel: Kernel) -> list[SharedLoop] | str:
         for op in block.ops:
             row = ALL_OPS[op.name]
             if op.name == "get_num_multiprocessors":
-                return "blocks are persistent"
+                return "blocks are persistent", op.span
             if op.name == "assume" or row.terminator or not row.effects - {READ}:
                 continue
             if sum(cfg.dominates(one.exit, block) for one in found) != 1:
-                return f"a {op.name} does not stand behind a loop of sums"
+                return f"a {op.name} does not stand behind a loop of sums", op.span
     return found
 
 

@@ -17,10 +17,13 @@ from tritonc.interp.machine import handlers
 from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device
 from tritonc.launch.data import prepare
+from tritonc.launch.header import header
 from tritonc.launch.interpreter import launch
+from tritonc.launch.kernel import Module
+from tritonc.launch.products import Settings, make
 from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problems
 from tritonc.options import Options
-from tritonc.source import Diagnostics, SourceFile
+from tritonc.source import CompileError, Diagnostics, SourceFile
 
 PATH = ROOT / "tests" / "run" / "cluster_sums.tc"
 # What stands behind the loop lets each block own a part of the tile; otherwise the first goes on.
@@ -107,6 +110,23 @@ def test_assembled(tile: tuple[int, int], tmp_path: Path) -> None:
     assert "%clusterid.z" in text and "%ctaid.z" not in text
     said = ptxas(text, "sm_90a", tmp_path)
     assert "C75" not in said and " 0 bytes spill stores" in said
+
+
+def test_a_fatbin_needs_clusters_on_all_targets() -> None:
+    """One launch serves all of its code."""
+    one, other = (built(0, 2, target=target)[0] for target in ("sm_90a", "sm_80"))
+    for first, second in ((one, other), (other, one)):
+        with pytest.raises(CompileError, match=r"kernel 'cluster_sums' is not launched alike"):
+            make([], first, Settings("k"), [second])
+
+
+def test_headers_and_grids() -> None:
+    """Programs keep their numbers; the grid's third axis has all blocks of a cluster."""
+    result, _ = built(0, 4)
+    assert result.manifest is not None
+    assert ", {32, 64, 1}, 4}," in header(result.manifest, "k")
+    kernel = Module(result.outputs["ptx"], result.manifest)["cluster_sums"]
+    assert kernel.cluster == 4
 
 
 @pytest.mark.gpu

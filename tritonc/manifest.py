@@ -8,12 +8,14 @@
       {"name": "table", "type": "int", "count": 4, "initialized": false}]}
 
 The grid has ceil(extent / tile) instances along each axis of `tile`; a block has `threads` threads
-in x.  `shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must
-ask for.  An argument must be a multiple of its parameter's `multiple_of`, if there is one: a number
-of bytes for a pointer.  `tunables` has the meta-parameters that were bound too; `tuning`, which is
-there only if one was used, names the tuning file.  An assumption is a sentence that the host has to
-make true; `at_least` and `at_most` of a parameter, which are there only if something is promised,
-bound it as a signed number.  The host fills the constant tables that are not initialized.
+in x.  With `cluster`, which is there only if it is more than 1, so many blocks compute an instance:
+the grid's third axis has so many times as many blocks.  `shared_bytes` is what the PTX states
+itself; `dynamic_shared_bytes` is what the launch must ask for.  An argument must be a multiple of
+its parameter's `multiple_of`, if there is one: a number of bytes for a pointer.  `tunables` has the
+meta-parameters that were bound too; `tuning`, which is there only if one was used, names the tuning
+file.  An assumption is a sentence that the host has to make true; `at_least` and `at_most` of a
+parameter, which are there only if something is promised, bound it as a signed number.  The host
+fills the constant tables that are not initialized.
 
 A kernel with variants has two members more: "variants", each with what of the above is its own and
 with `requires`, what must hold for a launch of it beside what the kernel itself wants; and
@@ -106,11 +108,13 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
     axes = max(kernel.tile, default=-1) + 1
     parameters = [_parameter(value, info)
                   for value, info in zip(kernel.parameters, kernel.info, strict=True)]
+    blocks = int(kernel.attributes.get("cluster", 1))
     return {
         "name": kernel.name,
         "entry": kernel.name,
         "parameters": parameters,
         "threads": kernel.threads,
+        **({"cluster": blocks} if blocks > 1 else {}),
         "shared_bytes": 0 if dynamic else shared,
         "dynamic_shared_bytes": shared if dynamic else 0,
         "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],
@@ -122,8 +126,9 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
 
 def _variant(general: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """What a variant has of its own, and what it requires."""
-    kept = ("entry", "threads", "shared_bytes", "dynamic_shared_bytes", "tile", "tunables")
-    return {**{key: own[key] for key in kept}, "requires": required(general, own)}
+    kept = ("entry", "threads", "cluster", "shared_bytes", "dynamic_shared_bytes", "tile",
+            "tunables")
+    return {**{key: own[key] for key in kept if key in own}, "requires": required(general, own)}
 
 
 def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:

@@ -25,14 +25,18 @@ class MetaParameter(NamedTuple):
     nesting: bool = False  # tried by --space=nesting, all of them together
 
 
+_SHARED = (("cluster_k", 2), ("cluster_k", 4))  # few programs: of one each, that store parts
 META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("num_warps", "choose_warps", "Warps of a block.", (1, 2, 4, 8, 16),
                   (1, 2, 4, 8, 16)),
     MetaParameter("num_stages", "pipeline", "Buffers of a loop's operands, filled ahead; 1 is no "
                   "pipeline.", (2, 3, 4), range(1, 17),
                   frozenset({"dot on tensor cores", "dot in a loop"})),
+    MetaParameter("cluster_k", "split_loops", "Blocks of a cluster that share the iterations of a "
+                  "loop of sums.", (2, 4), (1, 2, 3, 4, 8),
+                  frozenset({"clusters", "dot in a loop"})),
     MetaParameter("group", "group_instances", "Rows of programs that run side by side.",
-                  (1, 16), range(1, 65), frozenset({"dot", "two axes"})),
+                  (1, 16), range(1, 65), frozenset({"dot", "two axes"}), _SHARED),
     MetaParameter("min_blocks", "limit_registers", "Blocks that shall fit a multiprocessor at "
                   "once; 0 leaves it to the assembler.", (0, 2, 3), range(33),
                   frozenset({"dot on CUDA cores, or reductions alone"})),
@@ -45,15 +49,15 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
     MetaParameter("tensor_store", "store_tensors", "Whether TMA may store results: 1 from "
                   "buffers of their own, 2 from free stages of the operands.", (0, 1, 2),
-                  range(3), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0))),
+                  range(3), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0), *_SHARED)),
     MetaParameter("take_turns", "advance_dots", "Whether warpgroups start products in turn.",
                   (0, 1), range(2), frozenset({"wgmma", "several dots"}),
                   (("wgmma", 0), ("tensor_copy", 0))),
     MetaParameter("persistent", "group_instances", "Whether a block computes several programs.",
-                  (0, 1), range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
+                  (0, 1), range(2), frozenset({"wgmma"}), (("wgmma", 0), *_SHARED)),
     MetaParameter("continued", "pipeline", "Keep the pipeline full across programs.", (0,),
                   range(2), frozenset({"wgmma"}),
-                  (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0))),
+                  (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0), *_SHARED)),
     MetaParameter("copier", "pipeline", "Whether a producer warp makes the TMA loads.",
                   (0,), range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0), ("tensor_store", 2), ("continued", 0))),

@@ -24,6 +24,8 @@ from tritonc.backend.dots.stage_dots import stage_dots
 from tritonc.backend.launch.choose_warps import choose_warps
 from tritonc.backend.launch.group_instances import group_instances
 from tritonc.backend.launch.limit_registers import limit_registers
+from tritonc.backend.launch.lower_clusters import lower_clusters
+from tritonc.backend.launch.split_loops import split_loops
 from tritonc.backend.layout.assign_layouts import assign_layouts
 from tritonc.backend.layout.detach_results import detach_results
 from tritonc.backend.layout.lower_conversions import lower_conversions
@@ -169,6 +171,9 @@ BACKEND: list[Pass] = [
          "Row-major numbers are those of the padded tiles.", "backend", 0),
     Pass("select_dots", select_dots,
          "Again: products of tiles whose extents are powers of two only now.", "backend", 0),
+    Pass("split_loops", split_loops,
+         "Masks and facts of the loop have been read as the source gave them; tiles have their "
+         "final extents.", "backend"),
     Pass("split_dots", split_dots,
          "The instructions are known, and warps are not yet counted.", "backend"),
     Pass("bound_conversions", bound_conversions,
@@ -181,6 +186,9 @@ BACKEND: list[Pass] = [
          "Parts are warps.", "backend"),
     Pass("assign_layouts", assign_layouts,
          "From here on each tile knows in which thread and register its elements are.",
+         "backend", 0),
+    Pass("lower_clusters", lower_clusters,
+         "A thread sends what its layout gives it; buffers that pipelines leave room for.",
          "backend", 0),
     Pass("privatize_atomics", privatize_atomics,
          "A table has a layout, and so have the indices that are counted in it.", "backend", 2),
@@ -291,6 +299,12 @@ ORDER: list[tuple[str, str, str]] = [
     ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),
     ("select_dots", "split_dots", "a slice is as deep as an instruction, and wgmma is not split"),
     ("pad_tiles", "split_dots", "the inner axis divides into slices"),
+    ("specialize", "split_loops", "a block's share begins at no known iteration"),
+    ("pad_tiles", "split_loops", "parts of a tile are bits of an element's number"),
+    ("split_loops", "split_dots", "the slices' sums are added before the blocks'"),
+    ("split_loops", "assign_layouts", "masks of what a block owns are in the store's layout"),
+    ("assign_layouts", "lower_clusters", "a mailbox has a place for each thread"),
+    ("lower_clusters", "pipeline", "the ring takes the shared memory that is left"),
     ("split_dots", "choose_warps", "slices are warps"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
     ("stage_dots", "halve_products", "halves are views of a staged operand"),

@@ -262,6 +262,7 @@ RULES: dict[str, Callable[..., AxisInfo]] = {
                                             (1,)),
     "get_program_id": lambda op: unknown(op.result.type),
     "get_num_programs": lambda op: unknown(op.result.type),
+    "get_cluster_rank": lambda op: unknown(op.result.type),
     "constant_table": lambda op: unknown(op.result.type, 16),
     "add": _add, "addptr": _add, "step_pointers": _step_pointers,
     "sub": _sub, "mul": _mul, "shl": _shl,

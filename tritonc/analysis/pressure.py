@@ -37,6 +37,7 @@ OTHERS = 11  # registers: the thread's place, addresses in shared memory, what i
 _PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
 _RENAMED = ("splat", "broadcast", "reshape", "trans")
 _FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
+         "get_cluster_rank",
          "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape",
          "buffer_part")
 # Registers that a function of an element takes meanwhile: of subroutines and polynomials.

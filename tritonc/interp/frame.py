@@ -36,6 +36,7 @@ class Plan:
     terminator: Op
     targets: list[Plan] = field(default_factory=list)
     moves: list[list[tuple[Value, Value]]] = field(default_factory=list)  # phis, per target
+    pauses: bool = False  # whether a step may
 
 
 @dataclass(eq=False)
@@ -58,7 +59,8 @@ class Launch:
         plans: dict[Block, Plan] = {}
         for position, block in enumerate(self.kernel.blocks):
             steps = [step_of(self, op) for op in block.ops[:-1] if op.name != "phi"]
-            plans[block] = Plan(position, [s for s in steps if s is not None], block.terminator)
+            plans[block] = Plan(position, [s for s in steps if s is not None], block.terminator,
+                                pauses=any(op.name == "cluster_reduce" for op in block.ops))
         for block, plan in plans.items():
             plan.targets = [plans[target] for target in block.successors]
             plan.moves = [[(phi.result, phi.operands[phi.blocks.index(block)])
@@ -66,18 +68,32 @@ class Launch:
         self.entry = plans[self.kernel.entry]
 
 
-class Instance:
-    """One instance of the kernel: its index in the grid."""
+@dataclass(eq=False)
+class Cluster:
+    """What the blocks of one cluster share: the parts of sums that they have given, by operation
+    and how many times it ran before, then by block; and the blocks that have ended."""
 
-    def __init__(self, index: tuple[int, ...]) -> None:
+    size: int
+    given: dict[tuple[Op, int], dict[int, Any]] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
+
+
+class Instance:
+    """One instance of the kernel: its index in the grid.  Where a cluster of blocks computes one,
+    the part of block `rank`."""
+
+    def __init__(self, index: tuple[int, ...], rank: int = 0, cluster: Cluster | None = None
+                 ) -> None:
         self.index = index
+        self.rank = rank
+        self.cluster = cluster
         self.state: dict[Any, Any] = {}  # for handlers
 
 
 class Frame:
     """The values of an instance, and what handlers and steps need of it."""
 
-    __slots__ = ("instance", "launch", "steps", "synchronised", "undefined", "values")
+    __slots__ = ("instance", "launch", "pause", "steps", "synchronised", "undefined", "values")
 
     def __init__(self, launch: Launch, instance: Instance, values: dict[Value, Any],
                  undefined: dict[Value, Undefined]) -> None:
@@ -86,6 +102,8 @@ class Frame:
         self.values = values
         self.undefined = undefined
         self.steps = 0
+        # Set by a step that waits for other instances: whether it may go on, and what follows.
+        self.pause: tuple[Callable[[], bool], Callable[[], None]] | None = None
         self.synchronised = False  # has executed an atomic since it last turned round a loop
 
     @property

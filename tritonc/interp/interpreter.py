@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.interp.frame import Frame, Handler, Instance, InterpreterError, Launch, Plan
+from tritonc.interp.frame import Cluster, Frame, Handler, Instance, InterpreterError, Launch, Plan
 from tritonc.interp.memory import Memory
 from tritonc.interp.steps import step_of
 from tritonc.ir import numbers
@@ -106,12 +106,20 @@ def _execute(frame: Frame, plan: Plan) -> Iterator[None]:
     while True:
         for step in plan.steps:
             step(frame)
+            if plan.pauses and frame.pause is not None:
+                ready, go_on = frame.pause
+                while not ready():
+                    yield
+                frame.pause = None
+                go_on()
         frame.steps += len(plan.steps) + 1
         terminator = plan.terminator
         if frame.steps > limit:
             frame.fail(terminator, "run-too-long",
                        f"more than {limit} operations executed: a loop that does not end?")
         if not plan.targets:
+            if frame.instance.cluster is not None:
+                frame.instance.cluster.ended.add(frame.instance.rank)
             return
         way = 0
         if len(plan.targets) == 2:
@@ -151,11 +159,14 @@ def _schedule(launch: Launch, arguments: dict[Value, Any]) -> None:
     """Run all instances: each to its end, unless it waits for others; then all by turns."""
     def begin() -> Iterator[Iterator[None]]:
         assert launch.entry is not None
+        size = launch.kernel.attributes.get("cluster", 1)
         for index in product(*(range(extent) for extent in reversed(launch.grid))):
-            instance = Instance(tuple(reversed(index)))
-            frame = Frame(launch, instance, launch.constants | arguments,
-                          dict(launch.undefined))
-            yield _execute(frame, launch.entry)
+            cluster = Cluster(size) if size > 1 else None
+            for rank in range(size):
+                instance = Instance(tuple(reversed(index)), rank, cluster)
+                frame = Frame(launch, instance, launch.constants | arguments,
+                              dict(launch.undefined))
+                yield _execute(frame, launch.entry)
 
     fresh, paused = begin(), deque[Iterator[None]]()
     done = object()

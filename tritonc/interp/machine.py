@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.interp import arrays, hazards, machine_global, machine_tensor
+from tritonc.interp import arrays, clusters, hazards, machine_global, machine_tensor
 from tritonc.interp.frame import Frame, Handler, Step
 from tritonc.interp.hazards import MANY, Threads
 from tritonc.interp.machine_state import Copy, Machine, View, holders, owners
@@ -272,6 +272,32 @@ def _group_barrier(machine: Machine, frame: Frame, op: Op) -> None:
     machine.group_barrier()
 
 
+def _cluster_arrive(machine: Machine, frame: Frame, op: Op) -> None:
+    """From here on peers may write to the mailboxes at any time."""
+    for mailbox in op.operands:
+        view: View = frame.read(mailbox)
+        threads = np.full(view.places.size, MANY, np.int16)
+        machine.untouched(frame, op, view, threads.shape, write=True)
+        view.put(view.space.in_flight, True)
+    clusters.cluster_arrive(frame, op)
+
+
+def _cluster_reduce(machine: Machine, frame: Frame, op: Op) -> None:
+    """The sum itself is one operation; its end is a barrier of all threads of all blocks."""
+    clusters.cluster_reduce(frame, op)
+    assert frame.pause is not None
+    ready, go_on = frame.pause
+
+    def met() -> None:
+        go_on()
+        machine.barrier()
+        for mailbox in op.operands[1:]:
+            view: View = frame.read(mailbox)
+            view.put(view.space.in_flight, False)
+
+    frame.pause = ready, met
+
+
 def _async_copy(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     pointer = op.operands[1]
@@ -306,6 +332,8 @@ _SIMULATED: dict[str, Simulated] = {
     "tile_part": _tile_part, "join_parts": _join_parts,
     "shared_atomic": _shared_atomic,
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
+    "get_cluster_rank": lambda machine, frame, op: clusters.get_cluster_rank(frame, op),
+    "cluster_arrive": _cluster_arrive, "cluster_reduce": _cluster_reduce,
     "group_barrier": _group_barrier, "barrier": _barrier, "memory_barrier": _barrier,
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,
 }

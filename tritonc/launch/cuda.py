@@ -103,19 +103,20 @@ class Device:
         cycles = clock * self.multiprocessors
         return Peaks(2 * memory * bus, cycles * cores, cycles * tensor, cycles)
 
-    def launch(self, ptx: str, module: Module, data: Data, threads: int, dynamic_shared: int = 0
-               ) -> dict[str, Array]:
+    def launch(self, ptx: str, module: Module, data: Data, threads: int, dynamic_shared: int = 0,
+               cluster: int = 1) -> dict[str, Array]:
         """What every pointer argument holds after the kernel ran, in held form.
 
         `threads` is the size of a block, `dynamic_shared` the bytes of shared memory beyond what
-        the PTX states.  Raises CompileError if the driver rejects the PTX or the launch, or if
-        the kernel wrote outside of a buffer.
+        the PTX states, `cluster` how many blocks compute one instance.  Raises CompileError if the
+        driver rejects the PTX or the launch, or if the kernel wrote outside of a buffer.
         """
         loaded, entry = self.load(ptx.encode(), data.kernel.name, dynamic_shared)
         try:
             self.fill_tables(loaded, module, data)
             with self.buffers(data) as buffers:
-                self.start(entry, data.grid, arguments(data, buffers), threads, dynamic_shared)
+                self.start(entry, data.grid, arguments(data, buffers), threads, dynamic_shared,
+                           cluster=cluster)
                 self.call("run the kernel", self.driver.cuCtxSynchronize())
                 return {v.name: self.read(v, buffers[v.name]) for v in data.arguments if v.pointer}
         finally:
@@ -161,11 +162,12 @@ class Device:
                 driver.cuMemFree(base)
 
     def start(self, entry: Any, grid: tuple[int, ...], arguments: Block, threads: int,
-              dynamic_shared: int, stream: Any = 0) -> None:
+              dynamic_shared: int, stream: Any = 0, cluster: int = 1) -> None:
         """Launch a kernel over `grid` with what `arguments` made; wait for nothing."""
         if 0 not in grid:
+            x, y, z = (*grid, 1, 1)[:3]
             self.call("launch the kernel", self.driver.cuLaunchKernel(
-                entry, *(*grid, 1, 1)[:3], threads, 1, 1, dynamic_shared, stream,
+                entry, x, y, z * cluster, threads, 1, 1, dynamic_shared, stream,
                 arguments.address, 0))
 
     def read(self, value: Value, buffer: Buffer) -> Array:

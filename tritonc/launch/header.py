@@ -148,7 +148,7 @@ def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any
     for kernel in entries:
         tile = ", ".join(str(extent) for extent in (*kernel["tile"], 1, 1, 1)[:3])
         yield (f"    {{{_literal(kernel['entry'])}, {kernel['threads']}, "
-               f"{kernel['dynamic_shared_bytes']}, {{{tile}}}}},")
+               f"{kernel['dynamic_shared_bytes']}, {{{tile}}}, {kernel.get('cluster', 1)}}},")
     yield "};"
     yield f"TRITONC_SHARED extern tritonc_state {tag}_state;"
     yield f"TRITONC_DEFINE tritonc_state {tag}_state;"

@@ -103,6 +103,7 @@ class Kernel:
         self.entry: str = row["entry"]
         self.parameters = tuple(Parameter.read(p) for p in row["parameters"])
         self.threads: int = row["threads"]
+        self.cluster: int = row.get("cluster", 1)  # blocks that compute one instance
         self.dynamic_shared: int = row["dynamic_shared_bytes"]
         self.tile: tuple[int, ...] = tuple(row["tile"])
         self.tunables: Mapping[str, int] = row["tunables"]
@@ -244,11 +245,13 @@ class _Launcher:
                 raise TypeError(f"the global range of axis {axis} is an integer, found {extent!r}")
             tile = kernel.tile[axis] if axis < len(kernel.tile) else 1
             count = -(-int(extent) // tile)
-            if not int(extent) >= 0 or count > _GRID_LIMITS[axis]:
+            limit = _GRID_LIMITS[axis] // (kernel.cluster if axis == 2 else 1)
+            if not int(extent) >= 0 or count > limit:
                 raise ValueError(f"the global range of axis {axis} is {extent}; it can be 0 to "
-                                 f"{_GRID_LIMITS[axis] * tile}")
+                                 f"{limit * tile}")
             grid.append(count)
-        found = () if 0 in grid else (*grid, 1, 1)[:3]
+        x, y, z = (*grid, 1, 1)[:3]
+        found = () if 0 in grid else (x, y, z * kernel.cluster)
         if len(self.grids) >= _CACHED:
             self.grids.clear()
         self.grids[given[0] if len(given) == 1 else given] = found

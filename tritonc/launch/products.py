@@ -102,8 +102,8 @@ def _alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]
     for one, two in zip(first["kernels"], other["kernels"], strict=True):
         if (key := _difference(one, two)) is not None:
             raise fail("different-launches", None, f"kernel '{one['name']}' is not launched "
-                       f"alike: {key} is {one[key]} for {first['target']}, {two[key]} for "
-                       f"{other['target']}")
+                       f"alike: {key} is {one.get(key, 1)} for {first['target']}, "
+                       f"{two.get(key, 1)} for {other['target']}")
         found = _larger(one, two)
         if "variants" in one:
             theirs = {variant["entry"]: variant for variant in two.get("variants", ())}
@@ -124,8 +124,8 @@ _SHARED = ("shared_bytes", "dynamic_shared_bytes")
 
 def _difference(one: Mapping[str, Any], two: Mapping[str, Any]) -> str | None:
     """What of two launches is not alike."""
-    return next((key for key in one if key not in (*_SHARED, "variants", "choice")
-                 and one[key] != two[key]), None)
+    return next((key for key in {**one, **two} if key not in (*_SHARED, "variants", "choice")
+                 and one.get(key) != two.get(key)), None)
 
 
 def _larger(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:

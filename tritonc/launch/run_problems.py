@@ -165,7 +165,7 @@ def launch_compiled(problem: Problem, result: driver.Result, sizes: Mapping[str,
                    seed)
     entry = next(k for k in result.manifest["kernels"] if k["name"] == data.kernel.name)
     after = gpu.launch(result.outputs["ptx"], result.module, data, entry["threads"],
-                       entry["dynamic_shared_bytes"])
+                       entry["dynamic_shared_bytes"], entry.get("cluster", 1))
     return _outcome("cuda", data, after, result)
 
 

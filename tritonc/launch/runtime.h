@@ -49,6 +49,7 @@ typedef struct {
   const char *entry;
   unsigned threads, dynamic_shared_bytes;
   int64_t tile[3];
+  unsigned cluster; /* blocks that compute one instance, along the third axis of the grid */
 } tritonc_kernel;
 
 typedef struct {
@@ -317,10 +318,10 @@ static inline CUresult tritonc_grid(const tritonc_kernel *kernel, const int64_t 
     if (extent >= limit || count > limit / tile)
       return tritonc_refuse(CUDA_ERROR_INVALID_VALUE,
                             "an extent of the range is too large for indices of 32 bits", reason);
-    if (axis != 0 && count > 65535)
+    if (axis != 0 && count > 65535 / (axis == 2 ? kernel->cluster : 1))
       return tritonc_refuse(CUDA_ERROR_INVALID_VALUE,
                             "the range has more than 65535 tiles along axis 1 or 2", reason);
-    grid[axis] = (unsigned)count;
+    grid[axis] = (unsigned)count * (axis == 2 ? kernel->cluster : 1);
   }
   return CUDA_SUCCESS;
 }

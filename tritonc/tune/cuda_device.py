@@ -181,7 +181,7 @@ class CudaDevice:
         grid = grid_of(self.problem, session.data.kernel.name, dict(enumerate(code.tile)),
                        session.data.names)
         self.gpu.start(loaded.entry, grid, arguments(session.data, session.buffers), code.threads,
-                       code.dynamic_shared, self.stream)
+                       code.dynamic_shared, self.stream, code.cluster)
 
     def _load(self, code: Code, session: _Session) -> _Loaded:
         """The candidate on the GPU; the one used longest ago makes room."""

@@ -51,6 +51,7 @@ class Code(NamedTuple):
     threads: int
     dynamic_shared: int
     tile: tuple[int, ...]
+    cluster: int = 1
 
 
 class Illegal(NamedTuple):
@@ -102,7 +103,8 @@ class Compiler:
             ptx = result.outputs["ptx"].split("\n", 1)[1]  # the manifest names the tunables
             return Code(binding, sha256(repr((ptx, entry["tile"])).encode()).hexdigest()[:16],
                         _assemble(ptx, options.arch), entry["threads"],
-                        entry["dynamic_shared_bytes"], tuple(entry["tile"]))
+                        entry["dynamic_shared_bytes"], tuple(entry["tile"]),
+                        entry.get("cluster", 1))
         except CompileError as error:
             return Illegal(error.diagnostics[0].message)
 

@@ -140,6 +140,8 @@ def facts(module: Module, target: Target) -> frozenset[str]:
         if {0, 1} <= axes:
             found.add("two axes")
         names = [op.name for op in kernel.ops()]
+        if "cluster" in target.features:
+            found.add("clusters")
         if names.count("dot") > 1:
             found.add("several dots")
         if ("reduce" in names or "reduce_with" in names) and "dot" not in names:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tritonc.backend.emit import (
     arithmetic,
     casts,
+    clusters,
     control,
     debug,
     dots,
@@ -28,6 +29,7 @@ from tritonc.ir.core import Op
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     name: emitter
     for part in (indices, arithmetic, casts, math, pointers, memory, shapes, reductions, shared,
-                 matrix_loads, dots, wgmma, tensor_maps, tensor, control, debug)
+                 matrix_loads, dots, wgmma, tensor_maps, tensor, clusters, control,
+                 debug)
     for name, emitter in part.EMITTERS.items()
 }

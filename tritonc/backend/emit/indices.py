@@ -51,12 +51,20 @@ def special_register(f: FunctionEmitter, name: str, axis: int) -> str:
     return f.prelude_call(f"llvm.nvvm.read.ptx.sreg.{name}.{_AXES[axis]}", "i32")
 
 
+def program_id(f: FunctionEmitter, axis: int) -> str:
+    """The blocks of a cluster, which lie along z, are one program."""
+    clusters = axis == 2 and f.kernel.attributes.get("cluster", 1) > 1
+    return special_register(f, "clusterid" if clusters else "ctaid", axis)
+
+
 def get_program_id(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [special_register(f, "ctaid", op.attributes["axis"])]
+    f.values[op.result] = [program_id(f, op.attributes["axis"])]
 
 
 def get_num_programs(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [special_register(f, "nctaid", op.attributes["axis"])]
+    axis = op.attributes["axis"]
+    clusters = axis == 2 and f.kernel.attributes.get("cluster", 1) > 1
+    f.values[op.result] = [special_register(f, "nclusterid" if clusters else "nctaid", axis)]
 
 
 def get_num_multiprocessors(f: FunctionEmitter, op: Op) -> None:
@@ -64,7 +72,7 @@ def get_num_multiprocessors(f: FunctionEmitter, op: Op) -> None:
 
 
 def get_global_range(f: FunctionEmitter, op: Op) -> None:
-    instance = special_register(f, "ctaid", op.attributes["axis"])
+    instance = program_id(f, op.attributes["axis"])
     bits = log2(op.attributes["extent"])
     base = f.prelude(f"shl i32 {instance}, {bits}") if bits else instance
     thread = f.linear(f.layout(op.result).thread)

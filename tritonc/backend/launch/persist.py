@@ -46,7 +46,7 @@ def wanted(kernel: Kernel, context: Context) -> bool:
     brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
     if not context.meta.get("persistent", brought and not any(map(chained, kernel.blocks))):
         return False
-    if _alternatives(kernel):
+    if context.meta.get("cluster_k", 1) > 1 or _alternatives(kernel):
         return False
     found = False
     for op in kernel.ops():

@@ -112,6 +112,8 @@ class _Assignment:
             return 1, layout_ops.slice_axes(self.reduced_layout(op), op.attributes["axes"])
         if name in ("gather", "histogram"):
             return 1, self.default(t)
+        if name == "cluster_reduce":
+            return self.primary.get(op.operands[0])
         if name == "reduce_with":
             return 1, layout_ops.slice_axes(self.reduced_layout(op), (op.attributes["axis"],))
         if name in ("scan", "scan_with"):

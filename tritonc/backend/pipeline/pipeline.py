@@ -89,7 +89,8 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
 
 def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
               context: Context) -> bool:
-    stages = context.meta.get("num_stages") or copied_stages(staged, context.target)
+    stages = context.meta.get("num_stages") or copied_stages(
+        kernel, staged, context.target)
     distance = stages - 2 if staged.asynchronous else stages - 1
     if distance < 1:
         return False

@@ -37,22 +37,27 @@ MOST_STAGES = 4  # with threads that wait for cp.async
 MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
 IN_FLIGHT_REGISTERS = 208  # of a thread that computes an operand beside a product
 IN_FLIGHT = 1 << 16  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
+# Of a launch of clusters, whose blocks are few and mostly alone on their multiprocessors: each step
+# waits for memory.  2560 x 64 x 2560 by two blocks of 64 x 64 x 64: 8.2 us with 6 stages, 7.7 with
+# 8, 7.5 with 10, 7.7 with 12.
+ALONE_STAGES, ALONE_IN_FLIGHT = 10, 1 << 17
 
 
-def copied_stages(staged: StagedLoop, target: Target) -> int:
+def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     """Of a ring that threads fill.  With wgmma, which has one stage more in flight, as many as keep
     memory busy: further copies only wait for their turn, and threads for them."""
-    most = most_stages(staged, target)
+    most = most_stages(kernel, staged, target)
     if not staged.asynchronous:
         return most
-    return min(most, 2 - -IN_FLIGHT // staged.stage_bytes)
+    in_flight = ALONE_IN_FLIGHT if "cluster" in kernel.attributes else IN_FLIGHT
+    return min(most, 2 - -in_flight // staged.stage_bytes)
 
 
-def most_stages(staged: StagedLoop, target: Target) -> int:
+def most_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     """As many stages as fit; with mma.sync, two blocks to a multiprocessor if three fit each."""
     whole = stages_that_fit(staged, target.shared_per_block - LEFT)
     if staged.asynchronous:
-        return min(MOST_ASYNCHRONOUS, whole)
+        return min(ALONE_STAGES if "cluster" in kernel.attributes else MOST_ASYNCHRONOUS, whole)
     if any(op.name == "fma_dot" for block in staged.loop.blocks for op in block.ops):
         return min(CORE_STAGES, whole)
     half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)

@@ -92,8 +92,12 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
                           other in stores for other in block.ops if other.name == "shared_store")]
             exchange = max(_least_exchange(op) for op in inside
                            if any(result in readers for result in op.results))
+            mailboxes = [allocation(mailbox)[0] for op in kernel.ops()
+                         if op.name == "cluster_arrive"
+                         and cfg.dominates(cfg.block_of[op], loop.header)
+                         for mailbox in op.operands]  # peers may write there at any time
             found.append(StagedLoop(loop, preheader, latch, stay, leave, test.operands[0], always,
-                                    stores, fences, pinned, exchange))
+                                    stores, fences, [*pinned, *mailboxes], exchange))
     return found
 
 

@@ -124,7 +124,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             staged, target.shared_per_block - LEFT - more) >= context.meta.get(
                 "num_stages", COPIER_STAGES + staged.from_registers))
     stages = context.meta.get("num_stages") or (copied_stages if hindered else most_stages)(
-        staged, target)
+        kernel, staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)
     least = 3 if len(groups) == 1 else 2

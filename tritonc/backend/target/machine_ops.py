@@ -178,6 +178,18 @@ def _same_types(types: Sequence[Type], attributes: Attributes, stated: Type | No
 _ROWS: list[OpInfo] = [
     OpInfo("get_num_multiprocessors", (), rules.stated_type,
            "How many multiprocessors the device has.", None),
+    OpInfo("get_cluster_rank", (), rules.scalar_i32,
+           "This block's number among those of its cluster, which compute one instance.", None),
+    OpInfo("cluster_arrive", ("*mailboxes",), rules.nothing,
+           "Tells the other blocks of the cluster that they may write to the mailboxes.",
+           effects=frozenset({SHARED_WRITE, SYNC})),
+    OpInfo("cluster_reduce", ("a", "*mailbox"),
+           lambda types, attributes, stated: (types[0],),
+           "The sum, by `kind`, of the a of all `size` blocks of the cluster, in the elements "
+           "that this block owns: its number has the bit i where theirs, row-major, has the bit "
+           "`owner[i]`.  Other elements are undefined.  `waits`: first for cluster_arrive.", None,
+           ("kind", "size", "owner"), ("waits",),
+           effects=frozenset({SHARED_READ, SHARED_WRITE, SYNC})),
     OpInfo("again", ("a",), _same_types,
            "The same number, which is not known to be the same: what is computed of it is computed "
            "anew.", lambda m, op, a: a),

@@ -1,0 +1,147 @@
+"""Blocks of a cluster that share the iterations of a loop: simulated, assembled, and on a GPU."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from programs import PTXAS, ROOT, ptxas
+
+from tritonc import driver
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import TARGETS
+from tritonc.interp.machine import handlers
+from tritonc.launch.compare import differences
+from tritonc.launch.cuda import Device
+from tritonc.launch.data import prepare
+from tritonc.launch.header import header
+from tritonc.launch.interpreter import launch
+from tritonc.launch.kernel import Module
+from tritonc.launch.products import Settings, make
+from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problems
+from tritonc.options import Options
+from tritonc.source import CompileError, Diagnostics, SourceFile
+
+PATH = ROOT / "tests" / "run" / "cluster_sums.tc"
+# What stands behind the loop lets each block own a part of the tile; otherwise the first goes on.
+SHARED = {0: True, 1: True, 2: False, 3: False, 4: False, 5: True, 6: False, 7: True, 8: True,
+          9: True}
+TYPES = ("bfloat16", "half", "float", "float8_e4m3", "double")
+
+
+def built(way: int, cluster: int, path: Path = PATH, target: str = "sm_90a", **more: Any
+          ) -> tuple[driver.Result, Any]:
+    """The compilation of one way, and its problem."""
+    defines = (f"WAY={way}", *(f"{n}={v}" for n, v in more.items() if not n.startswith("T")
+                               or n == "TYPE"))
+    tune = {n: int(v) for n, v in more.items() if n in ("TM", "TN", "TK")}
+    options = Options(arch=target, verify_each=True, defines=defines,
+                      tune={"TM": 32, "TN": 64, "TK": 32, **tune, "cluster_k": cluster})
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    (problem,) = read_problems(source, options, "tc", Diagnostics())
+    return driver.compile(source, options, ("ptx",)), problem
+
+
+def simulated(result: driver.Result, problem: Any, **sizes: int) -> None:
+    """What the blocks compute is as the reference says, and nothing races."""
+    assert result.module is not None
+    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes)
+    found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
+    assert not found, found
+
+
+def exchanges(result: driver.Result) -> list[Any]:
+    assert result.module is not None
+    return [op for op in result.module.kernels[0].ops() if op.name == "cluster_reduce"]
+
+
+@pytest.mark.parametrize("cluster", [2, 3, 4, 8])
+@pytest.mark.parametrize("way", SHARED)
+def test_simulated(way: int, cluster: int) -> None:
+    result, problem = built(way, cluster)
+    assert result.manifest is not None
+    assert result.manifest["kernels"][0]["cluster"] == cluster
+    owned = SHARED[way] and cluster != 3  # no bits of an element's number say a third
+    assert exchanges(result)
+    assert all(bool(op.attributes["owner"]) == owned for op in exchanges(result))
+    simulated(result, problem)
+
+
+def test_effects_before_the_loop() -> None:
+    """A store that every block would make keeps the loop to one block."""
+    result, problem = built(10, 2)
+    assert not exchanges(result) and "cluster" not in result.manifest["kernels"][0]
+    assert any("store does not stand behind a loop of sums" in remark.message
+               for remark in result.remarks)
+    simulated(result, problem)
+
+
+def test_targets_without_clusters() -> None:
+    result, problem = built(0, 2, target="sm_80")
+    assert not exchanges(result)
+    simulated(result, problem)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_tiles(seed: int) -> None:
+    """Any layout of accumulators: fragments, CUDA cores, copies of small tiles, a producer warp."""
+    random = Random(seed)
+    e = random.choice(TYPES)
+    most = 64 if e == "double" else 128
+    tile = {n: random.choice([t for t in (16, 32, 64, 128) if t <= most]) for n in ("TM", "TN")}
+    way = random.choice([w for w in SHARED if w != 3 or tile["TN"] > 32])
+    result, problem = built(way, random.choice([2, 3, 4, 8]), TYPE=e,
+                            TK=random.choice([16, 32, 64]), **tile)
+    sizes = {"M": random.randrange(1, 150), "N": random.randrange(1, 60 if way == 3 else 150),
+             "K": random.choice([1, 16, 64, 150, 200, 256])}
+    simulated(result, problem, **sizes)
+
+
+@pytest.mark.parametrize("tile", [(16, 16), (64, 64), (128, 128)])
+def test_assembled(tile: tuple[int, int], tmp_path: Path) -> None:
+    if PTXAS is None:
+        pytest.skip("needs ptxas")
+    result, _ = built(0, 4, TM=tile[0], TN=tile[1], TK=64)
+    text = result.outputs["ptx"]
+    assert ".reqnctapercluster 1, 1, 4" in text and "st.shared::cluster" in text
+    assert "%clusterid.z" in text and "%ctaid.z" not in text
+    said = ptxas(text, "sm_90a", tmp_path)
+    assert "C75" not in said and " 0 bytes spill stores" in said
+
+
+def test_a_fatbin_needs_clusters_on_all_targets() -> None:
+    """One launch serves all of its code."""
+    one, other = (built(0, 2, target=target)[0] for target in ("sm_90a", "sm_80"))
+    for first, second in ((one, other), (other, one)):
+        with pytest.raises(CompileError, match=r"kernel 'cluster_sums' is not launched alike"):
+            make([], first, Settings("k"), [second])
+
+
+def test_headers_and_grids() -> None:
+    """Programs keep their numbers; the grid's third axis has all blocks of a cluster."""
+    result, _ = built(0, 4)
+    assert result.manifest is not None
+    assert ", {32, 64, 1}, 4}," in header(result.manifest, "k")
+    kernel = Module(result.outputs["ptx"], result.manifest)["cluster_sums"]
+    assert kernel.cluster == 4
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cluster", [2, 3, 4, 8])
+@pytest.mark.parametrize("way", SHARED)
+def test_on_the_gpu(way: int, cluster: int) -> None:
+    random = Random(17 * way + cluster)
+    with Device() as gpu:
+        if "cluster" not in TARGETS[gpu.target].features:
+            pytest.skip("needs a GPU with clusters")
+        for e, tile in product(("bfloat16", "float"), ((16, 64), (64, 64), (128, 128))):
+            result, problem = built(way, cluster, target=gpu.target, TYPE=e, TM=tile[0],
+                                    TN=tile[1], TK=32)
+            for _ in range(2):
+                sizes = {"M": random.randrange(1, 300), "K": random.randrange(1, 600),
+                         "N": random.randrange(1, tile[1] if way == 3 else 300)}
+                outcome = launch_compiled(problem, result, sizes, 1, gpu)
+                assert outcome.ok, outcome.line()

@@ -1,0 +1,107 @@
+"""Blocks of a cluster: their numbers, their barrier, and sums over all of them.
+
+Distributed shared memory (PTX ISA, "Shared State Space", `.shared::cluster`) is written and not
+read: a store is on its way at once, a load waits for 200 cycles.  A sum is
+
+    barrier.cluster.wait              all blocks run (cluster_arrive has been before)
+    st.shared::cluster                what another block owns, into its mailbox
+    barrier.cluster.arrive, wait      all has arrived: a release, an acquire
+    ld.shared, add                    in the order of the distance between the blocks' numbers
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.emit.arithmetic import Emitter
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.literals import SHARED_SPACE
+from tritonc.backend.emit.registers import layout_of
+from tritonc.backend.launch.lower_clusters import WORD, owner_bases, sent
+from tritonc.ir.core import Op
+from tritonc.ir.types import Buffer, Scalar, element, is_float
+
+CLUSTER_SPACE = 7
+_BARRIER = "llvm.nvvm.barrier.cluster"
+
+
+def rank(f: FunctionEmitter) -> str:
+    return f.prelude_call("llvm.nvvm.read.ptx.sreg.cluster.ctarank", "i32")
+
+
+def get_cluster_rank(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = [rank(f)]
+
+
+def cluster_arrive(f: FunctionEmitter, op: Op) -> None:
+    """Nothing is published, so the arrival is relaxed."""
+    f.target.require("cluster", op.span)
+    f.convergent(f"{_BARRIER}.arrive.relaxed.aligned", "void")
+
+
+def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
+    value, mailbox = op.operands
+    e, names = element(value.type), f.values[value]
+    assert isinstance(e, Scalar) and isinstance(mailbox.type, Buffer)
+    stage, per, kind = mailbox.type.stage_bytes, WORD // e.bytes, f.type(value)
+    line = mailbox.type.shape[1] * WORD
+    groups = sent(op)
+    thread = f.linear(owner_bases(op, layout_of(value.type, f.warps)))
+    own, place = rank(f), f.prelude(f"shl i32 {f.thread}, 4")
+    start = f.buffers[mailbox].offset
+    if op.attributes.get("waits"):
+        f.convergent(f"{_BARRIER}.wait.aligned", "void")
+    for group, registers in groups.items():
+        owner = str(group) if thread == "0" else f.op(f"xor i32 {thread}, {group}")
+        distance = f.op(f"xor i32 {own}, {owner}")
+        base = f.op(f"add i32 {f.op(f'mul i32 {distance}, {stage}')}, {start - stage}")
+        words = [[names[r] for r in registers[i : i + per]]
+                 for i in range(0, len(registers), per)]
+
+        def push(base: str = base, owner: str = owner, words: list[list[str]] = words) -> None:
+            near = f.shared_pointer(place, base)
+            far = f.call("llvm.nvvm.mapa.shared.cluster", f"ptr addrspace({CLUSTER_SPACE})",
+                         f"ptr addrspace({SHARED_SPACE}) {near}", f"i32 {owner}")
+            for i, word in enumerate(words):
+                at = f.op(f"getelementptr i8, ptr addrspace({CLUSTER_SPACE}) {far}, "
+                          f"i32 {i * line}")
+                vector, packed = f"<{len(word)} x {kind}>", "poison"
+                for j, name in enumerate(word):
+                    packed = f.op(f"insertelement {vector} {packed}, {kind} {name}, i32 {j}")
+                f.line(f"store {vector} {packed}, ptr addrspace({CLUSTER_SPACE}) {at}, align 16")
+
+        f.under(f.op(f"icmp ne i32 {distance}, 0"), "push", push)
+    f.convergent(f"{_BARRIER}.arrive.aligned", "void")
+    f.convergent(f"{_BARRIER}.wait.aligned", "void")
+    count = max(map(len, groups.values()))
+    sums = [_received(f, op, start, i, line, stage, min(per, count)) for i in
+            range(-(-count // per))]
+    found = list(names)
+    add = "fadd" if is_float(value.type) else "add"
+    for registers in groups.values():
+        for i, r in enumerate(registers):
+            total = names[r]
+            for part in sums[i // per]:
+                total = f.op(f"{add} {kind} {total}, {part[i % per]}")
+            found[r] = total
+    f.values[op.result] = found
+
+
+def _received(f: FunctionEmitter, op: Op, start: int, word: int, line: int, stage: int,
+              width: int) -> list[list[str]]:
+    """The elements of one word from each sender."""
+    kind = f.type(op.result)
+    vector = f"<{width} x {kind}>"
+    place = f.prelude(f"shl i32 {f.thread}, 4")
+    found = []
+    for sender in range(op.attributes["size"] - 1):
+        near = f.shared_pointer(place, "")
+        at = f.op(f"getelementptr i8, ptr addrspace({SHARED_SPACE}) {near}, "
+                  f"i32 {start + sender * stage + word * line}")
+        loaded = f.op(f"load {vector}, ptr addrspace({SHARED_SPACE}) {at}, align 16")
+        found.append([f.op(f"extractelement {vector} {loaded}, i32 {j}") for j in range(width)])
+    return found
+
+
+EMITTERS: dict[str, Emitter] = {
+    "get_cluster_rank": get_cluster_rank, "cluster_arrive": cluster_arrive,
+    "cluster_reduce": cluster_reduce,
+}

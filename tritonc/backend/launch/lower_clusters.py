@@ -1,0 +1,85 @@
+"""lower_clusters: what the blocks of a cluster send each other gets its place.
+
+Before:  cluster_arrive                      After:  %m = alloc_shared {private = true}
+         ...                                         cluster_arrive %m
+         %s = cluster_reduce %c                      ...
+                                                     %s = cluster_reduce %c, %m {waits = true}
+
+Thread t of every block holds the same elements, so that it sends those that another block owns to
+thread t of that one, as they are: no layout changes.  Each sender has a stage of the mailbox, whose
+elements are one thread's; the bytes are the mailbox's from cluster_arrive on, which says that this
+block runs, and that peers may write.
+
+Needs assign_layouts.  Comes before the pipeline, which takes the shared memory that is left.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.layout import Layout
+from tritonc.ir.shared_layout import row_major
+from tritonc.ir.types import Buffer, Scalar, Tile, element
+
+WORD = 16  # bytes that a thread sends at once
+
+
+def lower_clusters(kernel: Kernel, context: Context) -> bool:
+    """Give each cluster_reduce a mailbox."""
+    arrivals = [op for op in kernel.ops() if op.name == "cluster_arrive"]
+    if not arrivals:
+        return False
+    cfg = Cfg(kernel)
+    for arrival in arrivals:
+        home = cfg.block_of[arrival]
+        served = [op for op in kernel.ops() if op.name == "cluster_reduce"
+                  and cfg.dominates(home, cfg.block_of[op])]
+        b = Builder(home, home.ops.index(arrival), arrival.span)
+        for op in served:
+            mailbox = b.emit("alloc_shared", type=_mailbox(kernel, op), table=ALL_OPS,
+                             private=True).result
+            arrival.operands.append(mailbox)
+            op.operands.append(mailbox)
+        if served:
+            served[0].attributes["waits"] = True
+        else:
+            home.ops.remove(arrival)
+    return True
+
+
+def _mailbox(kernel: Kernel, op: Op) -> Buffer:
+    """A stage for each sender: a word of each thread side by side, for all words that it sends."""
+    t = op.result.type
+    e = element(t)
+    assert isinstance(e, Scalar)
+    per = WORD // e.bytes
+    words = max(map(len, sent(op).values())) if isinstance(t, Tile) else 1
+    shape = (-(-words // per), 32 * kernel.attributes["num_warps"], per)
+    return Buffer(e, shape, op.attributes["size"] - 1, row_major(shape))
+
+
+def sent(op: Op) -> dict[int, list[int]]:
+    """The registers of the tile without copies, by the bits of their owner that depend on the
+    register."""
+    t = op.result.type
+    if not isinstance(t, Tile):
+        return {0: [0]}
+    assert t.layout is not None
+    found: dict[int, list[int]] = {}
+    for register in range(t.layout.registers):
+        if not register & t.layout.replicated_registers:
+            found.setdefault(owner_of(op, t.layout.at(register=register)), []).append(register)
+    return found
+
+
+def owner_of(op: Op, index: int) -> int:
+    """The block that owns an element."""
+    return sum(1 << i for i, bit in enumerate(op.attributes["owner"]) if index & bit)
+
+
+def owner_bases(op: Op, layout: Layout) -> tuple[int, ...]:
+    """What each bit of the thread's number adds to the owner, by XOR."""
+    return tuple(owner_of(op, basis) for basis in layout.thread)

@@ -1,0 +1,141 @@
+"""Loops whose iterations several blocks can share: which they are, and what of them is a sum.
+
+    pre:    br header
+    header: %k = phi [%k0, pre], [%k', latch]          a counter: %k' = %k + an invariant step
+            %s = phi [%s0, pre], [%s', latch]          a sum: %s' = %s + what the iteration gives
+            cond_br %k < %n, body, exit
+    exit:   uses of %s, and of nothing else that the loop makes
+
+The iterations may run in any order and in several blocks if all that they leave is sums: nothing in
+the loop stores, prints or is volatile, and counters are read inside alone.  A sum is a chain of
+dots, fadd and add from the header's phi to its next value, of which nothing else is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.analysis.conditions import SWAPPED
+from tritonc.analysis.values import int_of
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.ops import READ
+from tritonc.ir.types import I32, I64, Scalar, element, is_float
+
+_ADDITIONS = {"dot": 2, "add": None, "fadd": None}  # with the operand that is the sum so far
+_UP, _DOWN = ("slt", "sle", "ult", "ule"), ("sgt", "sge")
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A phi that moves by the same step in each iteration; `next` is its value in the next one."""
+
+    phi: Op
+    next: Op
+    step: Value
+
+
+@dataclass(frozen=True)
+class SharedLoop:
+    """A loop whose iterations blocks can share."""
+
+    loop: Loop
+    preheader: Block
+    latch: Block
+    exit: Block
+    counters: tuple[Counter, ...]
+    sums: tuple[Op, ...]  # phis of the header
+
+
+def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedLoop | str:
+    """The loop as one that blocks can share, or what is in the way."""
+    if loop.parent is not None or loop.preheader is None or loop.latch is None:
+        return "the loop stands in another one, or has several beginnings"
+    if len(loop.exits) != 1 or loop.exits[0][0] is not loop.header:
+        return "the loop is left from several places"
+    exit_block = loop.exits[0][1]
+    if cfg.predecessors[exit_block] != [loop.header] or exit_block.phis():
+        return "other ways lead behind the loop"
+    inside = {op for block in loop.blocks for op in block.ops}
+    for op in inside:
+        row = ALL_OPS[op.name]
+        if not row.terminator and (row.effects - {READ} or op.attributes.get("volatile")):
+            return f"the loop has a {op.name}, whose effects have an order"
+    counters, sums = [], []
+    for phi in loop.header.phis():
+        counter = _counter(phi, loop, inside)
+        if counter is not None and all(op in inside for op in readers.get(phi.result, ())):
+            counters.append(counter)
+        elif _is_sum(phi, loop, inside, readers):
+            sums.append(phi)
+        else:
+            return f"'{phi.result.name}' is neither a counter nor a sum"
+    if not sums:
+        return "the loop carries no sum"
+    for op in inside:
+        if op not in sums and any(reader not in inside for result in op.results
+                                  for reader in readers.get(result, ())):
+            return "what an iteration computes is used behind the loop"
+    if not _ends_for_all(loop, counters, inside):
+        return "the loop's end is not a comparison of a counter with a bound"
+    return SharedLoop(loop, loop.preheader, loop.latch, exit_block, tuple(counters), tuple(sums))
+
+
+def _counter(phi: Op, loop: Loop, inside: set[Op]) -> Counter | None:
+    assert loop.latch is not None
+    following = incoming(phi, loop.latch).op
+    if following is None or following not in inside or following.name not in (
+            "add", "sub", "addptr"):
+        return None
+    base, step = following.operands
+    if following.name == "add" and step is phi.result:
+        base, step = step, base
+    if base is not phi.result or step.op in inside or element(step.type) not in (I32, I64):
+        return None
+    return Counter(phi, following, step)
+
+
+def _is_sum(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]]) -> bool:
+    """Whether the loop only adds to the phi, in every iteration."""
+    assert loop.latch is not None
+    e = element(phi.result.type)
+    if not isinstance(e, Scalar) or e.bits not in (32, 64):
+        return False
+    value, last = phi.result, incoming(phi, loop.latch)
+    while value is not last:
+        found = [op for op in readers.get(value, ()) if op in inside]
+        if len(found) != 1 or (value is not phi.result and len(readers[value]) != 1):
+            return False
+        (op,) = found
+        if op.name not in _ADDITIONS or op.guard is not None:
+            return False
+        place = _ADDITIONS[op.name]
+        if op.operands.count(value) != 1 or place not in (None, op.operands.index(value)):
+            return False
+        value = op.result
+    return [op for op in readers.get(last, ()) if op is not phi] == [] and last is not phi.result
+
+
+def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op]) -> bool:
+    """Whether once the loop's test fails, it fails for every later value of the counter."""
+    end = loop.header.terminator
+    test = end.operands[0].op if end.name == "cond_br" else None
+    if test is None or test.name != "icmp" or end.blocks[0] not in loop:
+        return False
+    (a, b), relation = test.operands, test.attributes["predicate"]
+    for value, bound, predicate in ((a, b, relation), (b, a, SWAPPED[relation])):
+        counter = next((c for c in counters if c.phi.result is value), None)
+        if counter is None or bound.op in inside:
+            continue
+        step = int_of(counter.step)
+        if step is None or counter.next.name == "addptr":
+            return False
+        step = -step if counter.next.name == "sub" else step
+        return (step > 0 and predicate in _UP) or (step < 0 and predicate in _DOWN)
+    return False
+
+
+def kind_of_sum(phi: Op) -> str:
+    """How its parts are added."""
+    return "fadd" if is_float(phi.result.type) else "add"

@@ -1,0 +1,278 @@
+"""split_loops: the blocks of a cluster share the iterations of a loop that only adds.
+
+Before:  %k = phi [%k0], [%k + TK]           After, in the cluster's block r of C:
+         %c = phi [%zero], [dot ..., %c]       %k = phi [%k0 + r * TK], [%k + C * TK]
+         ...                                   %c = phi [%zero], [dot ..., %c]
+         store %p, %c                          ...
+                                               %s = cluster_reduce %c
+                                               store %p, %s     of the elements that r owns
+
+A launch of few tiles keeps few multiprocessors busy, each for all of K.  Blocks of one cluster run
+at the same time and reach each other's shared memory, so that C of them compute one program: each
+takes every C-th iteration, and `cluster_reduce` adds up their sums.  The launch has C blocks for
+each program, along an axis of the grid that programs do not see: their numbers stay.
+
+Where the loop's sums only go, element by element, into stores, each block owns a part of the tile,
+gets the sums of that, and stores it.  Otherwise the first block gets all sums and goes on alone.
+
+Legal where all effects of the kernel stand behind such a loop, one on each way: what comes before
+is computed by every block.  Sums of floats are added in another order.  Asked for by the
+meta-parameter `cluster_k`; kernels with persistent blocks are left alone.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
+from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, incoming
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.layout import axis_bases, log2
+from tritonc.ir.ops import READ
+from tritonc.ir.types import I1, I32, I64, Tile, element, is_float, shape
+from tritonc.source import Span
+
+NAME = "split_loops"
+LEAST = 8  # neighbours along the last axis that stay together: they are stored together
+
+
+def split_loops(kernel: Kernel, context: Context) -> bool:
+    """Let clusters of `cluster_k` blocks share the loops of sums."""
+    blocks = context.meta.get("cluster_k", 1)
+    if blocks < 2:
+        return False
+    found = _loops(kernel) if "cluster" in context.target.features else (
+        f"{context.target.name} has no clusters", kernel.span)
+    if isinstance(found, tuple):
+        reason, span = found
+        context.remark(NAME, f"no cluster shares a loop: {reason}", span, missed=True)
+        return False
+    for one in found:
+        _split(kernel, one, blocks)
+    kernel.attributes["cluster"] = blocks
+    context.remark(NAME, f"clusters of {blocks} blocks share this loop's iterations",
+                   found[-1].loop.header.terminator.span)
+    return True
+
+
+def _loops(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]:
+    """The loops to share, one before each effect of the kernel; or what is in the way, and where.
+    """
+    cfg, readers = Cfg(kernel), uses(kernel)
+    found: list[SharedLoop] = []
+    reason = "there is no loop", kernel.span
+    for loop in cfg.loops:
+        if loop.parent is not None or any(cfg.dominates(one.exit, loop.header) for one in found):
+            continue
+        one = shared_loop(cfg, readers, loop)
+        if isinstance(one, str):
+            reason = one, loop.header.terminator.span
+        else:
+            found.append(one)
+    if not found:
+        return reason
+    for block in cfg.order:
+        for op in block.ops:
+            row = ALL_OPS[op.name]
+            if op.name == "get_num_multiprocessors":
+                return "blocks are persistent", op.span
+            if op.name == "assume" or row.terminator or not row.effects - {READ}:
+                continue
+            if sum(cfg.dominates(one.exit, block) for one in found) != 1:
+                return f"a {op.name} does not stand behind a loop of sums", op.span
+    return found
+
+
+# ---- the loop
+
+
+def _split(kernel: Kernel, one: SharedLoop, blocks: int) -> None:
+    """Give each block its share of the iterations, and the sums of all."""
+    before = Builder(one.preheader, len(one.preheader.ops) - 1,
+                     one.loop.header.terminator.span)
+    rank = before.emit("get_cluster_rank", type=I32, table=ALL_OPS).result
+    for counter in one.counters:
+        _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
+    for phi in one.sums:
+        _start(phi, one, before, rank)
+    one.preheader.ops.insert(len(one.preheader.phis()), make_op(
+        "cluster_arrive", [], span=before.span, table=ALL_OPS))
+    owner = _owner(kernel, one, blocks)
+    after = Builder(one.exit, 0, before.span)
+    behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
+    totals: dict[Value, Value] = {}
+    for phi in one.sums:
+        if any(phi.result in op.inputs() for op in behind):
+            op = after.emit("cluster_reduce", phi.result, table=ALL_OPS, kind=kind_of_sum(phi),
+                            size=blocks, owner=owner or ())
+            op.result.name = phi.result.name
+            totals[phi.result] = op.result
+    for op in behind:
+        op.replace_inputs(totals)
+    if owner is None:
+        _leave(kernel, one, after, rank)
+    else:
+        _guard_stores(kernel, one, after, totals, owner, rank)
+
+
+def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, rank: Value,
+            blocks: int) -> None:
+    """The counter begins `rank` steps further on, and goes `blocks` steps at once."""
+    name = following.name
+    number = b.value("sext", rank, type=I64) if element(step.type) == I64 else rank
+    first = b.value("mul", _like(b, number, step), step)
+    start = b.value(name, incoming(phi, one.preheader), first)
+    wide = b.value("mul", b.constant(blocks, step.type), step)
+    block = next(block for block in one.loop.blocks if following in block.ops)
+    at = Builder(block, block.ops.index(following) + 1, following.span)
+    after = at.value(name, phi.result, wide)
+    after.name, start.name = following.result.name, phi.result.name
+    phi.operands = [start if source is one.preheader else after for source in phi.blocks]
+
+
+def _like(b: Builder, number: Value, like: Value) -> Value:
+    """A scalar in every element of a value of that form."""
+    return b.value("splat", number, type=like.type) if isinstance(like.type, Tile) else number
+
+
+def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:
+    """What the sum begins with counts once."""
+    start = incoming(phi, one.preheader)
+    if start.op is not None and start.op.name == "constant" and start.op.attributes["value"] == 0:
+        return
+    t = start.type
+    zero = b.constant(0.0 if is_float(t) else 0, t)
+    first = b.value("icmp", rank, b.constant(0, I32), predicate="eq")
+    if isinstance(t, Tile):
+        first = b.value("splat", first, type=Tile(I1, t.shape))
+    own = b.value("select", first, start, zero)
+    phi.operands = [own if source is one.preheader else value
+                    for value, source in zip(phi.operands, phi.blocks, strict=True)]
+
+
+def _leave(kernel: Kernel, one: SharedLoop, b: Builder, rank: Value) -> None:
+    """The first block goes on behind the exchange; the others have done their part."""
+    assert b.at is not None
+    rest, left = Block(f"{one.exit.name}.first"), Block(f"{one.exit.name}.others")
+    rest.ops, one.exit.ops = one.exit.ops[b.at:], one.exit.ops[: b.at]
+    for successor in rest.successors:
+        for phi in successor.phis():
+            phi.blocks = [rest if source is one.exit else source for source in phi.blocks]
+    b = Builder(one.exit, None, b.span)
+    first = b.value("icmp", rank, b.constant(0, I32), predicate="eq")
+    b.emit("cond_br", first, blocks=[rest, left])
+    Builder(left, None, b.span).emit("ret")
+    at = kernel.blocks.index(one.exit) + 1
+    kernel.blocks[at:at] = [rest, left]
+
+
+# ---- the parts that blocks own
+
+
+def _owner(kernel: Kernel, one: SharedLoop, blocks: int) -> tuple[int, ...] | None:
+    """The bits of an element's row-major number that say which block owns it, the lowest first;
+    None where the first block has to own all."""
+    extents = {shape(phi.result.type) for phi in one.sums}
+    if len(extents) != 1 or blocks & (blocks - 1):
+        return None
+    (tile,) = extents
+    found: list[int] = []
+    for axis in reversed(range(len(tile))):
+        bits = axis_bases(tile, axis)
+        if axis == len(tile) - 1:
+            bits = bits[log2(LEAST):]
+        take = min(len(bits), log2(blocks) - len(found))
+        found += bits[len(bits) - take:]
+    if len(found) < log2(blocks) or not _element_by_element(kernel, one):
+        return None
+    return tuple(found)
+
+
+def _behind(kernel: Kernel, one: SharedLoop) -> list[Block]:
+    cfg = Cfg(kernel)
+    return [block for block in cfg.order if cfg.dominates(one.exit, block)]
+
+
+def _element_by_element(kernel: Kernel, one: SharedLoop) -> bool:
+    """Whether all effects behind the loop are stores of what is made of the sums, element by
+    element, that no load behind the loop may meet."""
+    made: set[Value] = {phi.result for phi in one.sums}
+    stores: list[Op] = []
+    loads: list[Op] = []
+    for block in _behind(kernel, one):
+        for op in block.ops:
+            row = ALL_OPS[op.name]
+            if op.name == "store":
+                if op.operands[1] not in made or op.operands[0] in made or not isinstance(
+                        op.operands[0].type, Tile):
+                    return False
+                stores.append(op)
+            elif row.effects - {READ} and not row.terminator and op.name != "assume":
+                return False
+            elif any(value in made for value in op.inputs()):
+                if not row.elementwise and op.name != "trans":
+                    return False
+                made.update(op.results)
+            if op.name == "load":
+                loads.append(op)
+    roots: Roots = pointer_roots(kernel)
+    return all(load.operands[0] is store.operands[0]
+               or not may_alias(kernel, load.operands[0], store.operands[0], roots)
+               for load in loads for store in stores)
+
+
+def _guard_stores(kernel: Kernel, one: SharedLoop, b: Builder, totals: dict[Value, Value],
+                  owner: tuple[int, ...], rank: Value) -> None:
+    """Let each block store only what it owns."""
+    tile = next(v.type for v in totals.values())
+    owned = dict.fromkeys(totals.values(), _owned(b, tile, owner, rank))
+    for block in _behind(kernel, one):
+        for op in list(block.ops):
+            if op.name == "cluster_reduce":
+                continue
+            masks = [owned[value] for value in op.inputs() if value in owned]
+            if not masks:
+                continue
+            if op.name == "store":
+                at = Builder(block, block.ops.index(op), op.span)
+                mask = masks[0] if op.guard is None else at.value("and", op.guard, masks[0])
+                op.guard = at.emit("cmpp", mask).results[0]
+            elif op.name == "trans":
+                at = Builder(block, block.ops.index(op), op.span)
+                owned[op.result] = at.value("trans", masks[0],
+                                            permutation=op.attributes["permutation"])
+            else:
+                owned.update(dict.fromkeys(op.results, masks[0]))
+
+
+def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value) -> Value:
+    """Which elements this block owns: runs along axes, as the number of the block says."""
+    assert isinstance(tile, Tile)
+    found: Value | None = None
+    place = 0
+    for axis in reversed(range(len(tile.shape))):
+        bits = [bit for bit in owner if bit in axis_bases(tile.shape, axis)]
+        if not bits:
+            continue
+        part = b.value("and", b.value("lshr", rank, b.constant(place, I32)),
+                       b.constant((1 << len(bits)) - 1, I32))
+        place += len(bits)
+        extent = tile.shape[axis]
+        each = extent >> len(bits)
+        first = b.value("mul", part, b.constant(each, I32))
+        end = b.value("add", first, b.constant(each, I32))
+        index = b.value("range", start=0, stop=extent)
+        inside = b.value("and", *(
+            b.value("icmp", index, b.value("splat", limit, type=index.type), predicate=predicate)
+            for limit, predicate in ((first, "sge"), (end, "slt"))))
+        line = [1] * len(tile.shape)
+        line[axis] = extent
+        whole = Tile(I1, tuple(tile.shape))
+        if len(line) > 1:
+            inside = b.value("reshape", inside, type=Tile(I1, tuple(line)))
+            inside = b.value("broadcast", inside, type=whole)
+        found = inside if found is None else b.value("and", found, inside)
+    assert found is not None
+    return found

@@ -94,7 +94,7 @@ def try_out(name: str, distribution: Path, folder: Path, pins: Sequence[str]) ->
     run(binaries / "tritonc", "run", "samples/matmul.tc", cwd=work)
     run(*pip, "pytest>=8", "pytest-xdist>=3", "hypothesis", "mpmath")
     for part in ("tests", "docs", "editors", "examples", "README.md", "CONTRIBUTING.md",
-                 "Makefile"):
+                 "CHANGELOG.md", "CITATION.cff", "Makefile"):
         source = ROOT / part
         (shutil.copytree if source.is_dir() else shutil.copy)(source, work / part)
     run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *CORE, cwd=work)

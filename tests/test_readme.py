@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 from command import tritonc
+
+from tritonc import __version__
 
 ROOT = Path(__file__).parent.parent
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial.md"
@@ -50,3 +53,11 @@ def test_links_lead_somewhere() -> None:
 
 def test_matching() -> None:
     assert matches("a\n...\nb ... c\n", "a\nx\ny\nb 1 c\n") and not matches("a\n", "a\nb\n")
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    version = __version__
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    package = json.loads((ROOT / "editors" / "vscode" / "package.json").read_text())
+    assert package["version"] == version

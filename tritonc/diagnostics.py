@@ -145,6 +145,10 @@ SEMA: dict[str, Row] = {
         "of numbers, to one of that type: float f(float a, float b). It is taken to be "
         "associative, and runs for many pairs of elements at once, so it can compute, choose "
         "and call other such functions, but has no loops, and does not touch memory."),
+    "auto-type": Row("error",
+        "'auto' is the type of a variable with an initial value, of a parameter or of a result of "
+        "a function that is called. A kernel's parameters, members of structs, constants and casts "
+        "name their types."),
     "not-a-constant": Row("error",
         "An expression must be known at compile time: the extents of a tile, the ends of a "
         "range, an axis, a value of a tunable. Constant expressions consist of literals, "

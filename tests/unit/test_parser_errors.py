@@ -167,7 +167,6 @@ def test_message(body: str, expected: list[str]) -> None:
     ("x = &y;", "2:5", "the address of a variable cannot be taken"),
     ("typedef float* fp;", "2:1", "a typedef can only name a scalar type"),
     ("typedef float real[4];", "2:1", "a typedef can only name a scalar type"),
-    ("auto x = 3;", "2:1", "'auto' is not supported; write the type"),
     ("__shared__ float x[4];", "2:1", "'__shared__' is not supported"),
 ])  # fmt: skip
 def test_what_triton_c_does_not_have(body: str, place: str, words: str) -> None:

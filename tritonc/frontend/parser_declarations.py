@@ -206,7 +206,7 @@ class DeclarationActions:
 
     def _typedef(self, typed: Typed, declarator: Declarator, span: Span) -> syntax.Typedef:
         spec = self._spec(typed, declarator)
-        if spec.pointer or spec.extents is not None or spec.scalar == "void":
+        if spec.pointer or spec.extents is not None or spec.scalar in ("void", "auto"):
             self.unsupported(span, "a typedef can only name a scalar type or a struct; write "
                              "pointers and tiles out where they are declared")
         elif typed.const or typed.qualifiers or declarator.qualifiers:
@@ -387,7 +387,7 @@ class DeclarationActions:
         for typed, declarator, initializer, span in values[0][1]:
             spec, qualifiers = self._variable_type(typed, declarator)
             value = self._expression(initializer, declarator.name_span,
-                                     typed.scalar.startswith("struct "))
+                                     typed.scalar.startswith(("struct ", "auto")))
             variables.append(syntax.Variable(span, declarator.name, declarator.name_span, spec,
                                              value, qualifiers))
         return syntax.Declaration(self.span(firsts[0], last), tuple(variables))

@@ -38,9 +38,9 @@ CONTEXTUAL = frozenset(["kernel", "tunable", "align", "multiple_of", "read_only"
 # The words that C combines to types; all are reserved.
 TYPE_WORDS = frozenset([
     "void", "bool", "_Bool", "char", "short", "int", "long", "float", "double", "signed",
-    "unsigned",
+    "unsigned", "auto",
 ])  # fmt: skip
-_ALONE = {"void": "void", "bool": "bool", "_Bool": "bool", "float": "float32",
+_ALONE = {"auto": "auto", "void": "void", "bool": "bool", "_Bool": "bool", "float": "float32",
           "double": "float64"}
 # What is left of an integer type without `int`, `signed` and `unsigned`.
 _INTEGERS = {(): "int32", ("char",): "int8", ("short",): "int16", ("long",): "int64",

@@ -11,7 +11,6 @@ UNSUPPORTED_WORDS = {
     "default": "'default' is not supported; write a chain of 'if' and 'else if'",
     "goto": "'goto' is not supported; use loops, 'break' and 'continue'",
     "register": "'register' is not supported; leave it out",
-    "auto": "'auto' is not supported; write the type",
     "constexpr": "'constexpr' is not supported; write 'const'",
     "template": "templates are not supported; tunables and macros are constants of a compilation",
     "static_cast": "'static_cast' is not supported; '(T)x' converts",

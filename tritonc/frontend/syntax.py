@@ -57,7 +57,7 @@ class TypeSpec(Node):
     `const` is that of the element: what a `const T*` points to, or the scalar itself.
     `const_pointer` is that of the pointer, `T* const`.  `space` is "constant" for
     `__constant__ T*`, else "global".  `extents` is None unless there were brackets.
-    `scalar` is one of SCALAR_TYPES, or the key of a struct, which begins with "struct ".
+    `scalar` is one of SCALAR_TYPES, the key of a struct, which begins with "struct ", or "auto".
     """
 
     scalar: str

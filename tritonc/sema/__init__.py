@@ -20,7 +20,16 @@ from typing import NamedTuple
 from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Module
 from tritonc.options import Options
-from tritonc.sema import builtins, expressions, functions, masks, statements, unit, unused
+from tritonc.sema import (
+    builtins,
+    expressions,
+    functions,
+    generics,
+    masks,
+    statements,
+    unit,
+    unused,
+)
 from tritonc.sema.context import Context
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.tables import fill_tables
@@ -79,7 +88,8 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
         for function in entries:
             module.kernels.append(_lower(file_unit, function, diagnostics, contract))
         for function in file_unit.functions:
-            if not function.kernel and not function.used and function.node.body is not None:
+            if not function.kernel and not function.used and function.node.body is not None \
+                    and not generics.is_generic(file_context, function):
                 _lower(file_unit, function, diagnostics, contract)  # only for its errors
         if not diagnostics.errors:
             unused.check(program, builtins.PURE, diagnostics)

@@ -17,9 +17,9 @@ from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I1, Scalar
-from tritonc.sema import functions, implicit, shapes
-from tritonc.sema.context import Context
-from tritonc.sema.ctypes import CType, PointerTo, Struct, ctype, member_type
+from tritonc.sema import functions, generics, implicit, shapes
+from tritonc.sema.context import Context, decayed
+from tritonc.sema.ctypes import AUTO_TYPE, CType, PointerTo, Struct, ctype, member_type
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note
@@ -28,7 +28,12 @@ from tritonc.source import Note
 def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: FunctionEntity,
             scan: bool, reverse: bool = False) -> Term:
     """The reduction or scan of `x`, a tile of numbers or structs, by a function of the program."""
-    type = _combined_type(context, entity, node)
+    given = decayed(Term(ctype(x.type.element))).type if not x.poisoned else x.type
+    best = generics.chosen(context, entity, [Term(given)] * 2, node)
+    if best is None:
+        return POISON
+    entity = best
+    type = _combined_type(context, entity, given, node)
     if type is None:
         return POISON
     first = node.arguments[0].span
@@ -84,24 +89,28 @@ def _built_in(context: Context, x: Term, kind: str, axis: int, left: shapes.Shap
     return context.op("scan", type, x, kind=kind, axis=axis, **extra)
 
 
-def _combined_type(context: Context, entity: FunctionEntity, node: syntax.Call) -> CType | None:
+def _combined_type(context: Context, entity: FunctionEntity, given: CType, node: syntax.Call
+                   ) -> CType | None:
     """What the function takes twice and gives once; None after a message."""
-    signature = functions.signature_of(context, entity)
     if entity.node.body is None:
         context.error("combining-function", node.span, f"'{entity.name}' is declared but has no "
                       "body in this file", Note("it is declared here", entity.span))
         return None
-    types = [signature.returns, *signature.parameters]
-    if None in types:
-        return None
-    first = types[0]
-    assert first is not None
-    if len(types) != 3 or any(t is not first for t in types) or not _plain(first):
-        found = ", ".join(map(str, types[1:]))
+    types: list[CType | None] = []
+    if len(entity.node.parameters) == 2:
+        instance = generics.instance(context, entity, [Term(given)] * 2, [node.span] * 2)
+        if instance is None:
+            return None
+        types = [*instance.signature.parameters, instance.signature.returns]
+        if types[2] is AUTO_TYPE:
+            types.pop()
+        if None in types:
+            return None
+    first = types[0] if types else None
+    if first is None or any(t is not first for t in types) or not _plain(first):
         context.error("combining-function", node.span, f"'{node.callee}' wants a function that "
                       "combines two numbers, or two structs of numbers, to one of the same type; "
-                      f"'{entity.name}' takes ({found}) and gives {first}",
-                      Note("it is declared here", entity.span))
+                      f"'{entity.name}' does not", Note("it is declared here", entity.span))
         return None
     return first
 
@@ -116,29 +125,33 @@ def _plain(type: CType) -> bool:
 def _combiner(context: Context, entity: FunctionEntity, type: CType, node: syntax.Call
               ) -> combiner.Combiner | None:
     """The function as a combiner; None after a message, once."""
-    known = context.unit.combiners
-    if entity not in known:
-        known[entity] = None
-        text = _lowered(context, entity, node)
-        known[entity] = None if text is None else combiner.read(text)
+    known, key = context.unit.combiners, (entity, type)
+    if key not in known:
+        known[key] = None
+        text = _lowered(context, entity, type, node)
+        known[key] = None if text is None else combiner.read(text)
     entity.used = True
-    return known[entity]
+    return known[key]
 
 
-def _lowered(context: Context, entity: FunctionEntity, node: syntax.Call) -> str | None:
+def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax.Call
+             ) -> str | None:
     call = node.span
     errors = context.diagnostics.errors
     kernel = Kernel(entity.name, [], [], span=entity.span)
     inner = Context(context.unit, context.diagnostics, kernel, context.unit.scope,
                     context.handlers, context.pure_calls)
     inner.contract, inner.frame = context.contract, context.frame
-    signature = functions.signature_of(context, entity)
-    types = [t for t in signature.parameters if t is not None]
-    values = [functions.parameters_of(inner, type) for type in types]
-    if not functions.may_inline(inner, entity, node):
+    instance = generics.instance(context, entity, [Term(type)] * 2, [call] * 2)
+    if instance is None or not functions.may_inline(inner, entity, node):
         return None
-    result = functions.inline(inner, entity, signature, values, call)
+    values = [functions.parameters_of(inner, type) for _ in range(2)]
+    result = functions.inline(inner, instance, values, call)
     if context.diagnostics.errors != errors or not inner.live:
+        return None
+    if result.type is not type:
+        context.error("combining-function", call, f"'{entity.name}' combines {type}, but gives "
+                      f"{result.type}", Note("it is declared here", entity.span))
         return None
     results = [inner.value(leaf) for leaf in leaves(result)]
     inner.emit("ret")

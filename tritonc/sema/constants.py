@@ -99,8 +99,12 @@ def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
         span = spec.extents[0].span.to(spec.extents[-1].span) if spec.extents else spec.span
         shape = extents(context, spec.extents, span)
     element: Element
+    if spec.scalar == "auto":
+        context.error("auto-type", spec.span, "'auto' takes its type from a value, and there is "
+                      "none here")
+        return None
     if spec.scalar.startswith("struct "):
-        struct = _struct(context, spec)
+        struct = struct_of(context, spec)
         if struct is None or not _may_be(context, spec, struct):
             return None
         element = struct
@@ -120,7 +124,7 @@ def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
     return None if shape is None else ctype(element, shape)
 
 
-def _struct(context: Context, spec: syntax.TypeSpec) -> Struct | None:
+def struct_of(context: Context, spec: syntax.TypeSpec) -> Struct | None:
     """The struct that a type names, its members resolved once; None after a message."""
     unit = context.unit
     if spec.scalar not in unit.resolved:

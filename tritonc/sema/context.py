@@ -50,6 +50,7 @@ class Frame:
     tail: syntax.Statement | None = None  # the last statement of the body
     ended: dict[str, Entity] = field(default_factory=dict)  # names of blocks that have ended
     lift: tuple[int, ...] | None = None  # of the library: the shape that scalars have
+    instance: str = ""  # of a generic function: which
 
 
 @dataclass(eq=False, slots=True)
@@ -103,8 +104,18 @@ class Context:
     def error(self, name: str, span: Span, message: str, *notes: Note,
               suggestion: str | None = None) -> Term:
         """Report an error.  Gives the poisoned term, whose use reports nothing more."""
-        self.diagnostics.error(name, span, message, *notes, suggestion=suggestion)
+        self.diagnostics.error(name, span, message, *notes, *self.instances(),
+                               suggestion=suggestion)
         return POISON
+
+    def instances(self) -> tuple[Note, ...]:
+        """Of which generic functions the code is that is being lowered."""
+        found, frame = [], self.frame
+        while frame is not None:
+            if frame.instance:
+                found.append(Note(f"in {frame.instance}, which is called here", frame.call))
+            frame = frame.outer
+        return tuple(found)
 
     @contextmanager
     def about(self, *operands: syntax.Expression) -> Iterator[None]:

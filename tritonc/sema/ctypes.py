@@ -63,6 +63,7 @@ E5M2 = Number("float8_e5m2", "float8_e5m2", "float8_e5m2", types.F8E5M2)
 LITERAL = Number("literal", "double", "double", types.F64)
 VOID = Number("void", "void", "void", types.I1)
 STRING = Number("string", "a string", "const char *", types.I8)
+AUTO = Number("auto", "auto", "", types.I1)
 ERROR = Number("error", "an erroneous expression", "", types.I1)
 
 NUMBERS: dict[str, Number] = {
@@ -148,6 +149,7 @@ INT_TYPE = ctype(INT)
 VOID_TYPE = ctype(VOID)
 STRING_TYPE = ctype(STRING)
 ERROR_TYPE = ctype(ERROR)
+AUTO_TYPE = ctype(AUTO)  # of a result until something is returned
 
 
 def promote(number: Number) -> Number:

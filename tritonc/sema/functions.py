@@ -11,9 +11,18 @@ from math import lcm
 from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, READ, WRITE
-from tritonc.sema import constants, implicit, library, structs
+from tritonc.sema import constants, generics, implicit, library, structs
 from tritonc.sema.context import Context, Frame
-from tritonc.sema.ctypes import VOID, VOID_TYPE, CType, PointerTo, Struct, member_type
+from tritonc.sema.ctypes import (
+    AUTO,
+    ERROR_TYPE,
+    VOID,
+    VOID_TYPE,
+    CType,
+    PointerTo,
+    Struct,
+    member_type,
+)
 from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
 from tritonc.sema.statements import HINTS, declare
 from tritonc.sema.term import NOTHING, POISON, Term
@@ -22,19 +31,6 @@ from tritonc.source import CompileError, Note, Span
 MAX_DEPTH = 100  # inlined calls inside each other
 MAX_CALLS = 20_000  # of one kernel
 MAX_OPERATIONS = 200_000  # of one kernel; inlining can multiply them
-
-
-def signature_of(context: Context, entity: FunctionEntity) -> Signature:
-    """Types of a function's result and parameters, resolved once."""
-    if entity.signature is None:
-        node = entity.node
-        scope, context.scope = context.scope, context.unit.scope
-        returns = constants.resolve_type(context, node.returns)
-        parameters = [constants.value_type(context, p.type, f"parameter '{p.name}'")
-                      for p in node.parameters]
-        context.scope = scope
-        entity.signature = Signature(returns, parameters)
-    return entity.signature
 
 
 # --- device functions ---
@@ -47,6 +43,10 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
         arguments = [context.operand(a) for a in node.arguments]
         return library.inline(context, entity, arguments, context.frame.lift)
     arguments = _arguments(context, entity, node)
+    best = generics.chosen(context, entity, arguments, node)
+    if best is None:
+        return POISON
+    entity = best
     declared = Note(f"'{entity.name}' is declared here", entity.span)
     if len(arguments) != len(entity.node.parameters):
         count = len(entity.node.parameters)
@@ -61,17 +61,20 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
                              "but has no body in this file", declared)
     if not may_inline(context, entity, node):
         return POISON
-    signature = signature_of(context, entity)
+    entity.used = True
+    instance = generics.instance(context, entity, arguments, [a.span for a in node.arguments])
+    if instance is None:
+        return POISON
     values: list[Term] = []
-    for at, (argument, type) in enumerate(zip(arguments, signature.parameters)):
+    for at, (argument, type) in enumerate(zip(arguments, instance.signature.parameters)):
         span = node.arguments[at].span
         context.at(span)
         name = entity.node.parameters[at].name
         values.append(POISON if type is None else implicit.assign(
             context, argument, type, span, f"parameter '{name}' of '{entity.name}'", declared))
-    if signature.returns is None:
+    if instance.signature.returns is None:
         return POISON
-    return inline(context, entity, signature, values, node.span)
+    return inline(context, instance, values, node.span)
 
 
 def _arguments(context: Context, entity: FunctionEntity, node: syntax.Call) -> list[Term]:
@@ -80,7 +83,15 @@ def _arguments(context: Context, entity: FunctionEntity, node: syntax.Call) -> l
     for at, argument in enumerate(node.arguments):
         type = VOID_TYPE
         if isinstance(argument, syntax.StructValue) and at < len(entity.node.parameters):
-            type = signature_of(context, entity).parameters[at] or VOID_TYPE
+            if argument.type is None and (len(entity.overloads) > 1
+                                          or generics.is_generic(context, entity)):
+                context.error("struct-value", argument.span, f"the type of argument {at + 1} is "
+                              f"not known, as there are several functions '{entity.name}' or it is "
+                              "generic; write (name){...}")
+                found.append(POISON)
+                continue
+            type = generics.signature_of(context, entity).parameters[at] or VOID_TYPE \
+                if argument.type is None else VOID_TYPE
         found.append(structs.value(context, argument, type, f"argument {at + 1}"))
     return found
 
@@ -106,20 +117,23 @@ def may_inline(context: Context, entity: FunctionEntity, node: syntax.Call) -> b
     return True
 
 
-def inline(context: Context, entity: FunctionEntity, signature: Signature, values: list[Term],
-            call: Span) -> Term:
+def inline(context: Context, instance: generics.Instance, values: list[Term], call: Span) -> Term:
+    """The body of a function in the place of a call; `values` have the parameters' types."""
+    entity, signature = instance.entity, instance.signature
     node, returns = entity.node, signature.returns
     assert node.body is not None and returns is not None
     entity.used = True
     saved = context.scope, context.frame, context.loop
-    frame = Frame(entity, returns, context.mask, context.frame, call)
-    context.scope, context.frame, context.loop = Scope(context.unit.scope), frame, None
+    frame = Frame(entity, returns, context.mask, context.frame, call, instance=instance.text)
+    context.scope, context.frame, context.loop = Scope(instance.scope), frame, None
     for parameter, type, value in zip(node.parameters, signature.parameters, values):
         _declare_parameter(context, parameter, type, value)
     _lower_body(context, frame, node)
     result = NOTHING
     if frame.result is not None:
         result = context.current(frame.result)
+    elif frame.returns is ERROR_TYPE:
+        result = POISON
     context.scope, context.frame, context.loop = saved
     return result
 
@@ -146,7 +160,7 @@ def _lower_body(context: Context, frame: Frame, node: syntax.Function) -> None:
     assert node.body is not None
     statements = node.body.statements
     frame.tail = statements[-1] if statements else None
-    if frame.returns.element is not VOID:
+    if frame.returns.element not in (VOID, AUTO):
         frame.result = Variable("result", node.span, frame.returns, mask=context.mask)
     context.lower(node.body)
     returned = isinstance(frame.tail, syntax.Return)
@@ -169,7 +183,7 @@ def lower_entry(context: Context, entity: FunctionEntity) -> None:
     """Lower a function as a kernel: its parameters are the kernel's."""
     node = entity.node
     assert node.body is not None
-    signature = signature_of(context, entity)
+    signature = generics.signature_of(context, entity)
     _check_entry(context, entity, signature)
     context.scope = Scope(context.unit.scope)
     context.frame = Frame(entity, signature.returns or VOID_TYPE, None, None, None)

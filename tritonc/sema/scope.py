@@ -119,6 +119,7 @@ class FunctionEntity(Entity):
     used: bool = False
     signature: Signature | None = None  # once resolved
     home: Scope | None = None  # of a function of the library: the names that it sees
+    overloads: list[FunctionEntity] = field(default_factory=list)  # all of the name, this first
 
     kind = "function"
 

@@ -13,13 +13,23 @@ from tritonc.sema import (
     builtins,
     constants,
     convert,
+    generics,
     implicit,
     launch,
     predicates,
     structs,
 )
-from tritonc.sema.context import Context, Frame, Loop
-from tritonc.sema.ctypes import BOOL_TYPE, VOID, VOID_TYPE, CType, ctype
+from tritonc.sema.context import Context, Frame, Loop, decayed
+from tritonc.sema.ctypes import (
+    AUTO,
+    BOOL_TYPE,
+    ERROR,
+    ERROR_TYPE,
+    VOID,
+    VOID_TYPE,
+    CType,
+    ctype,
+)
 from tritonc.sema.scope import Poisoned, Scope, Variable
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
@@ -69,9 +79,16 @@ def declare(scope: Scope, context: Context, variable: Variable) -> None:
 
 
 def _declare(context: Context, node: syntax.Variable) -> None:
-    type = constants.value_type(context, node.type, f"'{node.name}'")
+    given: Term | None = None
+    if node.type.scalar == "auto":
+        given = _given(context, node)
+        type = None if given.poisoned else generics.deduced(
+            context, node.type, decayed(given).type, f"'{node.name}'")
+    else:
+        type = constants.value_type(context, node.type, f"'{node.name}'")
     if type is None:
-        if node.initializer is not None and not _takes_extent(context, node.initializer):
+        if given is None and node.initializer is not None and not _takes_extent(
+                context, node.initializer):
             context.lower(node.initializer)
         context.scope.names.setdefault(node.name, Poisoned(node.name, node.name_span))
         return
@@ -88,7 +105,7 @@ def _declare(context: Context, node: syntax.Variable) -> None:
             context.spoil(variable)
         return
     reads = len(context.reads)
-    term = _initial_value(context, node, type)
+    term = _initial_value(context, node, type, given)
     if term.poisoned:  # a mistake there may only look like a use of the variable
         context.reads[reads:] = [r for r in context.reads[reads:] if r[1] is not variable]
     for qualifier in node.qualifiers:
@@ -101,10 +118,21 @@ def _declare(context: Context, node: syntax.Variable) -> None:
     context.write(variable, term)
 
 
-def _initial_value(context: Context, node: syntax.Variable, type: CType) -> Term:
+def _given(context: Context, node: syntax.Variable) -> Term:
+    """The value from which an `auto` variable takes its type."""
+    if node.initializer is None:
+        return context.error("auto-type", node.name_span, f"'{node.name}' is auto and needs a "
+                             "value here, which says its type")
+    return context.operand(node.initializer, structs=True)
+
+
+def _initial_value(context: Context, node: syntax.Variable, type: CType, given: Term | None
+                   ) -> Term:
     initializer = node.initializer
     assert initializer is not None
-    if _takes_extent(context, initializer):
+    if given is not None:
+        term = given
+    elif _takes_extent(context, initializer):
         assert isinstance(initializer, syntax.Call)
         if len(type.shape) != 1:
             return context.error("global-range", initializer.span, "get_global_range gives a 1-D "
@@ -336,6 +364,20 @@ def return_(context: Context, node: syntax.Return) -> None:
 def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term | None) -> None:
     function = frame.function
     declared = Note(f"'{function.name}' is declared here", function.span)
+    if frame.returns.element is AUTO and term is not None and term.poisoned:
+        frame.returns = ERROR_TYPE
+    if frame.returns.element is AUTO and term is not None:
+        term = decayed(term)
+        if term.type.element is VOID:
+            term = context.error("void-value", node.span, "a value is wanted here; this call of a "
+                                 "void function gives none")
+        type = None if term.poisoned else generics.deduced(
+            context, function.node.returns, term.type, f"the result of '{function.name}'")
+        frame.returns = type or ERROR_TYPE
+        if type is not None:
+            frame.result = Variable("result", node.span, type, mask=frame.mask)
+    if frame.returns.element is AUTO or frame.returns.element is ERROR:
+        return
     if frame.returns is VOID_TYPE or frame.returns.element is VOID:
         if term is not None and not term.poisoned:
             context.error("return-type", node.span, f"'{function.name}' is void and cannot return "

@@ -16,7 +16,7 @@ from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME
 from tritonc.sema import builtins, constants, convert, implicit
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import INT, Number, PointerTo, Struct, ctype
+from tritonc.sema.ctypes import INT, CType, Number, PointerTo, Struct, ctype
 from tritonc.sema.scope import (
     Entity,
     FunctionEntity,
@@ -45,7 +45,7 @@ class Unit:
     statements: list[syntax.Statement] = field(default_factory=list)
     used: dict[str, None] = field(default_factory=dict)
     library: dict[tuple[str, int], Scope] = field(default_factory=dict)
-    combiners: dict[FunctionEntity, Combiner | None] = field(default_factory=dict)
+    combiners: dict[tuple[FunctionEntity, CType], Combiner | None] = field(default_factory=dict)
     structs: dict[str, syntax.Struct] = field(default_factory=dict)
     resolved: dict[str, Struct | None] = field(default_factory=dict)  # structs with their types
 
@@ -126,7 +126,18 @@ def _enter(context: Context, entity: Entity) -> bool:
 
 
 def _function(context: Context, node: syntax.Function) -> None:
-    earlier = context.unit.scope.names.get(node.name)
+    first = context.unit.scope.names.get(node.name)
+    earlier = first
+    if isinstance(first, FunctionEntity):
+        same = [f for f in first.overloads if _signature(f.node)[1:] == _signature(node)[1:]]
+        overloaded = not (node.kernel or any(f.kernel for f in first.overloads))
+        bodies = node.body is not None and all(f.node.body for f in first.overloads)
+        if not same and overloaded and bodies:
+            entity = FunctionEntity(node.name, node.name_span, node)
+            first.overloads.append(entity)
+            context.unit.functions.append(entity)
+            return
+        earlier = same[0] if same else first
     if isinstance(earlier, FunctionEntity):
         # A prototype before or after the definition means nothing, unless it says otherwise.
         if earlier.node.body is not None and node.body is not None:
@@ -141,6 +152,7 @@ def _function(context: Context, node: syntax.Function) -> None:
             earlier.node, earlier.span = node, node.name_span
         return
     entity = FunctionEntity(node.name, node.name_span, node, node.kernel)
+    entity.overloads.append(entity)
     if _enter(context, entity):
         context.unit.functions.append(entity)
 
@@ -207,6 +219,8 @@ def bind(context: Context, bindings: Mapping[str, int]) -> None:
 
 def complete(context: Context) -> None:
     """Declare tables and evaluate constants, which may depend on tunables."""
+    for struct in context.unit.structs.values():
+        constants.struct_of(context, syntax.TypeSpec(struct.name_span, struct.key))
     for node in context.unit.table_nodes:
         _table(context, node)
     for constant in context.unit.constants:

@@ -1,0 +1,216 @@
+"""Functions generic in extents and types: `float[M] rowsum(float x[M, N])`, `auto twice(auto x)`.
+
+A name that is an extent of a parameter and that the file does not declare is a constant of each
+call: it is bound to the extent that the argument has.  `auto` is the type of the argument or, for a
+result and a variable, of the value.  Such a function has no types of its own; a call makes an
+`Instance` of it, and messages about its body say which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.frontend import syntax
+from tritonc.sema import constants, shapes
+from tritonc.sema.context import Context, decayed
+from tritonc.sema.ctypes import (
+    AUTO_TYPE,
+    INT_TYPE,
+    CType,
+    Number,
+    PointerTo,
+    ctype,
+    pointer_to,
+)
+from tritonc.sema.scope import FunctionEntity, Scope, Signature, Variable
+from tritonc.sema.term import Term
+from tritonc.source import Note, Span
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A function with its types.  `scope` has the constants of a generic one, and `text` is what
+    it is in messages, "" for others."""
+
+    entity: FunctionEntity
+    signature: Signature
+    scope: Scope
+    text: str = ""
+
+
+def names_of(context: Context, entity: FunctionEntity) -> tuple[str, ...]:
+    """The constants that a call binds."""
+    known = context.unit.scope.names
+    return tuple(dict.fromkeys(
+        extent.name for parameter in entity.node.parameters
+        for extent in parameter.type.extents or ()
+        if isinstance(extent, syntax.Name) and extent.name not in known))
+
+
+def is_generic(context: Context, entity: FunctionEntity) -> bool:
+    node = entity.node
+    return any(p.type.scalar == "auto" for p in node.parameters) or \
+        node.returns.scalar == "auto" or bool(names_of(context, entity))
+
+
+def signature_of(context: Context, entity: FunctionEntity) -> Signature:
+    """Types of the result and the parameters of a function that is not generic, resolved once."""
+    if entity.signature is None:
+        entity.signature = _resolved(context, entity, context.unit.scope, None)
+    return entity.signature
+
+
+def _resolved(context: Context, entity: FunctionEntity, scope: Scope,
+              types: list[CType] | None) -> Signature:
+    node = entity.node
+    outer, context.scope = context.scope, scope
+    parameters: list[CType | None] = []
+    for at, parameter in enumerate(node.parameters):
+        spec, name = parameter.type, f"parameter '{parameter.name}'"
+        if spec.scalar == "auto" and types is not None:
+            parameters.append(deduced(context, spec, types[at], name))
+        else:
+            parameters.append(constants.value_type(context, spec, name))
+    if node.returns.scalar == "auto" and types is not None:
+        returns: CType | None = AUTO_TYPE
+    else:
+        returns = constants.resolve_type(context, node.returns)
+    context.scope = outer
+    return Signature(returns, parameters)
+
+
+def deduced(context: Context, spec: syntax.TypeSpec, found: CType, what: str) -> CType | None:
+    """The type that an `auto` with its stars and extents becomes for a value of type `found`."""
+    element = found.element
+    if spec.pointer:
+        if not isinstance(element, PointerTo):
+            context.error("type-mismatch", spec.span, f"{what} is a pointer, but the value is "
+                          f"{found}")
+            return None
+        element = pointer_to(element.target, spec.const or element.const, element.space)
+    if spec.extents is None:
+        return ctype(element, found.shape)
+    span = spec.extents[0].span.to(spec.extents[-1].span) if spec.extents else spec.span
+    shape = constants.extents(context, spec.extents, span)
+    return None if shape is None else ctype(element, shape)
+
+
+def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
+             spans: list[Span]) -> Instance | None:
+    """The function for these arguments; None after a message."""
+    if not is_generic(context, entity):
+        return Instance(entity, signature_of(context, entity), context.unit.scope)
+    if any(t.poisoned for t in arguments):
+        return None
+    names = names_of(context, entity)
+    bound: dict[str, tuple[int, str]] = {}
+    declared = Note(f"'{entity.name}' is declared here", entity.span)
+    for parameter, term, span in zip(entity.node.parameters, arguments, spans, strict=True):
+        extents = parameter.type.extents or ()
+        generic = [at for at, e in enumerate(extents) if isinstance(e, syntax.Name)
+                   and e.name in names]
+        if generic and len(term.shape) != len(extents):
+            context.error("shape-mismatch", span, f"parameter '{parameter.name}' of "
+                          f"'{entity.name}' has {_axes(len(extents))}, but the argument is "
+                          f"{term.type}", declared)
+            return None
+        for at in generic:
+            name, extent = extents[at], term.shape[at]
+            assert isinstance(name, syntax.Name)
+            known = bound.setdefault(name.name, (extent, parameter.name))
+            if known[0] != extent:
+                context.error("shape-mismatch", span, f"parameter '{parameter.name}' of "
+                              f"'{entity.name}' is {shapes.spell(term.shape)} here, but "
+                              f"'{name.name}' is {known[0]} by parameter '{known[1]}'", declared)
+                return None
+    scope = Scope(context.unit.scope)
+    for constant, (extent, _) in bound.items():
+        scope.declare(Variable(constant, entity.span, INT_TYPE, const=True,
+                               constant=Term(INT_TYPE, constant=extent)))
+    types = [decayed(t).type for t in arguments]
+    errors = context.diagnostics.errors
+    signature = _resolved(context, entity, scope, types)
+    if context.diagnostics.errors != errors:
+        return None
+    found = ", ".join(map(str, signature.parameters))
+    values = ", ".join(f"{name} = {extent}" for name, (extent, _) in bound.items())
+    return Instance(entity, signature, scope,
+                    f"{entity.name}({found})" + (f" with {values}" if values else ""))
+
+
+def _axes(count: int) -> str:
+    return f"{count} {'axis' if count == 1 else 'axes'}"
+
+
+# --- overloading ---
+
+
+def chosen(context: Context, entity: FunctionEntity, arguments: list[Term], node: syntax.Call
+           ) -> FunctionEntity | None:
+    """The overload that fits the arguments best; None after a message."""
+    if len(entity.overloads) < 2 or any(t.poisoned for t in arguments):
+        return entity if len(entity.overloads) < 2 else None
+    ranked = [(cost, each) for each in entity.overloads
+              if (cost := _cost(context, each, arguments)) is not None]
+    best = min((cost for cost, _ in ranked), default=None)
+    fitting = [each for cost, each in ranked if cost == best]
+    if len(fitting) == 1:
+        return fitting[0]
+    given = ", ".join(str(t.type) for t in arguments)
+    notes = [Note(f"{'this fits equally' if fitting else 'this does not fit'}", each.span)
+             for each in (fitting or entity.overloads)]
+    context.error("call-arguments", node.span, f"several functions '{entity.name}' fit ({given}) "
+                  "equally well" if fitting else
+                  f"no function '{entity.name}' takes ({given})", *notes)
+    return None
+
+
+def _cost(context: Context, entity: FunctionEntity, arguments: list[Term]) -> int | None:
+    """How much is to be converted; None where it cannot be."""
+    if len(arguments) != len(entity.node.parameters):
+        return None
+    total = 0
+    for parameter, term in zip(entity.node.parameters, arguments, strict=True):
+        cost = _fit(context, parameter.type, term)
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
+_BROADCAST, _GENERIC, _WIDER, _OTHER = 100, 1, 4, 20
+
+
+def _fit(context: Context, spec: syntax.TypeSpec, term: Term) -> int | None:
+    rank, wanted = len(term.shape), len(spec.extents or ())
+    cost = 0
+    if spec.extents is not None or spec.scalar != "auto":
+        names = {e.name for e in spec.extents or () if isinstance(e, syntax.Name)}
+        if rank > wanted and term.type.size != 1:
+            return None
+        if rank != wanted:
+            if names - set(context.unit.scope.names):
+                return None
+            cost += _BROADCAST
+    else:
+        cost += _GENERIC
+    element = term.type.element
+    if spec.scalar == "auto":
+        return None if spec.pointer and not isinstance(element, PointerTo) else cost + _GENERIC
+    plain = syntax.TypeSpec(spec.span, spec.scalar, spec.const, spec.pointer, spec.space)
+    to = constants.resolve_type(context, plain)
+    if to is None:
+        return None
+    if isinstance(element, PointerTo) or isinstance(to.element, PointerTo):
+        if not isinstance(element, PointerTo) or not isinstance(to.element, PointerTo) or (
+                element.target is not to.element.target or element.space != to.element.space):
+            return None
+        return cost + (element.const != to.element.const)
+    if element is to.element:
+        return cost
+    if not isinstance(element, Number) or not isinstance(to.element, Number):
+        return None
+    if element.name == "literal" and to.element.is_float:
+        return cost + (0 if to.element.name == "float32" else 1)
+    wider = element.is_float == to.element.is_float and element.ir.bits < to.element.ir.bits
+    return cost + (_WIDER if wider or (element.is_int and to.element.is_float) else _OTHER)

@@ -58,6 +58,7 @@ from tritonc.backend.shared.allocate_shared import allocate_shared
 from tritonc.backend.shared.insert_barriers import insert_barriers
 from tritonc.opt.apply_assumptions import apply_assumptions
 from tritonc.opt.canonicalize_loops import canonicalize_loops
+from tritonc.opt.coalesce_loops import coalesce_loops
 from tritonc.opt.convert_if import convert_if
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
@@ -126,6 +127,8 @@ OPT: list[Pass] = [
          "Counters have one form; what it makes of them, the next passes move out of addresses."),
     Pass("strength_reduce", strength_reduce,
          "Pointers that loops move become fixed tiles and scalar offsets."),
+    Pass("coalesce_loops", coalesce_loops,
+         "What moves in outer loops is scalar; addresses are split for the loop that stays."),
     Pass("hoist_addresses", hoist_addresses,
          "The same for pointers that loops compute.  After the pass before, whose results it may "
          "split further, and after licm, which leaves it only what really varies."),
@@ -266,6 +269,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("licm", "split_quotients", "ranges have left the loops"),
     ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
+    ("strength_reduce", "coalesce_loops", "only scalars are chosen between at a latch"),
+    ("coalesce_loops", "hoist_addresses", "only addresses in innermost loops are split"),
     ("strength_reduce", "hoist_addresses", "a moving tile has no fixed part until it is reduced"),
     ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),
     ("unwrap_indices", "specialize", "facts about plain indices are asked for"),

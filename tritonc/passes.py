@@ -52,6 +52,7 @@ from tritonc.backend.pipeline.carry_fragments import carry_fragments
 from tritonc.backend.pipeline.load_ahead import load_ahead
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
+from tritonc.backend.pipeline.safe_divisors import safe_divisors
 from tritonc.backend.pipeline.specialize_warps import specialize_warps
 from tritonc.backend.pipeline.store_tensors import store_tensors
 from tritonc.backend.shared.allocate_shared import allocate_shared
@@ -178,6 +179,8 @@ BACKEND: list[Pass] = [
          "Integers have their final form, and loops no prologues yet.", "backend"),
     Pass("raw_operands", raw_operands,
          "Instructions are known; registers that hold operands count.", "backend", 2),
+    Pass("safe_divisors", safe_divisors,
+         "No pass folds divisions any more, or asks what divides an index.", "backend", 2),
     Pass("choose_warps", choose_warps,
          "Layouts spread tiles over so many threads.", "backend", 0),
     Pass("split_scans", split_scans,
@@ -283,6 +286,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),
     ("lower_take", "assign_layouts", "a gather wants a layout of its own"),
     ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
+    ("specialize", "safe_divisors", "divisors are values that both bodies can be told of"),
+    ("safe_divisors", "pipeline", "what addresses need may run ahead"),
     ("choose_warps", "split_scans", "parts are warps"),
     ("fold_masked_loads", "raw_operands", "a load that needs no select is one that copies make"),
     ("raw_operands", "assign_layouts", "operands are computed in the layout of their reader"),

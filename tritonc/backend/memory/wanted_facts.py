@@ -31,7 +31,7 @@ from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.copies import copy_blocks
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_int, scalar, shape
 
@@ -109,9 +109,20 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
             for op in block.ops:
                 op.replace_inputs({v: one.result for v, one in ones.items()})
         blocks[0].ops[:0] = ones.values()
-        collector = _Collector(replace(kernel, blocks=blocks), tensor)
+        copy = replace(kernel, blocks=blocks)
+        collector = _Collector(copy, tensor)
         needs = {onward.get(v, v): None for v in needs or {}}
         units = dict.fromkeys(ones)
+    divisors = collector.divisors()
+    if divisors:  # looked at as if they were multiples
+        blocks, onward = copy_blocks(copy.blocks)
+        mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
+        divisors = {onward.get(v, v): n for v, n in divisors.items()}
+        _suppose(blocks, divisors)
+        collector = _Collector(replace(copy, blocks=blocks), tensor)
+        needs = {onward.get(v, v): None for v in needs or {}}
+        units = {onward.get(v, v): None for v in units}
+        collector.want(divisors)
     collector.found.signs.update(needs or {})
     collector.found.units = units
     collector.want(assumed)
@@ -218,6 +229,43 @@ class _Collector:
         return info is not None and len(info.constancy) > axis and (
             info.constancy[axis] % shape(term.type)[axis] == 0 if shape(term.type) else True)
 
+    # ---- divisors
+
+    def divisors(self) -> Multiples:
+        """The scalars that would have to be multiples so that an index that is divided by them goes
+        on with its remainder, where no axis of a tile is contiguous but by that: the channels of
+        `i % C + i / C % S * C + ...`."""
+        found: Multiples = {}
+        accesses = self.accesses()
+        largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
+        for op, _ in accesses:
+            pointer = op.operands[0]
+            info, t = self.infos.get(pointer), pointer.type
+            if info is None or max(info.contiguity) > 1 or prod(shape(t)) * BESIDE <= largest:
+                continue
+            reach = ACCESS // scalar(pointee(t)).bytes
+            for part in _terms(pointer):
+                divisor = self.divisor(part, reach)
+                if divisor is not None and reach > 1:
+                    found[divisor] = max(reach, found.get(divisor, 1))
+        return found
+
+    def divisor(self, index: Value, reach: int) -> Value | None:
+        """What a part of an address is the remainder by, of an index that goes on for `reach`."""
+        while index.op is not None and index.op.name in (
+                "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple"):
+            index = index.op.operands[0]
+        op = index.op
+        if op is None or op.name not in ("srem", "urem"):
+            return None
+        info, divisor = self.infos.get(op.operands[0]), op.operands[1]
+        while divisor.op is not None and divisor.op.name in ("splat", "broadcast", "reshape"):
+            divisor = divisor.op.operands[0]
+        if info is None or max(info.contiguity) < reach or shape(divisor.type) \
+                or not self.testable(divisor):
+            return None
+        return divisor
+
     # ---- the others
 
     def run(self) -> Wanted:
@@ -300,6 +348,18 @@ class _Collector:
             if len(extent.terms) == len(extent.values()) == 1 and extent.terms[0][1] > 0:
                 needs.pop(extent.values()[0], None)
         self.found.signs.update(needs)
+
+
+def _suppose(blocks: list[Block], multiples: Multiples) -> None:
+    """Let all blocks read the values as multiples."""
+    hints = {v: make_op("assume_multiple", [v], n=n) for v, n in multiples.items()}
+    for block in blocks:
+        for op in block.ops:
+            op.replace_inputs({v: hint.result for v, hint in hints.items()})
+    for value, hint in hints.items():
+        block = next((b for b in blocks if value.op in b.ops), blocks[0])
+        at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
+        block.ops.insert(at, hint)
 
 
 def _fixed(polynomial: Linear) -> Linear:

@@ -73,6 +73,7 @@ from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.merge_tails import merge_tails
 from tritonc.opt.peephole import peephole
+from tritonc.opt.separate_axes import separate_axes
 from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.sink_past_returns import sink_past_returns
 from tritonc.opt.split_quotients import split_quotients
@@ -133,8 +134,10 @@ OPT: list[Pass] = [
     Pass("hoist_addresses", hoist_addresses,
          "The same for pointers that loops compute.  After the pass before, whose results it may "
          "split further, and after licm, which leaves it only what really varies."),
+    Pass("separate_axes", separate_axes,
+         "What is left in loops with products; the pass before has split what it could prove."),
     Pass("cse", cse,
-         "Again: the three passes before make the same splats and offsets several times."),
+         "Again: the passes before make the same splats and offsets several times."),
     Pass("dce", dce,
          "Again: what they replaced goes."),
     Pass("simplify_cfg", simplify_cfg,
@@ -274,6 +277,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
     ("strength_reduce", "coalesce_loops", "only scalars are chosen between at a latch"),
     ("coalesce_loops", "hoist_addresses", "only addresses in innermost loops are split"),
+    ("hoist_addresses", "separate_axes", "it takes what rests on proofs alone"),
     ("strength_reduce", "hoist_addresses", "a moving tile has no fixed part until it is reduced"),
     ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),
     ("unwrap_indices", "specialize", "facts about plain indices are asked for"),

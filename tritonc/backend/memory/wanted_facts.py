@@ -40,6 +40,7 @@ BESIDE = 16  # a tile of so much less than the largest one does not decide
 SMALL = 32  # tiles of fewer elements are not worth a second body
 _NUMBERS = ("get_program_id", "get_num_programs")
 _SUMS = ("add", "addptr")
+_TERMS = (*_SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple")
 _MOST_BITS = 62  # of a sum that is tested
 
 
@@ -244,27 +245,28 @@ class _Collector:
             if info is None or max(info.contiguity) > 1 or prod(shape(t)) * BESIDE <= largest:
                 continue
             reach = ACCESS // scalar(pointee(t)).bytes
-            for part in _terms(pointer):
-                divisor = self.divisor(part, reach)
-                if divisor is not None and reach > 1:
-                    found[divisor] = max(reach, found.get(divisor, 1))
+            for divisor in self.remainders(pointer, reach) if reach > 1 else ():
+                found[divisor] = max(reach, found.get(divisor, 1))
         return found
 
-    def divisor(self, index: Value, reach: int) -> Value | None:
-        """What a part of an address is the remainder by, of an index that goes on for `reach`."""
-        while index.op is not None and index.op.name in (
-                "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple"):
-            index = index.op.operands[0]
-        op = index.op
-        if op is None or op.name not in ("srem", "urem"):
-            return None
-        info, divisor = self.infos.get(op.operands[0]), op.operands[1]
-        while divisor.op is not None and divisor.op.name in ("splat", "broadcast", "reshape"):
-            divisor = divisor.op.operands[0]
-        if info is None or max(info.contiguity) < reach or shape(divisor.type) \
-                or not self.testable(divisor):
-            return None
-        return divisor
+    def remainders(self, pointer: Value, reach: int) -> list[Value]:
+        """What terms of an address are the remainders by, of an index that goes on for `reach`."""
+        found, stack = [], [pointer]
+        while stack:
+            op = stack.pop().op
+            if op is None:
+                continue
+            if op.name in _TERMS:
+                stack += op.operands
+            elif op.name in ("srem", "urem"):
+                info, divisor = self.infos.get(op.operands[0]), op.operands[1]
+                while divisor.op is not None and divisor.op.name in ("splat", "broadcast",
+                                                                     "reshape"):
+                    divisor = divisor.op.operands[0]
+                if info is not None and max(info.contiguity) >= reach and not shape(
+                        divisor.type) and self.testable(divisor):
+                    found.append(divisor)
+        return found
 
     # ---- the others
 

@@ -64,7 +64,7 @@ def separate_axes(kernel: Kernel, context: Context) -> bool:
 @dataclass
 class _Sum:
     """Terms by the shape on which they depend, the fixed ones apart; those of the shape () are
-    scalars."""
+    scalars.  A term may still have the shape before axes of extent 1 came in."""
 
     fixed: dict[Shape, Value] = field(default_factory=dict)
     moving: dict[Shape, Value] = field(default_factory=dict)
@@ -122,39 +122,36 @@ class _Separation:
         rows = max((s for s in total.fixed if s), key=_size, default=(1,) * self.rank)
         pointer = self.shaped(base, rows) if _size(shape(base.type)) < _size(rows) else base
         rows = shape(pointer.type)
-        own, scalar = total.fixed.pop((), None), total.moving.pop((), None)
-        if own is not None:
-            total.fixed[rows] = self.plus(total.fixed.get(rows), self.shaped(own, rows))
-        if rows in total.fixed:
-            pointer = self.make("addptr", pointer, total.fixed.pop(rows))
+        for s in ((), rows):
+            if s in total.fixed:
+                term = self.shaped(total.fixed.pop(s), rows, s)
+                pointer = self.make("addptr", pointer, term)
+        scalar = total.moving.pop((), None)
         if not total.moving and self.affine(pointer):  # `step_addresses` knows what to do
             pointer = self.shaped(pointer, whole)
-            for value in total.fixed.values():
-                pointer = self.make("addptr", pointer, self.shaped(value, whole))
+            for s, value in total.fixed.items():
+                pointer = self.make("addptr", pointer, self.shaped(value, whole, s))
             return pointer if scalar is None else self.make(
                 "addptr", pointer, self.shaped(scalar, whole))
-        others: dict[Shape, Value] = {}
-        for parts in (total.moving, total.fixed):
-            for s, value in parts.items():
-                others[s] = self.plus(others.get(s), value)
+        others = self.added(_Sum({}, total.moving), _Sum({}, total.fixed), "add").moving
         if scalar is not None:
             at = min(others, key=_size, default=whole)
-            others[at] = self.plus(others.get(at), self.shaped(scalar, at))
+            others = self.added(_Sum({}, others), _Sum({}, {at: self.shaped(
+                scalar, shape(others[at].type) if at in others else at)}), "add").moving
         pointer = self.shaped(pointer, whole)
-        for value in others.values():
-            pointer = self.make("addptr", pointer, self.shaped(value, whole))
+        for s, value in others.items():
+            pointer = self.make("addptr", pointer, self.shaped(value, whole, s))
         return pointer
-
-    def plus(self, a: Value | None, b: Value) -> Value:
-        return b if a is None else self.make("add", a, b)
 
     @staticmethod
     def affine(pointer: Value) -> bool:
         """Whether rows are a stride apart."""
         return Affinity().of(pointer) is not None
 
-    def shaped(self, value: Value, extents: Shape) -> Value:
-        """The value in a larger shape."""
+    def shaped(self, value: Value, extents: Shape, key: Shape | None = None) -> Value:
+        """The value in a larger shape; `key`: what its own becomes first."""
+        if key and shape(value.type) != key:
+            value = self.make("reshape", value, type=make(element(value.type), key))
         if shape(value.type) == extents:
             return value
         name = "broadcast" if shape(value.type) else "splat"
@@ -186,9 +183,14 @@ class _Separation:
             found = dict(x)
             for s, value in y.items():
                 first = found.get(s)
-                if first is None and name == "sub":
-                    first = self.number(0, s)
-                found[s] = value if first is None else self.make(name, first, value)
+                if first is None and name == "add":
+                    found[s] = value
+                    continue
+                if first is None:
+                    first = self.number(0, shape(value.type))
+                if shape(first.type) != shape(value.type):
+                    first, value = (self.shaped(v, s, s) for v in (first, value))
+                found[s] = self.make(name, first, value)
             return found
 
         return _Sum(both(a.fixed, b.fixed), both(a.moving, b.moving))
@@ -240,8 +242,8 @@ class _Separation:
 
     def scaled(self, a: _Sum, factor: Value) -> _Sum:
         def each(parts: dict[Shape, Value]) -> dict[Shape, Value]:
-            return {s: self.make("mul", value, self.shaped(factor, s) if s else factor)
-                    for s, value in parts.items()}
+            return {s: self.make("mul", value, self.shaped(factor, shape(value.type)) if s
+                                 else factor) for s, value in parts.items()}
 
         return _Sum(each(a.fixed), each(a.moving))
 
@@ -258,8 +260,6 @@ class _Separation:
             for s, value in parts.items():
                 thin = iter([s[axis] for axis in kept] if s else ())
                 t = tuple(next(thin) if n > 1 else 1 for n in after) if s else ()
-                if s != t:
-                    value = self.make("reshape", value, type=make(I64, t))
                 found[t] = value
             return found
 

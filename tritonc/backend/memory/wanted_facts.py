@@ -114,16 +114,20 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
         collector = _Collector(copy, tensor)
         needs = {onward.get(v, v): None for v in needs or {}}
         units = dict.fromkeys(ones)
-    divisors = collector.divisors()
-    if divisors:  # looked at as if they were multiples
+    asked = collector.divisors()
+    for last in (False, True):  # looked at as if they were multiples; then those that helped
+        divisors = {v: n for some in asked for v, n in some.items()}
+        if not divisors:
+            break
         blocks, onward = copy_blocks(copy.blocks)
-        mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-        divisors = {onward.get(v, v): n for v, n in divisors.items()}
-        _suppose(blocks, divisors)
-        collector = _Collector(replace(copy, blocks=blocks), tensor)
-        needs = {onward.get(v, v): None for v in needs or {}}
-        units = {onward.get(v, v): None for v in units}
-        collector.want(divisors)
+        _suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
+        supposed = _Collector(replace(copy, blocks=blocks), tensor)
+        asked = supposed.helped(asked)
+        if last:
+            mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
+            collector, needs = supposed, {onward.get(v, v): None for v in needs or {}}
+            units = {onward.get(v, v): None for v in units}
+            collector.want({onward.get(v, v): n for v, n in divisors.items()})
     collector.found.signs.update(needs or {})
     collector.found.units = units
     collector.want(assumed)
@@ -155,7 +159,7 @@ class _Collector:
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(
-            self.infos, lambda v: self.testable(v) and not _of_program(v))
+            self.infos, lambda v: self.testable(v) and not _of_program(v), not tensor)
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
         self.found = Wanted(multiples=self.multiples.wanted)
@@ -232,22 +236,37 @@ class _Collector:
 
     # ---- divisors
 
-    def divisors(self) -> Multiples:
-        """The scalars that would have to be multiples so that an index that is divided by them goes
-        on with its remainder, where no axis of a tile is contiguous but by that: the channels of
-        `i % C + i / C % S * C + ...`."""
-        found: Multiples = {}
+    def divisors(self) -> list[Multiples]:
+        """For each access, the scalars that would have to be multiples so that an index that is
+        divided by them goes on with its remainder, where no axis of the tile is contiguous but by
+        that: the channels of `i % C + i / C % S * C + ...`.  In loops: one access is not worth that
+        the others lose the body."""
+        found: list[Multiples] = []
         accesses = self.accesses()
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
-        for op, _ in accesses:
+        for op, affinity in accesses:
             pointer = op.operands[0]
-            info, t = self.infos.get(pointer), pointer.type
-            if info is None or max(info.contiguity) > 1 or prod(shape(t)) * BESIDE <= largest:
-                continue
-            reach = ACCESS // scalar(pointee(t)).bytes
-            for divisor in self.remainders(pointer, reach) if reach > 1 else ():
-                found[divisor] = max(reach, found.get(divisor, 1))
+            info, reach = self.infos.get(pointer), ACCESS // scalar(pointee(pointer.type)).bytes
+            wanted = affinity is not self.outside and info is not None and reach > 1 \
+                and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
+            found.append(dict.fromkeys(self.remainders(pointer, reach) if wanted else (), reach))
         return found
+
+    def helped(self, asked: list[Multiples]) -> list[Multiples]:
+        """What of it makes its access wide, if all of it holds."""
+        return [some if some and self.wide(op) else {}
+                for (op, _), some in zip(self.accesses(), asked, strict=True)]
+
+    def wide(self, op: Op) -> bool:
+        """Whether all that the access still lacks are multiples that can be tested."""
+        pointer = op.operands[0]
+        info = self.infos.get(pointer)
+        if info is None:
+            return False
+        axis = layout_choice.fastest_axis(info, len(shape(pointer.type)))
+        reach = ACCESS // scalar(pointee(pointer.type)).bytes
+        return info.contiguity[axis] >= reach and self.multiples.of_pointer(
+            pointer, axis, reach) is not None
 
     def remainders(self, pointer: Value, reach: int) -> list[Value]:
         """What terms of an address are the remainders by, of an index that goes on for `reach`."""

@@ -224,11 +224,11 @@ class _Separation:
             self.now[op] = _work(op)
             return self.integer(op.operands[0])
         if op.name == "mul":
-            for a, b in (op.operands, op.operands[::-1]):
-                factor = self.uniform(b)
+            for one, other in (op.operands, op.operands[::-1]):
+                factor = self.uniform(other)
                 if factor is not None:
                     self.now[op] = _work(op)
-                    return self.scaled(self.integer(a), factor)
+                    return self.scaled(self.integer(one), factor)
         return self.term(v, s)
 
     def uniform(self, v: Value) -> Value | None:

@@ -240,7 +240,7 @@ def _block(op: Op, r: Rewriter) -> tuple[Value, Value] | None:
         return None
     for k, x in (inner.operands, inner.operands[::-1]):
         least, greatest = r.facts.interval(x)
-        if is_uniform(k) and 0 <= least and greatest < min(
+        if is_uniform(k) and least >= 0 and greatest < min(
                 r.facts.factor(k), r.facts.factor(divisor)) and r.facts.not_negative(k):
             return k, x
     return None

@@ -54,12 +54,14 @@ from tritonc.backend.pipeline.carry_fragments import carry_fragments
 from tritonc.backend.pipeline.load_ahead import load_ahead
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
+from tritonc.backend.pipeline.safe_divisors import safe_divisors
 from tritonc.backend.pipeline.specialize_warps import specialize_warps
 from tritonc.backend.pipeline.store_tensors import store_tensors
 from tritonc.backend.shared.allocate_shared import allocate_shared
 from tritonc.backend.shared.insert_barriers import insert_barriers
 from tritonc.opt.apply_assumptions import apply_assumptions
 from tritonc.opt.canonicalize_loops import canonicalize_loops
+from tritonc.opt.coalesce_loops import coalesce_loops
 from tritonc.opt.convert_if import convert_if
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
@@ -73,6 +75,7 @@ from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.merge_tails import merge_tails
 from tritonc.opt.peephole import peephole
+from tritonc.opt.separate_axes import separate_axes
 from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.sink_past_returns import sink_past_returns
 from tritonc.opt.split_quotients import split_quotients
@@ -128,11 +131,15 @@ OPT: list[Pass] = [
          "Counters have one form; what it makes of them, the next passes move out of addresses."),
     Pass("strength_reduce", strength_reduce,
          "Pointers that loops move become fixed tiles and scalar offsets."),
+    Pass("coalesce_loops", coalesce_loops,
+         "What moves in outer loops is scalar; addresses are split for the loop that stays."),
     Pass("hoist_addresses", hoist_addresses,
          "The same for pointers that loops compute.  After the pass before, whose results it may "
          "split further, and after licm, which leaves it only what really varies."),
+    Pass("separate_axes", separate_axes,
+         "What is left in loops with products; the pass before has split what it could prove."),
     Pass("cse", cse,
-         "Again: the three passes before make the same splats and offsets several times."),
+         "Again: the passes before make the same splats and offsets several times."),
     Pass("dce", dce,
          "Again: what they replaced goes."),
     Pass("simplify_cfg", simplify_cfg,
@@ -180,6 +187,8 @@ BACKEND: list[Pass] = [
          "Integers have their final form, and loops no prologues yet.", "backend"),
     Pass("raw_operands", raw_operands,
          "Instructions are known; registers that hold operands count.", "backend", 2),
+    Pass("safe_divisors", safe_divisors,
+         "No pass folds divisions any more, or asks what divides an index.", "backend", 2),
     Pass("choose_warps", choose_warps,
          "Layouts spread tiles over so many threads.", "backend", 0),
     Pass("split_scans", split_scans,
@@ -274,6 +283,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("licm", "split_quotients", "ranges have left the loops"),
     ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
+    ("strength_reduce", "coalesce_loops", "only scalars are chosen between at a latch"),
+    ("coalesce_loops", "hoist_addresses", "only addresses in innermost loops are split"),
+    ("hoist_addresses", "separate_axes", "it takes what rests on proofs alone"),
     ("strength_reduce", "hoist_addresses", "a moving tile has no fixed part until it is reduced"),
     ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),
     ("unwrap_indices", "specialize", "facts about plain indices are asked for"),
@@ -286,6 +298,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),
     ("lower_take", "assign_layouts", "a gather wants a layout of its own"),
     ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
+    ("specialize", "safe_divisors", "divisors are values that both bodies can be told of"),
+    ("safe_divisors", "pipeline", "what addresses need may run ahead"),
     ("choose_warps", "split_scans", "parts are warps"),
     ("fold_masked_loads", "raw_operands", "a load that needs no select is one that copies make"),
     ("raw_operands", "assign_layouts", "operands are computed in the layout of their reader"),

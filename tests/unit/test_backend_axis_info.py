@@ -221,9 +221,11 @@ def test_neighbours_share_a_quotient_by_a_multiple_of_their_number() -> None:
     r = k.arange(128)
     quotient, rest = k.udiv(r, k.full(448, I32, 128)), k.urem(r, k.full(448, I32, 128))
     signed = k.sdiv(r, k.full(448, I32, 128))
+    below = k.sdiv(k.sub(r, k.full(64, I32, 128)), k.full(448, I32, 128))
     infos = analyze(k.kernel)
     assert infos[quotient].constancy == infos[rest].contiguity == (64,)
-    assert infos[signed].constancy == (1,)
+    assert infos[signed].constancy == (64,)  # no number is negative
+    assert infos[below].constancy == (1,)
     check_all(k)
 
 

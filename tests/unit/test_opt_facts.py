@@ -138,7 +138,8 @@ def loop(start: int, step: int, test: str, bound: str) -> tuple[Facts, dict[str,
     (0, 4, "slt", "%hundred", (0, 103)),
     (0, 1, "sle", "%hundred", (0, 101)),
     (100, -3, "sgt", "%zero", (-2, 100)),
-    (0, 4, "slt", "%m", (-(1 << 31), (1 << 31) - 1)),  # may jump over the end of the type
+    (0, 4, "slt", "%m", (0, (1 << 31) - 1)),  # or it would go round through all multiples for ever
+    (0, 3, "slt", "%m", (-(1 << 31), (1 << 31) - 1)),  # may jump over the end of the type
     (0, -4, "slt", "%hundred", (-(1 << 31), (1 << 31) - 1)),
     (0, 1, "ne", "%hundred", (-(1 << 31), (1 << 31) - 1)),
 ])

@@ -88,6 +88,12 @@ def selected(e: Kernels, predicates: list[Any]) -> tuple[Any, Any]:
     return e.select(predicates[0], e.a, e.b), e.select(predicates[1], e.a, e.b)
 
 
+def block(e: Kernels) -> Any:
+    """A multiple of 8 that is not negative, and a number below 8 for each element."""
+    start = e.and_(e.x, e.const((1 << 31) - 8, I32))
+    return e.add(small(e), e.splat(start))
+
+
 def guarded(e: Kernels, guard: Any, divisor: Any) -> Any:
     return e.sdiv(e.a, divisor, guard=guard)
 
@@ -180,6 +186,8 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
      "urem(nat, 7)"),
     (integers.quotient_of_less, lambda e: e.udiv(small(e), e.const(8)), "0"),
     (integers.remainder_of_less, lambda e: e.urem(small(e), e.const(8)), "and(a, 7)"),
+    (integers.quotient_of_block, lambda e: e.udiv(block(e), e.const(24)), None),
+    (integers.remainder_of_block, lambda e: e.urem(block(e), e.const(24)), None),
     (integers.same_operands, lambda e: e.and_(e.a, e.a), "a"),
     (integers.same_operands, lambda e: e.umax(e.a, e.a), "a"),
     (integers.and_with_constant, lambda e: e.and_(e.a, e.const(0)), "0"),

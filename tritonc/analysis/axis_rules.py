@@ -16,6 +16,7 @@ from tritonc.analysis.axis_lattice import (
     uniform,
     unknown,
 )
+from tritonc.analysis.signs import non_negative
 from tritonc.ir import numbers
 from tritonc.ir.core import Op
 from tritonc.ir.types import Pointer, element, shape
@@ -73,38 +74,46 @@ def _shl(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
 
 
 def _divide(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
-    """Division by c: c neighbours share a quotient, where runs start at multiples of c.
+    """Division by a multiple of c: c neighbours share a quotient, where runs start at multiples of
+    c.
 
     Not so the quotients of -4, -3, -2, -1 that are rounded towards zero.
     """
-    if b.value is None or b.value <= 0:
-        return _pointwise(op, a, b)
     if b.value == 1:
         return a
+    found = _pointwise(op, a, b)
+    shared = _runs_divided(op, a, b)
+    constancy = tuple(map(max, found.constancy, shared))
+    if b.value is None or b.value <= 0:
+        return replace(found, constancy=constancy)
     c = low_bit(b.value)
-    whole = c == b.value  # the quotient of a multiple is known to be one only of powers of two
-    ones = (1,) * len(a.contiguity)
-    shared = op.name == "udiv"  # no multiple of c * odd lies inside of runs at multiples of c
-    constancy = tuple(
-        max(a.constancy[d], gcd(a.contiguity[d], a.divisibility[d], c) if shared else 1)
-        for d in range(len(ones))
-    )
     divisibility = tuple(
-        max(a.start_divisibility(d, 1) // c, 1) if whole and a.contiguity[d] == 1 else 1
-        for d in range(len(ones))
+        max(a.start_divisibility(d, 1) // c, 1) if c == b.value and a.contiguity[d] == 1 else 1
+        for d in range(len(a.contiguity))
     )
-    return AxisInfo(ones, divisibility, constancy)
+    return replace(found, divisibility=divisibility, constancy=constancy)
+
+
+def _runs_divided(op: Op, a: AxisInfo, b: AxisInfo) -> tuple[int, ...]:
+    """How many neighbours along each axis lie between multiples of the divisor, wherever they
+    begin: of a dividend that rises, and is not negative."""
+    if op.name not in ("udiv", "urem") and not non_negative(op.operands[0]):
+        return (1,) * len(a.contiguity)
+    return tuple(gcd(a.contiguity[d], a.divisibility[d], b.start_divisibility(d, 1))
+                 if a.contiguity[d] > 1 and b.constancy[d] >= a.contiguity[d] else 1
+                 for d in range(len(a.contiguity)))
 
 
 def _remainder(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
-    """The remainder by c runs on inside blocks of c, unless it takes the sign of the dividend."""
-    if b.value is None or b.value <= 0:
-        return _least(op, a, b)
-    c = low_bit(b.value)
-    contiguity = tuple(gcd(a.contiguity[d], a.divisibility[d], c) if op.name == "urem" else 1
-                       for d in range(len(a.contiguity)))
-    divisibility = tuple(gcd(a.start_divisibility(d, n), c) for d, n in enumerate(contiguity))
-    return AxisInfo(contiguity, divisibility, a.constancy)
+    """The remainder by a multiple of c runs on inside blocks of c, unless it takes the sign of the
+    dividend."""
+    found = _least(op, a, b)
+    contiguity = _runs_divided(op, a, b)
+    c = b.value
+    divisibility = tuple(gcd(a.start_divisibility(d, n), b.start_divisibility(d, 1))
+                         for d, n in enumerate(contiguity))
+    return replace(found, contiguity=contiguity, divisibility=divisibility,
+                   constancy=a.constancy if c is not None and c > 0 else found.constancy)
 
 
 def _pointwise(op: Op, *operands: AxisInfo | None) -> AxisInfo:

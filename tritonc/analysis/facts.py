@@ -121,7 +121,8 @@ class Facts:
         """Bounds of a loop's counter: phi [start, preheader], [phi + step, latch], tested first.
 
         While `phi < n` holds in the loop, the next value is at most n - 1 + step, if that cannot
-        wrap; and so for the other direction.
+        wrap; and so for the other direction.  A counter by steps of 2**p from a multiple of that
+        would meet each multiple if it wrapped, and a loop that only it can leave would not end.
         """
         loop = self._loops.get(self._blocks.get(phi)) if len(phi.operands) == 2 else None
         if loop is None or loop.latch is None or loop.preheader is None:
@@ -150,6 +151,9 @@ class Facts:
         predicate = test.attributes["predicate"]
         if step > 0 and predicate in ("slt", "sle"):
             last = bound_high - (predicate == "slt") + step
+            if last > whole[1] and predicate == "slt" and len(loop.exits) == 1 \
+                    and step & step - 1 == 0 and self.factor(phi.result) % step == 0:
+                last = whole[1]
             return (low, max(high, last)) if last <= whole[1] else None
         if step < 0 and predicate in ("sgt", "sge"):
             last = bound_low + (predicate == "sgt") + step

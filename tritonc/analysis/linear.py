@@ -61,6 +61,11 @@ class Linear:
                 rest.append((monomial, n))
         return _sum(rest), _sum(factor)
 
+    def parted(self, apart: Callable[[Value], bool]) -> tuple[Linear, Linear]:
+        """The terms of other values alone, and those in which one is that `apart` holds of."""
+        found = [term for term in self.terms if any(map(apart, term[0]))]
+        return Linear(tuple(t for t in self.terms if t not in found)), Linear(tuple(found))
+
     def divided(self, by: Linear) -> Linear | None:
         """self / by, if `by` is one term that divides each term of self."""
         if len(by.terms) != 1:

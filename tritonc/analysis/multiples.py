@@ -29,11 +29,13 @@ _MOST_DEPTH = 40
 class MultiplesNeeded:
     """Answers for one kernel, whose axis information is `infos`.
 
-    `testable`: whether a scalar could be tested before it is needed.
+    `testable`: whether a scalar could be tested before it is needed; `products`: whether that is
+    asked of a product of scalars rather than of one factor.
     """
 
-    def __init__(self, infos: Infos, testable: Callable[[Value], bool]) -> None:
-        self.infos, self.testable = infos, testable
+    def __init__(self, infos: Infos, testable: Callable[[Value], bool], products: bool = False
+                 ) -> None:
+        self.infos, self.testable, self.products = infos, testable, products
         self.wanted: Multiples = {}  # by what was asked before
         self._assumed: set[Op] = set()  # phis above
         self._depth = 0
@@ -82,7 +84,7 @@ class MultiplesNeeded:
             return first if first is None else self._join(
                 first, self.of_integer(operands[1], axis, run, n))
         if name == "mul":
-            return self._factor(operands[0], operands[1], axis, run, n)
+            return self._factor(op, axis, run, n)
         if name == "shl":
             by = int_of(operands[1])
             return None if by is None or not 0 <= by < 31 else self.of_integer(
@@ -95,8 +97,12 @@ class MultiplesNeeded:
             return self.of_integer(op.operands[0], _axis_before(op, axis), run, n)
         return None
 
-    def _factor(self, a: Value, b: Value, axis: int | None, run: int, n: int) -> Multiples | None:
-        """Either factor may be the multiple; of what divides the other, nothing is asked."""
+    def _factor(self, op: Op, axis: int | None, run: int, n: int) -> Multiples | None:
+        """Either factor may be the multiple; of what divides the other, nothing is asked.
+
+        A product of scalars may be one without any of its factors being one (`products`).
+        """
+        a, b = op.operands
         options = []
         for value, other in ((b, a), (a, b)):
             info = self.infos.get(other)
@@ -104,7 +110,11 @@ class MultiplesNeeded:
             found = self.of_integer(value, None, run, left)
             if found is not None:
                 options.append(found)
-        return min(options, key=self._price) if options else None
+        best = min(options, key=self._price) if options else None
+        if self.products and best and not shape(op.result.type) and self.testable(op.result) \
+                and self._price(best)[1]:
+            return {op.result: n}
+        return best
 
     def _price(self, needs: Multiples) -> tuple[int, int]:
         computed = sum(v.op is not None for v in needs)

@@ -6,7 +6,7 @@
 
 Both sides may hold at most a few pure scalar operations that cannot trap, and merge scalars only:
 a tile's work is worth a branch.  Conditions on tiles never branch; they are predicates from the
-start.
+start.  In a loop with a product they may hold more, since only a loop of one block is pipelined.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from tritonc.ir.cfg import Cfg, incoming, remove_operands
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
+from tritonc.opt.simplify_cfg import merge_chains
 
 MOST_OPERATIONS = 4  # on both sides together: about what a branch costs
+MOST_BESIDE_PRODUCTS = 16  # the product takes a hundred times as long
 
 
 def convert_if(kernel: Kernel, context: Context) -> bool:
     """Convert until no branch fits.  The emptied blocks are removed."""
     changed = False
     while _convert_one(kernel, context):
+        merge_chains(kernel)  # what a branch has become may be a side of the one around it
         changed = True
     return changed
 
@@ -61,7 +64,10 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block, context: Context) -> bool:
         return False
     moved = [op for side in sides for op in side.ops[:-1]]
     phis = join.phis()
-    if len(moved) > MOST_OPERATIONS or not all(_is_scalar_work(op, context) for op in moved):
+    loop = cfg.innermost.get(block)
+    most = MOST_BESIDE_PRODUCTS if loop is not None and any(
+        op.name == "dot" for one in loop.blocks for op in one.ops) else MOST_OPERATIONS
+    if len(moved) > most or not all(_is_scalar_work(op, context) for op in moved):
         return False
     if any(isinstance(op.result.type, Tile) for op in phis):
         return False

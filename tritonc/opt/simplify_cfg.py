@@ -24,7 +24,7 @@ def simplify_cfg(kernel: Kernel, context: Context) -> bool:
     """Apply the rules above until none applies."""
     changed = remove_unreachable(kernel)
     while (_simplify_branches(kernel) or _thread_jumps(kernel) or _skip_empty(kernel)
-           or _merge_chains(kernel)):
+           or merge_chains(kernel)):
         changed = True
     return changed
 
@@ -52,7 +52,7 @@ def _simplify_branches(kernel: Kernel) -> bool:
     return changed
 
 
-def _merge_chains(kernel: Kernel) -> bool:
+def merge_chains(kernel: Kernel) -> bool:
     """Append each block to its only predecessor, if that leads nowhere else."""
     cfg = Cfg(kernel)
     merged: dict[Block, Block] = {}  # a block that is gone, and the one that has its operations

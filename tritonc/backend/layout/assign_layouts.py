@@ -24,13 +24,17 @@ each conversion is done, and to vectorize the width of each access.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from tritonc.analysis import axis_info
+from tritonc.analysis.values import int_of
 from tritonc.backend.layout import layout_choice
+from tritonc.backend.layout.likely_axis import likely_axes
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import combiner, layout_ops
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, blocked
@@ -38,6 +42,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.shared_layout import BANK_BYTES
 from tritonc.ir.types import Tile, Type, scalar, shape
 
+DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 # Whose layout an operation takes: that of the strongest operand.
 STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
 
@@ -118,11 +123,27 @@ class _Assignment:
             return 1, layout_ops.slice_axes(self.reduced_layout(op), (op.attributes["axis"],))
         if name in ("scan", "scan_with"):
             return 2, self.scan_layout(op)
+        if name in DIVISIONS and self.handed_around(op):
+            return 0, self.default(t)
         if name == "phi" or ALL_OPS[name].elementwise:
             known = [self.primary[v] for v in op.operands
                      if v in self.primary and isinstance(v.type, Tile)]
             return max(known, key=lambda entry: entry[0]) if known else None
         return None
+
+    def handed_around(self, op: Op) -> bool:
+        """Whether a quotient of indices beside a product costs more than to send it from the lanes
+        that have it to the others: by no constant, and another for each element."""
+        loop, info = self.cfg.innermost.get(self.cfg.block_of[op]), self.infos.get(op.result)
+        return loop is not None and int_of(op.operands[1]) is None \
+            and len(shape(op.result.type)) == 1 and info is not None \
+            and max(*info.contiguity, *info.constancy) == 1 and loop in self.product_loops
+
+    @cached_property
+    def product_loops(self) -> list[Loop]:
+        """The innermost loops that have products themselves."""
+        return [loop for block, loop in self.cfg.innermost.items()
+                if any(op.name == "dot" for op in block.ops)]
 
     @staticmethod
     def inserts_axes(op: Op) -> bool:
@@ -140,16 +161,25 @@ class _Assignment:
             return self.moved[op]
         info = self.infos.get(pointer)
         guard = self.infos.get(op.guard) if op.guard is not None else None
+        gathered = info is None or max(info.contiguity) == 1
         best = layout_choice.coalesced(pointer.type.shape, info, guard,
-                                       scalar(pointee(pointer.type)).bytes, self.warps)
+                                       scalar(pointee(pointer.type)).bytes, self.warps,
+                                       self.likely(op) if gathered else None)
         if op in self.staged:
             best = layout_choice.turned(pointer.type.shape, info, guard,
                                         scalar(pointee(pointer.type)).bytes, self.warps,
                                         self.staged[op]) or best
-        gathered = info is None or max(info.contiguity) == 1
         if gathered and pointer in self.primary:
             return self.primary[pointer][1]  # addresses come from memory: go where they are
         return best
+
+    def likely(self, op: Op) -> int | None:
+        """The axis along which the addresses are likely to go on; of several, the one that shared
+        memory will have contiguous, or the last."""
+        axes = likely_axes(op.operands[0], self.infos)
+        if not axes:
+            return None
+        return self.staged[op] if self.staged.get(op) in axes else max(axes)
 
     def default(self, t: Type) -> Layout:
         """A layout for a tile about which nothing is known."""

@@ -67,9 +67,14 @@ def spread(shape: tuple[int, ...], order: tuple[int, ...], vector: int, warps: i
 
 
 def coalesced(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo | None,
-              element_bytes: int, warps: int) -> Layout:
-    """The layout of a load or store: wide accesses on the contiguous axis, lanes side by side."""
+              element_bytes: int, warps: int, first: int | None = None) -> Layout:
+    """The layout of a load or store: wide accesses on the contiguous axis, lanes side by side.
+
+    `first`: the axis for lanes, where another order is not known to be better.
+    """
     order = axis_order(pointer, len(shape))
+    if first is not None:
+        order = (first, *(axis for axis in order if axis != first))
     vector = 1
     if pointer is not None:
         vector = vector_length(pointer, guard, order[0], element_bytes, ACCESS_BYTES)

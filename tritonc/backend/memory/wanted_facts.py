@@ -31,7 +31,7 @@ from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.copies import copy_blocks
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_int, scalar, shape
 
@@ -40,6 +40,7 @@ BESIDE = 16  # a tile of so much less than the largest one does not decide
 SMALL = 32  # tiles of fewer elements are not worth a second body
 _NUMBERS = ("get_program_id", "get_num_programs")
 _SUMS = ("add", "addptr")
+_TERMS = (*_SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple")
 _MOST_BITS = 62  # of a sum that is tested
 
 
@@ -109,9 +110,24 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
             for op in block.ops:
                 op.replace_inputs({v: one.result for v, one in ones.items()})
         blocks[0].ops[:0] = ones.values()
-        collector = _Collector(replace(kernel, blocks=blocks), tensor)
+        copy = replace(kernel, blocks=blocks)
+        collector = _Collector(copy, tensor)
         needs = {onward.get(v, v): None for v in needs or {}}
         units = dict.fromkeys(ones)
+    asked = collector.divisors()
+    for last in (False, True):  # looked at as if they were multiples; then those that helped
+        divisors = {v: n for some in asked for v, n in some.items()}
+        if not divisors:
+            break
+        blocks, onward = copy_blocks(copy.blocks)
+        _suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
+        supposed = _Collector(replace(copy, blocks=blocks), tensor)
+        asked = supposed.helped(asked)
+        if last:
+            mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
+            collector, needs = supposed, {onward.get(v, v): None for v in needs or {}}
+            units = {onward.get(v, v): None for v in units}
+            collector.want({onward.get(v, v): n for v, n in divisors.items()})
     collector.found.signs.update(needs or {})
     collector.found.units = units
     collector.want(assumed)
@@ -143,7 +159,7 @@ class _Collector:
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(
-            self.infos, lambda v: self.testable(v) and not _of_program(v))
+            self.infos, lambda v: self.testable(v) and not _of_program(v), not tensor)
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
         self.found = Wanted(multiples=self.multiples.wanted)
@@ -217,6 +233,59 @@ class _Collector:
         info = self.infos.get(term)
         return info is not None and len(info.constancy) > axis and (
             info.constancy[axis] % shape(term.type)[axis] == 0 if shape(term.type) else True)
+
+    # ---- divisors
+
+    def divisors(self) -> list[Multiples]:
+        """For each access, the scalars that would have to be multiples so that an index that is
+        divided by them goes on with its remainder, where no axis of the tile is contiguous but by
+        that: the channels of `i % C + i / C % S * C + ...`.  In loops: one access is not worth that
+        the others lose the body."""
+        found: list[Multiples] = []
+        accesses = self.accesses()
+        largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
+        for op, affinity in accesses:
+            pointer = op.operands[0]
+            info, reach = self.infos.get(pointer), ACCESS // scalar(pointee(pointer.type)).bytes
+            wanted = affinity is not self.outside and info is not None and reach > 1 \
+                and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
+            found.append(dict.fromkeys(self.remainders(pointer, reach) if wanted else (), reach))
+        return found
+
+    def helped(self, asked: list[Multiples]) -> list[Multiples]:
+        """What of it makes its access wide, if all of it holds."""
+        return [some if some and self.wide(op) else {}
+                for (op, _), some in zip(self.accesses(), asked, strict=True)]
+
+    def wide(self, op: Op) -> bool:
+        """Whether all that the access still lacks are multiples that can be tested."""
+        pointer = op.operands[0]
+        info = self.infos.get(pointer)
+        if info is None:
+            return False
+        axis = layout_choice.fastest_axis(info, len(shape(pointer.type)))
+        reach = ACCESS // scalar(pointee(pointer.type)).bytes
+        return info.contiguity[axis] >= reach and self.multiples.of_pointer(
+            pointer, axis, reach) is not None
+
+    def remainders(self, pointer: Value, reach: int) -> list[Value]:
+        """What terms of an address are the remainders by, of an index that goes on for `reach`."""
+        found, stack = [], [pointer]
+        while stack:
+            op = stack.pop().op
+            if op is None:
+                continue
+            if op.name in _TERMS:
+                stack += op.operands
+            elif op.name in ("srem", "urem"):
+                info, divisor = self.infos.get(op.operands[0]), op.operands[1]
+                while divisor.op is not None and divisor.op.name in ("splat", "broadcast",
+                                                                     "reshape"):
+                    divisor = divisor.op.operands[0]
+                if info is not None and max(info.contiguity) >= reach and not shape(
+                        divisor.type) and self.testable(divisor):
+                    found.append(divisor)
+        return found
 
     # ---- the others
 
@@ -300,6 +369,18 @@ class _Collector:
             if len(extent.terms) == len(extent.values()) == 1 and extent.terms[0][1] > 0:
                 needs.pop(extent.values()[0], None)
         self.found.signs.update(needs)
+
+
+def _suppose(blocks: list[Block], multiples: Multiples) -> None:
+    """Let all blocks read the values as multiples."""
+    hints = {v: make_op("assume_multiple", [v], n=n) for v, n in multiples.items()}
+    for block in blocks:
+        for op in block.ops:
+            op.replace_inputs({v: hint.result for v, hint in hints.items()})
+    for value, hint in hints.items():
+        block = next((b for b in blocks if value.op in b.ops), blocks[0])
+        at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
+        block.ops.insert(at, hint)
 
 
 def _fixed(polynomial: Linear) -> Linear:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tritonc.backend.pipeline.safe_divisors import never_zero
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Op, Value
@@ -76,11 +77,7 @@ def _may_run_early(op: Op, info: OpInfo) -> bool:
     if op.name == "assume_multiple":
         return False
     if info.may_trap:
-        divisor = op.operands[-1].op
-        while divisor is not None and divisor.name in ("splat", "broadcast"):
-            divisor = divisor.operands[0].op
-        return divisor is not None and divisor.name == "constant" and (
-            divisor.attributes["value"] not in (0, -1))
+        return never_zero(op.operands[-1])
     return info.pure or (info.effects == {READ} and not op.attributes.get("volatile"))
 
 

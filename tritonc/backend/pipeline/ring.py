@@ -99,6 +99,7 @@ class Rewrite:
         self.lasting = stays_false(staged.condition, part)
         self.runs: Value | None = None  # whether the last iteration that was copied comes
         self.late: list[Op] = []  # of that iteration: between loads to registers and their stores
+        self.moving: list[Value] = []  # what places of boxes are computed from in each iteration
 
     def run(self) -> None:
         """Rewrite the loop."""
@@ -195,6 +196,7 @@ class Rewrite:
         stack = [v for op in needed for v in op.inputs()]
         stack += [mapping.get(v, v) for one in self.channels if one.load is not None and one.copied
                   for v in one.load.inputs()]
+        stack += [mapping.get(v, v) for v in self.moving]
         stack += [*self.next_values(mapping).values(), *([self.runs] if self.runs else [])]
         while stack:
             op = stack.pop().op

@@ -71,6 +71,11 @@ class Strip:
         """What the map and the starts are computed from."""
         return [*self.map_values(), *(v for start in self.all_starts for v in start.values())]
 
+    def moving(self, place: Block, cfg: Cfg) -> list[Value]:
+        """What the starts are computed from that is not there before the loop behind `place`."""
+        return [v for start in self.all_starts for v in start.values()
+                if not available(v, place, cfg)]
+
     def map_values(self) -> list[Value]:
         """What the tensor's map is computed from."""
         polynomials = [self.stride, self.origin, *(e for e in self.extents if e is not None),

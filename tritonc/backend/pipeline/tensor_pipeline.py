@@ -88,7 +88,9 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     if not boxes or (hindered and not mixed):
         return False, hindered
-    inputs = [v for load in copied for v in load.inputs()]
+    cfg = Cfg(kernel)
+    moving = [v for a in boxes for v in a.strip.moving(staged.preheader, cfg)]
+    inputs = [*moving, *(v for load in copied for v in load.inputs())]
     part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
     if part is None:
         return False, hindered or _all(staged, "the way to the loop depends on what it computes")
@@ -105,11 +107,11 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                 and context.meta.get("tensor_store", STORE) != 2
                 and bool(context.meta.get("copier", _pays(staged))))
     outer = None
-    cfg = Cfg(kernel)
     if len(groups) == 1 and not hindered and context.meta.get("continued", 1) and bring_up(
             [v for a in boxes for v in a.strip.map_values()], place, cfg):
         cfg = Cfg(kernel)
-        outer = outer_loop(kernel, staged, part, [v for a in boxes for v in a.strip.values()])
+        outer = outer_loop(kernel, staged, part, [
+            v for a in boxes for v in a.strip.values() if v not in moving])
     if outer is not None:
         beside = needed_beside(kernel, outer, staged)
         if stages_that_fit(staged, target.shared_per_block - LEFT - beside) >= COPIER_STAGES:
@@ -134,7 +136,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     distance = max(1, stages - 2)
     rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
         kernel, staged, part, channels, stages, distance)
-    rewrite.place = place
+    rewrite.place, rewrite.moving = place, moving
     rewrite.products = groups
     rewrite.separate = separate
     rewrite.warm = separate and (outer is None or counts_instances(outer)) and copyable(
@@ -177,7 +179,9 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
     """Why the engine cannot bring what looks like boxes; "" if it can."""
     if _stored_before(kernel, cfg, staged, [boxes.load]):
         return "what it loads may have been stored before, by another way than that of the engine"
-    if not all(available(v, staged.preheader, cfg) for v in boxes.strip.values()):
+    moving = boxes.strip.moving(staged.preheader, cfg)
+    if not all(available(v, staged.preheader, cfg) for v in boxes.strip.map_values()) \
+            or find_slice(staged.loop, moving, ALL_OPS, staged.always) is None:
         return "what it loads depends on what the loop computes"
     if not forward(boxes.strip, known):
         return "its strides and where it begins are not known not to be negative"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonc.analysis.linear import emit
+from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import widen
 from tritonc.backend.pipeline.tensor_access import available, claim, make_map
@@ -52,6 +52,7 @@ class TensorRewrite(Rewrite):
         self.maps: dict[int, int] = {}
         self.outside: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int], Value] = {}
+        self.later: dict[tuple[int, int], Linear] = {}  # what moves in the loop, but for its turn
         for i, one in enumerate(self.channels):
             access = one.boxes
             if access is None:
@@ -62,8 +63,9 @@ class TensorRewrite(Rewrite):
             self.maps[i] = number
             self.outside.update(((i, axis), value) for axis, value in outside.items())
             for axis, start in enumerate(access.strip.all_starts):
-                if start.terms:
-                    self.starts[i, axis] = emit(b, start, I32)
+                fixed, self.later[i, axis] = start.parted(lambda v: v in self.moving)
+                if fixed.terms:
+                    self.starts[i, axis] = emit(b, fixed, I32)
         at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before.ops
         inits = [*(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
@@ -168,6 +170,7 @@ class TensorRewrite(Rewrite):
 
     def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
         """One iteration's copies: the box of its turn."""
+        self.now = mapping
         if self.by_threads:
             ops = super().copies(mapping, stage, ahead)
             assert self.runs is not None
@@ -204,14 +207,18 @@ class TensorRewrite(Rewrite):
             access = self.channels[i].boxes
             assert access is not None
             starts = []
-            for axis in (0, 1):
-                start = b.value("mul", turn, b.constant(access.strip.steps[axis], I32))
-                if (i, axis) in self.starts:
-                    start = b.value("add", start, self.starts[i, axis])
-                if (i, axis) in self.outside:
-                    start = b.value("add", start, self.outside[i, axis])
+            for axis in range(len(access.strip.all_starts)):
+                parts = [self.starts.get((i, axis)), self.outside.get((i, axis))]
+                if axis < 2:
+                    step = b.constant(access.strip.steps[axis], I32)
+                    parts.insert(0, b.value("mul", turn, step))
+                if self.later[i, axis].terms:
+                    parts.append(emit(b, self.later[i, axis], I32,
+                                      lambda v: self.now.get(v, v)))
+                start, *others = [part for part in parts if part is not None]
+                for part in others:
+                    start = b.value("add", start, part)
                 starts.append(start)
-            starts += [self.starts[i, axis] for axis in range(2, len(access.strip.all_starts))]
             b.insert(make_op("tensor_copy", [view.result, barrier.result, self.slot, *starts],
                              guard=runs, span=access.load.span, table=ALL_OPS, index=self.maps[i],
                              panels=access.panels, box=access.box))

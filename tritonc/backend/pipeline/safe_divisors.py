@@ -1,0 +1,97 @@
+"""safe_divisors: divisions of a loop that may run for an iteration that does not come.
+
+Before:  body:  %r = sdiv %k, %S             After:  pre:   %d = umax %S, 1
+                %p = addptr %q, %r                   body:  %r = sdiv %k, %d
+                %a = load %p                                ...
+
+What an address needs is computed iterations ahead by a pipeline, and also after the last one; so it
+must not trap.  A divisor that the loop does not change is 0 in no iteration that comes, or the
+program is wrong; the greater of it and 1, as unsigned numbers, is the same then, and never 0.  In
+place of 1 stands what is known to divide it, so that the result is a multiple of that too.
+
+Only in loops with products, which are those that pipelines serve.  Needs preheaders.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.values import int_of
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import Tile
+
+MOST_FACTOR = 64  # more than which no access asks for
+DIVISIONS = ("sdiv", "udiv", "srem", "urem")
+
+
+def safe_divisors(kernel: Kernel, context: Context) -> bool:
+    """Make the divisors of all loops with products such as are never 0."""
+    cfg = Cfg(kernel)
+    changed, infos = False, None
+    for loop in cfg.loops:
+        if loop.preheader is not None and any(
+                op.name == "dot" for block in loop.blocks for op in block.ops):
+            infos = infos or axis_info.analyze(kernel)
+            changed |= _Divisors(cfg, loop, infos).run()
+    return changed
+
+
+def never_zero(divisor: Value) -> bool:
+    """Whether a divisor is made so, or a number; -1 divides the least integer to something."""
+    scalar = _uniform(divisor)
+    number = int_of(scalar)
+    if number is not None:
+        return number not in (0, -1)
+    return scalar.op is not None and scalar.op.name == "umax" and any(
+        (int_of(v) or 0) > 0 for v in scalar.op.operands)
+
+
+def _uniform(value: Value) -> Value:
+    """The scalar of which a tile has nothing else."""
+    while value.op is not None and value.op.name in ("splat", "broadcast", "reshape"):
+        value = value.op.operands[0]
+    return value
+
+
+class _Divisors:
+    """Those of one loop."""
+
+    def __init__(self, cfg: Cfg, loop: Loop, infos: axis_info.Infos) -> None:
+        self.cfg, self.loop, self.infos = cfg, loop, infos
+        self.made: dict[Value, Value] = {}
+
+    def run(self) -> bool:
+        for block in self.loop.blocks:
+            if self.cfg.innermost[block] is not self.loop:
+                continue
+            for op in list(block.ops):
+                if op.name in DIVISIONS and not never_zero(op.operands[1]):
+                    safe = self.safe(_uniform(op.operands[1]))
+                    if safe is not None:
+                        block.ops[(at := block.ops.index(op)):at] = new = self.shaped(
+                            safe, op.operands[1])
+                        op.operands[1] = new[-1].result if new else safe
+        return bool(self.made)
+
+    def safe(self, divisor: Value) -> Value | None:
+        """The divisor, or 1 where it is 0; None if the loop computes it."""
+        block = self.cfg.block_of.get(divisor.op) if divisor.op is not None else None
+        if isinstance(divisor.type, Tile) or block in self.loop.block_set:
+            return None
+        if divisor not in self.made:
+            info = self.infos.get(divisor)
+            factor = info.every if info is not None else 1
+            one = make_op("constant", [], divisor.type, value=min(factor, MOST_FACTOR))
+            largest = make_op("umax", [divisor, one.result])
+            largest.result.name = divisor.name
+            assert self.loop.preheader is not None
+            self.loop.preheader.ops[-1:-1] = [one, largest]
+            self.made[divisor] = largest.result
+        return self.made[divisor]
+
+    @staticmethod
+    def shaped(value: Value, like: Value) -> list[Op]:
+        """The scalar in the shape of another value."""
+        return [make_op("splat", [value], like.type)] if isinstance(like.type, Tile) else []

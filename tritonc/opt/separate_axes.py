@@ -1,0 +1,291 @@
+"""separate_axes: an address in a loop as a sum of what rows, columns and the loop's counters add.
+
+Before:  body: %h = add (broadcast %p), (broadcast %r)     rows x columns; %p is fixed, %r is not
+               %i = mul %h, (splat %W)
+               %a = addptr (splat %x), %i
+After:   pre:  %q = addptr (splat %x), (sext %p * %W)      rows
+         body: %j = sext %r * %W                           columns
+               %a = addptr (broadcast %q), (broadcast %j)
+
+An element's address is a polynomial of its indices; where each term depends on one axis only, the
+terms of an axis are summed for that axis alone, those that the loop does not change before it, and
+an element costs one addition.  What is the same for all elements joins the columns, or is a scalar.
+
+The sums are of 64 bits.  A sum or product of fewer bits that is an offset of an address is taken
+not to wrap, as the language says; widened first, its terms add up to the same in any order.  What
+is no sum, product or widening is a term: a quotient, a number that is looked up.
+
+After hoist_addresses, which does the same for what rests on proofs alone, in loops of all kinds.
+Here only loops with products are served.  Needs preheaders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tritonc.analysis.affine import Affinity
+from tritonc.analysis.values import int_of
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.types import I64, Tile, Type, element, make, shape, with_element
+
+Shape = tuple[int, ...]
+_MOVES = ("broadcast", "reshape", "splat", "range", "constant")
+LESS = 1.33  # so much less work must be left: 64 bits take twice the registers
+_ENOUGH = 12  # terms of one address
+
+
+def separate_axes(kernel: Kernel, context: Context) -> bool:
+    """Separate the addresses of accesses in innermost loops with products."""
+    cfg = Cfg(kernel)
+    users = uses(kernel)
+    mapping: dict[Value, Value] = {}
+    for loop in cfg.loops:
+        if loop.preheader is None or not any(
+                op.name == "dot" for block in loop.blocks for op in block.ops):
+            continue
+        for block in loop.blocks:
+            if cfg.innermost[block] is not loop:
+                continue
+            for op in list(block.ops):
+                if op.name == "addptr" and isinstance(op.result.type, Tile) and any(
+                        user.name == "load" for user in users.get(op.result, ())):
+                    separation = _Separation(cfg, loop, loop.preheader, op)
+                    found = separation.run()
+                    if found is not None:
+                        mapping[op.result] = found
+                        separation.place(block)
+    kernel.replace(mapping)
+    return bool(mapping)
+
+
+@dataclass
+class _Sum:
+    """Terms by the shape on which they depend, the fixed ones apart; those of the shape () are
+    scalars.  A term may still have the shape before axes of extent 1 came in."""
+
+    fixed: dict[Shape, Value] = field(default_factory=dict)
+    moving: dict[Shape, Value] = field(default_factory=dict)
+
+
+class _NoSum(Exception):
+    """The address has no such form."""
+
+
+class _Separation:
+    """The attempt for one address.  What it makes is placed only if it succeeds."""
+
+    def __init__(self, cfg: Cfg, loop: Loop, preheader: Block, op: Op) -> None:
+        self.cfg, self.loop, self.preheader, self.op = cfg, loop, preheader, op
+        self.rank = len(shape(op.result.type))
+        self.outside: list[Op] = []
+        self.inside: list[Op] = []
+        self.made: dict[Value, Value] = {}  # a value as 64 bits
+        self.now: dict[Op, int] = {}  # tile elements that the loop computes now, by operation
+
+    def run(self) -> Value | None:
+        """The new address; None if there is nothing to gain."""
+        try:
+            base, total = self.pointer(self.op.result)
+        except _NoSum:
+            return None
+        found = self.address(base, total)
+        left = sum(_work(op) for op in self.inside)
+        return found if left * LESS < sum(self.now.values()) else None
+
+    def place(self, block: Block) -> None:
+        """Put the new operations where they belong."""
+        self.preheader.ops[-1:-1] = self.outside
+        at = block.ops.index(self.op)
+        block.ops[at:at] = self.inside
+        self.cfg.block_of.update(dict.fromkeys(self.outside, self.preheader))
+        self.cfg.block_of.update(dict.fromkeys(self.inside, block))
+
+    def invariant(self, value: Value) -> bool:
+        op = value.op
+        return op is None or (op not in self.inside and self.cfg.block_of.get(
+            op, self.preheader) not in self.loop.block_set)
+
+    def make(self, name: str, *operands: Value, type: Type | None = None) -> Value:
+        """An operation, before the loop if all it reads is there."""
+        op = make_op(name, list(operands), type, span=self.op.span)
+        (self.outside if all(map(self.invariant, operands)) else self.inside).append(op)
+        return op.result
+
+    # ---- the sum put together
+
+    def address(self, base: Value, total: _Sum) -> Value:
+        """The pointer, from a scalar or a tile and the terms."""
+        whole = shape(self.op.result.type)
+        rows = max((s for s in total.fixed if s), key=_size, default=(1,) * self.rank)
+        pointer = self.shaped(base, rows) if _size(shape(base.type)) < _size(rows) else base
+        rows = shape(pointer.type)
+        for s in ((), rows):
+            if s in total.fixed:
+                term = self.shaped(total.fixed.pop(s), rows, s)
+                pointer = self.make("addptr", pointer, term)
+        scalar = total.moving.pop((), None)
+        if not total.moving and self.affine(pointer):  # `step_addresses` knows what to do
+            pointer = self.shaped(pointer, whole)
+            for s, value in total.fixed.items():
+                pointer = self.make("addptr", pointer, self.shaped(value, whole, s))
+            return pointer if scalar is None else self.make(
+                "addptr", pointer, self.shaped(scalar, whole))
+        others = self.added(_Sum({}, total.moving), _Sum({}, total.fixed), "add").moving
+        if scalar is not None:
+            at = min(others, key=_size, default=whole)
+            others = self.added(_Sum({}, others), _Sum({}, {at: self.shaped(
+                scalar, shape(others[at].type) if at in others else at)}), "add").moving
+        pointer = self.shaped(pointer, whole)
+        for s, value in others.items():
+            pointer = self.make("addptr", pointer, self.shaped(value, whole, s))
+        return pointer
+
+    @staticmethod
+    def affine(pointer: Value) -> bool:
+        """Whether rows are a stride apart."""
+        return Affinity().of(pointer) is not None
+
+    def shaped(self, value: Value, extents: Shape, key: Shape | None = None) -> Value:
+        """The value in a larger shape; `key`: what its own becomes first."""
+        if key and shape(value.type) != key:
+            value = self.make("reshape", value, type=make(element(value.type), key))
+        if shape(value.type) == extents:
+            return value
+        name = "broadcast" if shape(value.type) else "splat"
+        return self.make(name, value, type=make(element(value.type), extents))
+
+    # ---- pointers
+
+    def pointer(self, p: Value) -> tuple[Value, _Sum]:
+        """A pointer, of one shape or of none, and the terms to add."""
+        op = p.op
+        if op is not None and op.name == "broadcast":
+            return self.pointer(op.operands[0])
+        if op is not None and op.name == "splat" and self.invariant(op.operands[0]):
+            return op.operands[0], _Sum()
+        if self.invariant(p):
+            return p, _Sum()
+        if op is None or op.name != "addptr" or op.guard is not None:
+            raise _NoSum
+        base, total = self.pointer(op.operands[0])
+        self.now[op] = _work(op)
+        found = self.added(total, self.integer(op.operands[1]), "add")
+        if len(found.fixed) + len(found.moving) > _ENOUGH:
+            raise _NoSum
+        return base, found
+
+    def added(self, a: _Sum, b: _Sum, name: str) -> _Sum:
+        """a + b or a - b."""
+        def both(x: dict[Shape, Value], y: dict[Shape, Value]) -> dict[Shape, Value]:
+            found = dict(x)
+            for s, value in y.items():
+                first = found.get(s)
+                if first is None and name == "add":
+                    found[s] = value
+                    continue
+                if first is None:
+                    first = self.number(0, shape(value.type))
+                if shape(first.type) != shape(value.type):
+                    first, value = (self.shaped(v, s, s) for v in (first, value))
+                found[s] = self.make(name, first, value)
+            return found
+
+        return _Sum(both(a.fixed, b.fixed), both(a.moving, b.moving))
+
+    def number(self, value: int, s: Shape) -> Value:
+        op = make_op("constant", [], make(I64, s) if s else I64, span=self.op.span, value=value)
+        self.outside.append(op)
+        return op.result
+
+    # ---- integers
+
+    def integer(self, v: Value) -> _Sum:
+        """The terms of a scalar or a tile of integers."""
+        op, s = v.op, shape(v.type)
+        number = int_of(v)
+        if number is not None:
+            return _Sum({(): self.number(number, ())})
+        if op is None or op.guard is not None:
+            return self.term(v, s)
+        if op.name in ("splat", "broadcast"):
+            return self.integer(op.operands[0])
+        if op.name == "reshape":
+            return self.reshaped(op)
+        if self.invariant(v):
+            return self.term(v, s)
+        if op.name in ("add", "sub"):
+            a, b = map(self.integer, op.operands)
+            self.now[op] = _work(op)
+            return self.added(a, b, op.name)
+        if op.name == "sext" and element(op.operands[0].type).bits > 1:
+            self.now[op] = _work(op)
+            return self.integer(op.operands[0])
+        if op.name == "mul":
+            for one, other in (op.operands, op.operands[::-1]):
+                factor = self.uniform(other)
+                if factor is not None:
+                    self.now[op] = _work(op)
+                    return self.scaled(self.integer(one), factor)
+        return self.term(v, s)
+
+    def uniform(self, v: Value) -> Value | None:
+        """The scalar that is in all elements and that the loop does not change, as 64 bits."""
+        while v.op is not None and v.op.name in ("splat", "broadcast", "reshape"):
+            v = v.op.operands[0]
+        number = int_of(v)
+        if number is not None:
+            return self.number(number, ())
+        return self.wide(v) if not shape(v.type) and self.invariant(v) else None
+
+    def scaled(self, a: _Sum, factor: Value) -> _Sum:
+        def each(parts: dict[Shape, Value]) -> dict[Shape, Value]:
+            return {s: self.make("mul", value, self.shaped(factor, shape(value.type)) if s
+                                 else factor) for s, value in parts.items()}
+
+        return _Sum(each(a.fixed), each(a.moving))
+
+    def reshaped(self, op: Op) -> _Sum:
+        """Terms with further axes of extent 1, or without such."""
+        before, after = shape(op.operands[0].type), shape(op.result.type)
+        if [n for n in before if n > 1] != [n for n in after if n > 1]:
+            return self.term(op.result, after)
+        inner = self.integer(op.operands[0])
+        kept = [axis for axis, n in enumerate(before) if n > 1]
+
+        def moved(parts: dict[Shape, Value]) -> dict[Shape, Value]:
+            found: dict[Shape, Value] = {}
+            for s, value in parts.items():
+                thin = iter([s[axis] for axis in kept] if s else ())
+                t = tuple(next(thin) if n > 1 else 1 for n in after) if s else ()
+                found[t] = value
+            return found
+
+        return _Sum(moved(inner.fixed), moved(inner.moving))
+
+    def term(self, v: Value, s: Shape) -> _Sum:
+        wide = self.wide(v)
+        return _Sum({s: wide}) if self.invariant(v) else _Sum({}, {s: wide})
+
+    def wide(self, v: Value) -> Value:
+        """The value as 64 bits."""
+        if element(v.type) == I64:
+            return v
+        if v not in self.made:
+            self.made[v] = self.make("sext", v, type=with_element(v.type, I64))
+        return self.made[v]
+
+
+def _size(s: Shape) -> int:
+    size = 1
+    for n in s:
+        size *= n
+    return size
+
+
+def _work(op: Op) -> int:
+    """Elements that an operation computes; those that only move them are free."""
+    t = op.result.type
+    return t.size if isinstance(t, Tile) and op.name not in _MOVES else 0

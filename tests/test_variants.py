@@ -15,8 +15,8 @@ from host_tools import INCLUDE, build, need, run, stub
 from variant_sources import FACTS, PRODUCT, SIZES, STREAM, write, write_tuning
 
 import tritonc as package
-from tritonc import choice
 from tritonc.manifest import read
+from tritonc.variants import choice
 
 SIGNED = {"M": 32, "columns": 64, "depth": 64, "step": 32, "N": 32, "stride": 32}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
-    from tritonc.variants import Variant, VariantSet
+    from tritonc.variants.variant import Variant, VariantSet
 
 Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
 Sizes = Callable[["Kernel", Sequence[str]], list[dict[str, Any]]]
@@ -142,7 +142,9 @@ class Bindings:
 
         `sizes` says what of a launch the sizes of a problem are.  Raises CompileError.
         """
-        from tritonc.variants import VariantSet, concerns, parse  # only where variants are wanted
+        # only where variants are wanted
+        from tritonc.variants.variant import VariantSet, concerns, parse
+
 
         given = [variant for text in self._options.variant
                  if concerns(variant := parse(text), kernel)]
@@ -160,7 +162,7 @@ class Bindings:
         """Those that the user names, with their costs where the model knows them."""
         from tritonc.backend.target.target import find
         from tritonc.tune.portfolio import priced
-        from tritonc.variants import VariantSet
+        from tritonc.variants.variant import VariantSet
 
         target = find(self._options.arch, self._options.ptx)
         bindings = [{**tunables, **{k: v for k, v in each.items() if k in tunables}}
@@ -175,7 +177,7 @@ class Bindings:
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],
                sizes: Sizes) -> VariantSet:
         """A variant for each binding of the tuning file, the most frequent first."""
-        from tritonc.variants import Variant, VariantSet
+        from tritonc.variants.variant import Variant, VariantSet
 
         found = VariantSet()
         names = sorted(entries[0].size)
@@ -208,7 +210,7 @@ class Bindings:
         """The cost model's portfolio."""
         from tritonc.backend.target.target import find
         from tritonc.tune.portfolio import portfolio
-        from tritonc.variants import Variant, VariantSet
+        from tritonc.variants.variant import Variant, VariantSet
 
         space = {name: values for name, values in self._lists.items()
                  if name in kernel.tunables and name not in self._options.tune}

@@ -25,7 +25,7 @@ from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options, warning_sets
 from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFile, Span, fail
 from tritonc.spelling import closest
-from tritonc.variant_kernels import Variants
+from tritonc.variants.kernels import Variants
 
 if TYPE_CHECKING:
     from tritonc.frontend.preprocess import Preprocessed
@@ -277,8 +277,9 @@ class _Compilation:
 
     def _add_variants(self, program: Program, module: Module, values: Mapping[str, int]) -> None:
         """The kernels of variants, after all others."""
-        from tritonc import sema, variant_kernels
+        from tritonc import sema
         from tritonc.ir.core import Module
+        from tritonc.variants.kernels import check_given, sizes_of
 
         def lower(values: Mapping[str, int], name: str) -> Module:
             lowered = sema.analyze(program, values, Diagnostics(limit=1), self.options)
@@ -286,13 +287,13 @@ class _Compilation:
 
         variants, known = self.result.variants, {t.name for t in sema.tunables(
             program, self.diagnostics)}
-        variant_kernels.check_given(self.options.variant, module, known)
+        check_given(self.options.variant, module, known)
         for kernel in module.kernels:
             if self.alike is not None:
                 variants.sets[kernel.name] = self.alike.variants.sets[kernel.name]
             else:
                 variants.sets[kernel.name] = self.bindings.variants(
-                    kernel, values, lower, variant_kernels.sizes_of(self.result.problem_lines))
+                    kernel, values, lower, sizes_of(self.result.problem_lines))
         variants.add(module, lambda binding, name: lower(
             {**values, **{k: v for k, v in binding.items() if k in known}}, name),
             self.alike.variants if self.alike is not None else None)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tritonc import choice, driver, sema
+from tritonc import driver, sema
 from tritonc.backend.target.target import find
 from tritonc.frontend.parser import parse
 from tritonc.ir.core import Module
@@ -16,6 +16,7 @@ from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose
 from tritonc.tune.portfolio import cover, loop_length, portfolio
+from tritonc.variants import choice
 
 SOURCE = """
 const tunable int TM = {16, 32, 64, 128};

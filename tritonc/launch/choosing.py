@@ -1,4 +1,4 @@
-"""Launches of a kernel with variants: which one the arguments ask for (`tritonc.choice`).
+"""Launches of a kernel with variants: which one the arguments ask for (`tritonc.variants.choice`).
 
 A launch of sizes that were seen before looks the variant up; only others compute it.
 """
@@ -10,9 +10,9 @@ from contextlib import suppress
 from operator import index, itemgetter
 from typing import Any
 
-from tritonc import choice
 from tritonc.launch import arrays
 from tritonc.launch.parameters import Parameter
+from tritonc.variants import choice
 
 _CACHED = 1024  # sizes that a kernel remembers
 

@@ -1,4 +1,5 @@
-"""The C by which a header chooses among the variants of a kernel, as `tritonc.choice` defines it.
+"""The C by which a header chooses among the variants of a kernel; `tritonc.variants.choice` is the
+definition.
 
 For a kernel `k` with variants:
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tritonc.choice import log2, reach
+from tritonc.variants.choice import log2, reach
 
 
 def choosing(kernel: Mapping[str, Any], name: str, heads: Mapping[str, str], names: Sequence[str],

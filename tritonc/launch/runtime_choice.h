@@ -1,5 +1,5 @@
-/* The choice among the variants of a kernel.  tritonc/choice.py is the definition; this computes
- * the same, in integers that never overflow. */
+/* The choice among the variants of a kernel.  tritonc/variants/choice.py is the definition; this
+ * computes the same, in integers that never overflow. */
 #ifndef TRITONC_CHOICE
 #define TRITONC_CHOICE 1
 

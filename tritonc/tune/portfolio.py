@@ -1,7 +1,7 @@
 """A few combinations of tunables that are good at every size, by the cost model alone.
 
-Every combination that the model ranks gets a `Cost` (see `tritonc.choice`): a closed form of the
-launch's range and of one argument, the length of the loop around the kernel's product.  All are
+Every combination that the model ranks gets a `Cost` (`tritonc.variants.choice`): a closed form of
+the launch's range and of one argument, the length of the loop around the kernel's product.  All are
 priced at a grid of sizes, and the fewest that are nearly the best everywhere are taken, one after
 the other, each the one that serves most of the sizes left (greedy cover).
 
@@ -19,15 +19,15 @@ from math import prod
 
 import numpy as np
 
-from tritonc import choice
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
 from tritonc.backend.target.target import Target
-from tritonc.choice import Cost
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Scalar
 from tritonc.source import CompileError
 from tritonc.tune.model import Binding, Lower, Profile, Ranked, cost, features, ranked
+from tritonc.variants import choice
+from tritonc.variants.choice import Cost
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
 _MOST_PRICED = 512  # combinations,

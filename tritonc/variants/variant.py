@@ -1,7 +1,7 @@
 """Variants of a kernel: what distinguishes each, and what must hold for it.
 
 A variant is a binding of tunables and meta-parameters, and facts that are assumed of parameters.
-docs/notes/variants.md has the whole design; the choice among variants is `tritonc.choice`.
+docs/notes/variants.md has the whole design; the choice among variants is `tritonc.variants.choice`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any, NamedTuple
 
-from tritonc.choice import Cost
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Pointer, Scalar
 from tritonc.source import CompileError, fail
+from tritonc.variants.choice import Cost
 
 Binding = Mapping[str, int]
 

@@ -15,7 +15,7 @@ from tritonc.source import CompileError, Diagnostics, Span, fail
 
 if TYPE_CHECKING:
     from tritonc.ir.core import Kernel, Module
-    from tritonc.variants import Binding, Variant, VariantSet
+    from tritonc.variants.variant import Binding, Variant, VariantSet
 
 MOST = 63  # variants of a kernel: a launch has a bit for each, and for the general entry
 Lower = Callable[["Binding", str], "Module"]
@@ -48,8 +48,8 @@ class Variants:
 
         `other`: what another target has, from which the sets are; only that is added.
         """
-        from tritonc.variant_interface import difference
-        from tritonc.variants import assume, entry_name, failed
+        from tritonc.variants.interface import difference
+        from tritonc.variants.variant import assume, entry_name, failed
 
         kernels, taken = [*module.kernels], {kernel.name for kernel in module.kernels}
         names = {of: name for name, of in other.added.items()} if other is not None else None
@@ -85,7 +85,7 @@ class Variants:
 
     def leave_out(self, kernel: Kernel, module: Module, error: CompileError) -> None:
         """Take a variant away that a pass refuses."""
-        from tritonc.variants import failed
+        from tritonc.variants.variant import failed
 
         general, _ = self.added[kernel.name]
         self.sets[general].notes.append(failed(general, self.variant(kernel.name), error))
@@ -102,7 +102,7 @@ class Variants:
         if not renumber or not self.added:
             return {name: {**own} for name, own in meta.items()}
         from tritonc.ir.text import print_kernel
-        from tritonc.variants import entry_name
+        from tritonc.variants.variant import entry_name
 
         found: dict[str, dict[str, int]] = {}
         added: dict[str, tuple[str, int]] = {}
@@ -135,7 +135,7 @@ def _content(table: Any) -> tuple[Any, ...]:
 def check_given(texts: Sequence[str], module: Module, tunables: set[str]) -> None:
     """Refuse a variant that is no kernel's, or binds what nobody knows.  Raises CompileError."""
     from tritonc.meta_parameters import BY_NAME
-    from tritonc.variants import concerns, parse
+    from tritonc.variants.variant import concerns, parse
 
     for text in texts:
         variant = parse(text)

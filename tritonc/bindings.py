@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
+    from tritonc.tune.loops import Around
     from tritonc.variants.variant import Variant, VariantSet
 
 Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
@@ -170,9 +171,9 @@ class Bindings:
         found = priced(bindings, lambda binding: lower(binding, kernel.name), target)
         if found is None:
             return VariantSet(given)
-        length, (general, *costs) = found
+        loops, (general, *costs) = found
         return VariantSet([replace(variant, cost=cost) for variant, cost
-                           in zip(given, costs, strict=True)], general, length)
+                           in zip(given, costs, strict=True)], general, _listed(loops))
 
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],
                sizes: Sizes) -> VariantSet:
@@ -224,11 +225,11 @@ class Bindings:
                                "model knows no product in a loop there")
             return found
         found.variants = [Variant(member.binding, cost=member.cost) for member in chosen.members]
-        found.general, found.length = chosen.general, chosen.length
+        found.general, found.loops = chosen.general, _listed(chosen.loops)
         found.notes.append(
             f"variants of {kernel.name}: by the cost model {chosen.served:.0%} of all sizes are "
             f"within 5 % of the best, the worst at {chosen.worst:.2f}")
-        if chosen.length is None:
+        if not any(loop.arguments for loop in chosen.loops):
             found.notes.append(f"variants of {kernel.name}: no parameter says how long the loop of "
                                "its product is; the choice knows the range only")
         return found
@@ -236,6 +237,11 @@ class Bindings:
     def _take(self, name: str, entry: Entry) -> None:
         self.tuned[name] = entry
         self.tuning = self._options.tuning
+
+
+def _listed(loops: Sequence[Around]) -> list[dict[str, Any]]:
+    """Loops as the manifest has them."""
+    return [{"factor": loop.factor, "arguments": [*loop.arguments]} for loop in loops]
 
 
 def _legal(name: str, value: int) -> int:

@@ -25,6 +25,8 @@ LAYERS: list[list[str]] = [
     ["tritonc.variants", "tritonc.variants.interface"],
     ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model", "tritonc.tune.tuning_file",
      "tritonc.variants.kernels"],
+    ["tritonc.tune.loops"],
+    ["tritonc.tune.times"],
     ["tritonc.tune.portfolio"],
     ["tritonc.bindings"],
     ["tritonc.driver"],

@@ -28,9 +28,9 @@ class Chooser:
         rule = row["choice"]
         self.facts = facts = {fact["argument"] for facts in self.requires for fact in facts}
         self.pointers = sorted(i for i in facts if parameters[i].pointer)
-        named = [*rule.get("sizes", ()), *([rule["length"]] if "length" in rule else [])]
-        self.integers = sorted({of["argument"] for of in named if "argument" in of} |
-                               {i for i in facts if not parameters[i].pointer})
+        named = {of["argument"] for of in rule.get("sizes", ()) if "argument" in of}
+        around = {i for loop in rule.get("loops", ()) for i in loop["arguments"]}
+        self.integers = sorted(named | around | {i for i in facts if not parameters[i].pointer})
 
     def extents(self, global_range: Any) -> tuple[int, ...]:
         """Raises TypeError for what is no range."""

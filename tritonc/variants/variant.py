@@ -50,12 +50,12 @@ class Variant:
 @dataclass
 class VariantSet:
     """The variants of one kernel.  `points`: sizes, each with a place in `variants`, or -1 for the
-    general entry; `sizes` says what of a launch they are (`choice.number`).  `length`: the number
-    of the parameter that says how long the loop of a product is."""
+    general entry; `sizes` says what of a launch they are (`choice.number`).  `loops`: how long the
+    loops around the product are (`choice.length`)."""
 
     variants: list[Variant] = field(default_factory=list)
     general: Cost | None = None
-    length: int | None = None
+    loops: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[dict[str, Any]] = field(default_factory=list)
     points: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what -v says
@@ -72,8 +72,8 @@ class VariantSet:
                 {"size": [*size], "variant": numbers[place]}
                 for size, place in self.points if place in numbers]}
         if all(cost is not None for cost in known):
-            length = {} if self.length is None else {"length": {"argument": self.length}}
-            return {"rule": "cost", **length, "costs": [[*cost] for cost in known if cost]}
+            return {"rule": "cost", "loops": self.loops,
+                    "costs": [[*cost[:-1], [*cost.depths]] for cost in known if cost]}
         return {"rule": "first"}
 
     def merge(self, place: int, into: int) -> None:

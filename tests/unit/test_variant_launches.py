@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import read_problems
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
+from tritonc.variants import choice
 
 
 def test_launches_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +71,23 @@ def test_sizes_from_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert gpu.launches[-1].function == "product__v1 on 0"
         kernel.launch(0, (4096, 4096), x, x, x, 4096, 4096, 4096, 1)
         assert gpu.launches[-1].function == "product on 0"
+
+
+def test_the_choice_of_new_sizes_is_the_definition_s(tmp_path: Path) -> None:
+    """Python computes it in a way of its own."""
+    kernel = package.compile(write(tmp_path, "product.tc", PRODUCT), "sm_80", variants=4)
+    row, rng = kernel.module.manifest["kernels"][0], random.Random(5)
+    tiles = [row["tile"], *(variant["tile"] for variant in row["variants"])]
+    found = set()
+    for _ in range(4000):
+        extents = [int(2 ** rng.uniform(-1, 23)) for _ in range(2)]
+        depth = int(2 ** rng.uniform(-1, 30))
+        arguments = (0, 0, 0, extents[0], extents[1], depth, 1)
+        allowed = [True, *(choice.allowed([], tile, extents, []) for tile in tiles[1:])]
+        number = kernel.variant(tuple(extents), *arguments)
+        assert number == choice.choose(row["choice"], tiles, allowed, extents, arguments)
+        found.add(number)
+    assert len(found) > 2
 
 
 def test_the_interpreter_runs_variants() -> None:

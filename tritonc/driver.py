@@ -64,6 +64,7 @@ class Result:
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
     variants: Variants = field(default_factory=Variants)  # none, if they are not asked for
+    planned: dict[str, dict[str, Any]] = field(default_factory=dict)  # with the option `plan`
 
 
 def pass_names() -> list[str]:
@@ -294,9 +295,14 @@ class _Compilation:
             else:
                 variants.sets[kernel.name] = self.bindings.variants(
                     kernel, values, lower, sizes_of(self.result.problem_lines))
-        variants.add(module, lambda binding, name: lower(
-            {**values, **{k: v for k, v in binding.items() if k in known}}, name),
-            self.alike.variants if self.alike is not None else None)
+
+        def bound(binding: Mapping[str, int], name: str) -> Module:
+            return lower({**values, **{k: v for k, v in binding.items() if k in known}}, name)
+
+        if self.options.plan:
+            self.result.planned = variants.plan(module, bound)
+        else:
+            variants.add(module, bound, self.alike.variants if self.alike is not None else None)
 
     # from Triton-IR on
 

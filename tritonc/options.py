@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
-MOST_VARIANTS = 4  # of a kernel beside the general entry, where --variants has no number
+MOST_VARIANTS = 6  # of a kernel beside the general entry, where --variants has no number
 NATIVE = "native"  # as --arch: the GPU of this machine
 
 
@@ -29,6 +29,7 @@ class Options:
     sizes: Mapping[str, int] = field(default_factory=dict)  # for which the tuning file is asked
     variants: int = 0  # of each kernel, at most, beside the general entry
     variant: tuple[str, ...] = ()  # the user's: "TM=64,N%8"
+    plan: bool = False  # the `variants` are only chosen: the launch compiles what it takes
     # optimisation and arithmetic
     opt_level: int = 2
     fp_contract: bool = True  # a * b + c within one expression may become fma

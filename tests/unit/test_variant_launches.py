@@ -17,7 +17,7 @@ from tritonc.launch.compare import differences
 from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import read_problems
-from tritonc.options import Options
+from tritonc.options import MOST_VARIANTS, Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.variants import choice
 
@@ -71,6 +71,28 @@ def test_sizes_from_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert gpu.launches[-1].function == "product__v1 on 0"
         kernel.launch(0, (4096, 4096), x, x, x, 4096, 4096, 4096, 1)
         assert gpu.launches[-1].function == "product on 0"
+
+
+def test_a_launch_compiles_the_variant_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once; the choice is that of variants which are there from the beginning."""
+    gpu = install(monkeypatch)
+    kernel = package.compile(PRODUCT, "sm_80")
+    whole = package.compile(PRODUCT, "sm_80", variants=MOST_VARIANTS)
+    plain = package.compile(PRODUCT, "sm_80", variants=0)
+    assert kernel.tile == whole.tile == plain.tile and not plain.variants
+    x = FakeTensor(8192)
+    for m, n, k in ((16, 2560, 2560), (4096, 4096, 4096), (16, 2560, 2560)):
+        arguments = (x, x, x, m, n, k, 1)
+        number = kernel.variant((m, n), *arguments)
+        assert number == whole.variant((m, n), *arguments)
+        kernel.launch(0, (m, n), *arguments)
+        tile = (whole, *whole.variants)[number].tile
+        assert gpu.launches[-1].grid == (-(-m // tile[0]), -(-n // tile[1]), 1)
+        assert gpu.launches[-1].function == "product on 0"
+    assert len(kernel.module.compiled) == len({kernel.variant((m, n), x, x, x, m, n, k, 1)
+                                               for m, n, k in ((16, 2560, 2560),
+                                                               (4096, 4096, 4096))} - {0})
+    assert [v.tile for v in kernel.variants] == [v.tile for v in whole.variants]
 
 
 def test_the_choice_of_new_sizes_is_the_definition_s(tmp_path: Path) -> None:

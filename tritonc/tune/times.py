@@ -36,6 +36,7 @@ _BARRIER = 40  # of a step, around what is in flight
 _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
 # Bytes in a cycle.
 _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asynchronous copies,
+_BOXES = 40.0  # by TMA for large tiles, which leave the cache with little to repeat;
 _ALONE = 53.0  # and one block;
 _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
@@ -168,7 +169,7 @@ def _busy(dot: Feature, one: Use) -> float:
     if one.kind == "cores":
         return _computed(dot, one)
     computed = prod(dot.extents) / (_RATES[one.kind] * 2 / dot.bytes)
-    brought = _stage(dot) / _PORT * _short(dot)
+    brought = _stage(dot) / (_BOXES if one.persistent else _PORT) * _short(dot)
     return max(computed, brought) + _DISTURBED * min(computed, brought)
 
 

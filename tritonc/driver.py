@@ -64,7 +64,7 @@ class Result:
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
     variants: Variants = field(default_factory=Variants)  # none, if they are not asked for
-    planned: dict[str, dict[str, Any]] = field(default_factory=dict)  # with the option `plan`
+    planned: dict[str, dict[str, Any]] = field(default_factory=dict)  # with `plan`
 
 
 def pass_names() -> list[str]:
@@ -91,19 +91,19 @@ def new_diagnostics(options: Options) -> Diagnostics:
 def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",), *,
             language: str = "tc", dump: Callable[[str, str], None] | None = None,
             diagnostics: Diagnostics | None = None,
-            read_file: Callable[[str], bytes] | None = None, alike: Result | None = None
-            ) -> Result:
+            read_file: Callable[[str], bytes] | None = None, alike: Result | None = None,
+            plan: bool = False) -> Result:
     """Compile `source` ("tc" or "tir") to `kinds` of output, as named in `outputs.KINDS`.
 
     `read_file` gives the bytes of what the source includes.  `dump(title, text)` receives the IR
     for --print-before and --print-after.  `alike` is the result for another target, whose variants
-    this one shall have too.  Raises CompileError with all diagnostics, warnings too, where the
-    source is wrong; InternalError.
+    this one shall have too.  With `plan` variants are chosen, and not compiled.  Raises
+    CompileError with all diagnostics, warnings too, where the source is wrong; InternalError.
     """
     if diagnostics is None:
         diagnostics = new_diagnostics(options)
     compilation = _Compilation(source, options, tuple(kinds), language, dump, diagnostics,
-                               read_file, alike)
+                               read_file, alike, plan)
     try:
         compilation.run()
         diagnostics.raise_if_errors()
@@ -144,9 +144,10 @@ class _Compilation:
 
     def __init__(self, source: SourceFile, options: Options, kinds: tuple[str, ...], language: str,
                  dump: Callable[[str, str], None] | None, diagnostics: Diagnostics,
-                 read_file: Callable[[str], bytes] | None, alike: Result | None = None) -> None:
+                 read_file: Callable[[str], bytes] | None, alike: Result | None = None,
+                 plan: bool = False) -> None:
         self.read_file = read_file
-        self.alike = alike
+        self.alike, self.plan = alike, plan
         self.source = source
         self.options = options
         self.wanted = set(kinds)
@@ -299,7 +300,7 @@ class _Compilation:
         def bound(binding: Mapping[str, int], name: str) -> Module:
             return lower({**values, **{k: v for k, v in binding.items() if k in known}}, name)
 
-        if self.options.plan:
+        if self.plan:
             self.result.planned = variants.plan(module, bound)
         else:
             variants.add(module, bound, self.alike.variants if self.alike is not None else None)

@@ -29,7 +29,6 @@ class Options:
     sizes: Mapping[str, int] = field(default_factory=dict)  # for which the tuning file is asked
     variants: int = 0  # of each kernel, at most, beside the general entry
     variant: tuple[str, ...] = ()  # the user's: "TM=64,N%8"
-    plan: bool = False  # the `variants` are only chosen: the launch compiles what it takes
     # optimisation and arithmetic
     opt_level: int = 2
     fp_contract: bool = True  # a * b + c within one expression may become fma

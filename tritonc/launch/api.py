@@ -66,7 +66,7 @@ def _compiled(source: Source, arch: str | None, *,
               tunables: Mapping[str, int] | None = None, tuning: Source | None = None,
               language: str | None = None, **options: Any) -> Module:
     """What both do; warnings point at whoever called them."""
-    known = {f.name for f in fields(Options)} - {"arch", "tune", "defines", "tuning", "plan"}
+    known = {f.name for f in fields(Options)} - {"arch", "tune", "defines", "tuning"}
     for name in options:
         if name not in known:
             near = closest(name, known)
@@ -80,8 +80,6 @@ def _compiled(source: Source, arch: str | None, *,
     try:
         settings = Options(arch=_target(arch), defines=tuple(defines), tune=dict(tunables or {}),
                            tuning=None if tuning is None else os.fspath(tuning), **options)
-        if "variants" not in options and not settings.variant:
-            settings = replace(settings, variants=MOST_VARIANTS, plan=True)
         settings = with_tuning_file(settings, path or STANDARD)
         find(settings.arch, settings.ptx)
         diagnostics = driver.new_diagnostics(settings)
@@ -93,10 +91,11 @@ def _compiled(source: Source, arch: str | None, *,
         assert file is not None
         if language is None:
             language = "tir" if path is not None and path.endswith(".tir") else "tc"
-        if language == "tir" and settings.plan:
-            settings = replace(settings, variants=0, plan=False)
+        plans = language == "tc" and "variants" not in options and not settings.variant
+        if plans:
+            settings = replace(settings, variants=MOST_VARIANTS)
         result = driver.compile(file, settings, ("ptx",), language=language,
-                                diagnostics=diagnostics)
+                                diagnostics=diagnostics, plan=plans)
     except CompileError as error:
         raise rendered(error) from None
     if result.diagnostics:
@@ -108,7 +107,7 @@ def _compiled(source: Source, arch: str | None, *,
 
 def _with_tunables(file: SourceFile, settings: Options, tunables: Mapping[str, int]) -> Module:
     """A source with other tunables: a variant that a launch takes for the first time."""
-    settings = replace(settings, variants=0, plan=False, tuning=None,
+    settings = replace(settings, variants=0, tuning=None,
                        tune={**settings.tune, **tunables})
     result = driver.compile(file, settings, ("ptx",))
     assert result.manifest is not None

@@ -5,10 +5,10 @@
     python bench/suite.py --json new.json --compare old.json
 
 Each file of bench/suite is a kernel as a user writes it at first.  It is compiled as it is
-("default") and, where its sizes are known, with a few tiles and told the sizes ("told"); what is
-right is timed in turn with cuBLAS, cuDNN, torch and Triton.  The ratio is the best peer's time by
-ours: 1 is as fast as the best, more is faster.  `copy` is a copy that moves as many bytes as the
-kernel must.
+("default"), with variants among which the launch chooses (--variants) and, where its sizes are
+known, with a few tiles and told the sizes ("told"); what is right is timed in turn with cuBLAS,
+cuDNN, torch and Triton.  The ratio is the best peer's time by ours: 1 is as fast as the best, more
+is faster.  `copy` is a copy that moves as many bytes as the kernel must.
 
 Everything is compiled first, by as many processes as there are cores; then one process measures.
 A process that ends or hangs is started again, and what broke it is left out.
@@ -46,6 +46,8 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="list the workloads and exit")
     parser.add_argument("--compile-only", action="store_true", help="compile, and say what came")
     parser.add_argument("--no-told", action="store_true", help="no tiles but the default's")
+    parser.add_argument("--variants", type=int, default=0, metavar="N",
+                        help="also with so many variants of each kernel, at most")
     parser.add_argument("--tiles", type=int, default=3, help="to try at most, for told")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--least-ms", type=float, default=2.0, help="of a sample")
@@ -103,6 +105,12 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     if "failed" in ours:
         return {**row, "failed": f"does not compile: {ours['failed']}"}
     modules, told = {"ours": ours["at"]}, {}
+    if options.variants:
+        found = compiled[_key(workload, {}, False, options.variants)]
+        if "failed" in found:
+            row.setdefault("notes", []).append(f"variants: {found['failed']}")
+        elif found["at"] != ours["at"]:
+            modules["variants"] = found["at"]
     for tune in tunes(workload, options):
         found = compiled[_key(workload, tune, True)]
         if "failed" not in found and found["at"] not in modules.values():
@@ -139,10 +147,10 @@ def _short(compiled: Job) -> Job:
                                            "warnings") if key in compiled}
 
 
-def _key(workload: Workload, tune: Job, told: bool) -> tuple[Any, ...]:
+def _key(workload: Workload, tune: Job, told: bool, variants: int = 0) -> tuple[Any, ...]:
     """What distinguishes a compilation."""
     sizes = tuple(workload.sizes.items()) if told and not tune else ()
-    return workload.stem, workload.defines, tuple(sorted(tune.items())), sizes
+    return workload.stem, workload.defines, tuple(sorted(tune.items())), sizes, variants
 
 
 def compile_all(chosen: Sequence[Workload], options: argparse.Namespace, folder: Path) -> Compiled:
@@ -150,13 +158,14 @@ def compile_all(chosen: Sequence[Workload], options: argparse.Namespace, folder:
     jobs: dict[tuple[Any, ...], Job] = {}
     whole = not options.compile_only
     for workload in chosen:
-        told_tunes = [(tune, True) for tune in tunes(workload, options)] if whole else []
-        for tune, told in [(dict[str, int](), False), *told_tunes]:
-            jobs[_key(workload, tune, told)] = {
+        told_tunes = [(tune, True, 0) for tune in tunes(workload, options)] if whole else []
+        with_variants = [(dict[str, int](), False, options.variants)] * bool(options.variants)
+        for tune, told, variants in [(dict[str, int](), False, 0), *with_variants, *told_tunes]:
+            jobs[_key(workload, tune, told, variants)] = {
                 "do": "compile", "stem": workload.stem, "defines": workload.defines, "tune": tune,
                 "sizes": dict(workload.sizes) if told and not tune else {}, "arch": options.arch,
-                "options": dict(workload.kind.options), "folder": str(folder), "load": whole,
-                "assemble": not whole}
+                "variants": variants, "options": dict(workload.kind.options), "folder": str(folder),
+                "load": whole, "assemble": not whole}
     for key, job in jobs.items():
         job["key"] = key
     started, compiled = time.perf_counter(), {}

@@ -162,12 +162,7 @@ def _relative(got: torch.Tensor, want: torch.Tensor) -> float:
 def launcher(workload: Workload, kernels: Mapping[str, Any], case: Case) -> Run:
     """A launch of all kernels of a file, behind clearing what they add to."""
     cleared = [getattr(case, name) for name in workload.kind.zeroed]
-    known = dict(case.items())
-    parts = []
-    for stage in workload.problem.stages:
-        kernel = kernels[stage.kernel] if stage.kernel else next(iter(kernels.values()))
-        extents = tuple(int(workload.number(text)) for text in stage.range)
-        parts.append((kernel, extents, [known[p.name] for p in kernel.parameters]))
+    parts = _parts(workload, kernels, case)
 
     after = workload.kind.after(case) if workload.kind.after else None
 
@@ -181,6 +176,18 @@ def launcher(workload: Workload, kernels: Mapping[str, Any], case: Case) -> Run:
             after()
 
     return run
+
+
+def _parts(workload: Workload, kernels: Mapping[str, Any], case: Case
+           ) -> list[tuple[Any, tuple[int, ...], list[Any]]]:
+    """Each kernel of a file with its range and its arguments."""
+    known = dict(case.items())
+    parts = []
+    for stage in workload.problem.stages:
+        kernel = kernels[stage.kernel] if stage.kernel else next(iter(kernels.values()))
+        extents = tuple(int(workload.number(text)) for text in stage.range)
+        parts.append((kernel, extents, [known[p.name] for p in kernel.parameters]))
+    return parts
 
 
 class Sampler:
@@ -254,9 +261,9 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
             others: Mapping[str, Workload] | None = None) -> dict[str, Any]:
     """Times and errors of a workload.
 
-    `modules` has what was compiled: "ours" by default, "told ..." for sizes; each is what has
-    kernels by name, and its manifest.  `skip` names candidates that broke a run before.  Those of
-    `others` are of another workload, with data of its own, and measured beside this one.
+    `modules` has what was compiled: "ours" by default, "variants", "told ..." for sizes; each
+    is what has kernels by name, and its manifest.  `skip` names candidates that broke a run before.
+    Those of `others` are of another workload, with data of its own, and measured beside this one.
     """
     homes = dict.fromkeys(modules, workload) | dict(others or {})
     torch.manual_seed(0)
@@ -335,6 +342,7 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
         "times": times, "errors": errors, "wrong": wrong, "notes": notes, "copies": copies,
         "moved": moved, "flops": float(workload.number(workload.problem.flops or "0")),
         "local": _local_bytes(modules["ours"][0]),
+        "taken": _taken(workload, modules["variants"][0], case) if "variants" in modules else [],
     }
 
 
@@ -351,6 +359,16 @@ def _best_of_each(samplers: Mapping[str, Sampler], gap: float) -> dict[str, Samp
             rivals = {best: rivals[best]}
         chosen |= rivals
     return chosen
+
+
+def _taken(workload: Workload, kernels: Mapping[str, Any], case: Case) -> list[dict[str, Any]]:
+    """The variant of each kernel that a launch takes: its number and its tunables."""
+    found = []
+    for kernel, extents, arguments in _parts(workload, kernels, case):
+        number = kernel.variant(extents, *arguments)
+        taken = kernel.variants[number - 1] if number else kernel
+        found.append({"number": number, "of": len(kernel.variants), "tunables": taken.tunables})
+    return found
 
 
 def _local_bytes(kernels: Mapping[str, Any]) -> int | None:

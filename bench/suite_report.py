@@ -11,9 +11,9 @@ from typing import Any
 from suite_support import GROUPS, Workload
 
 Row = dict[str, Any]
-COLUMNS = ("default", "told")
+COLUMNS = ("default", "variants", "told")
 HEADING = (f"{'workload':42} {'ours':>9} {'told':>9} {'peer':>9} {'':16} {'default':>7} "
-           f"{'told':>6} {'copy':>5}  notes")
+           f"{'variants':>8} {'told':>6} {'copy':>5}  notes")
 
 
 def judged(row: Row, workload: Workload, told: Mapping[str, Row]) -> Row:
@@ -28,7 +28,7 @@ def judged(row: Row, workload: Workload, told: Mapping[str, Row]) -> Row:
     ours = middle.get("ours")
     best_told = next((name for name in middle if name.startswith("told")), None)
     peers = {name: ms for name, ms in middle.items()
-             if name != "ours" and not name.startswith("told")
+             if name not in ("ours", "variants") and not name.startswith("told")
              and (name != "copy" or workload.kind.limit)}
     row["told_tile"] = best_told if best_told else ""
     row["told_compiled"] = told.get(best_told or "", {})
@@ -36,12 +36,14 @@ def judged(row: Row, workload: Workload, told: Mapping[str, Row]) -> Row:
         row["failed"] = wrong.get("ours", "no time")
         return row
     row["ours"] = ours
+    row["variants"] = middle.get("variants", ours)
     row["told"] = min(ours, middle[best_told]) if best_told else ours
     if row["told"] == ours:
         row["told_tile"] = ""
     if peers:
         row["peer"] = min(peers, key=lambda name: peers[name])
         row["default_ratio"] = peers[row["peer"]] / ours
+        row["variants_ratio"] = peers[row["peer"]] / row["variants"]
         row["told_ratio"] = peers[row["peer"]] / row["told"]
     if "copy" in middle:
         row["copy_ratio"] = middle["copy"] / ours
@@ -64,6 +66,9 @@ def notes(row: Row) -> str:
         said.append(f"{row['moved'] / row['ours'] * 1e-6:.0f} GB/s")
     if row.get("told_tile"):
         said.append(row["told_tile"])
+    for taken in row.get("taken", []):
+        tile = " ".join(f"{key}={value}" for key, value in taken["tunables"].items())
+        said.append(f"variant {taken['number']} of {taken['of']}: {tile}")
     if row.get("local"):
         said.append(f"{row['local']} B spilled")
     spreads = row.get("spread", {})
@@ -89,7 +94,8 @@ def line(row: Row) -> str:
 
     return (f"{name:42} {ms(row['ours']):>9} {ms(row['told']):>9} "
             f"{ms(row['milliseconds'].get(peer)):>9} {(peer or '')[:16]:16} "
-            f"{ratio(row.get('default_ratio')):>7} {ratio(row.get('told_ratio')):>6} "
+            f"{ratio(row.get('default_ratio')):>7} {ratio(row.get('variants_ratio')):>8} "
+            f"{ratio(row.get('told_ratio')):>6} "
             f"{ratio(row.get('copy_ratio')):>5}  {notes(row)}")
 
 
@@ -117,11 +123,13 @@ def print_table(result: Row) -> None:
         print(f"-- {group}")
         for row in sorted(found, key=lambda row: row.get("default_ratio", 0.0)):
             print(line(row))
-    print(f"\n{'geometric mean':24} {'default':>8} {'told':>8} {'of a copy':>10} {'worst':>6}  of")
+    print(f"\n{'geometric mean':24} {'default':>8} {'variants':>8} {'told':>8} {'of a copy':>10} "
+          f"{'worst':>6}  of")
     for group, found in [*_by_group(rows).items(), ("all", rows)]:
         ratios = [row["default_ratio"] for row in found if "default_ratio" in row]
         failed = sum("ours" not in row for row in found)
         print(f"{group:24} {geometric(ratios):8.2f} "
+              f"{geometric(row.get('variants_ratio', 0) for row in found):8.2f} "
               f"{geometric(row.get('told_ratio', 0) for row in found):8.2f} "
               f"{geometric(row.get('copy_ratio', 0) for row in found):10.2f} "
               f"{min(ratios, default=math.nan):6.2f}  {len(ratios)}"

@@ -40,7 +40,8 @@ def compile_file(job: Job, say: Say) -> Job:
     path = ROOT / "bench" / job.get("collection", "suite") / f"{job['stem']}.tc"
     source = SourceFile(str(path), path.read_text())
     options = Options(arch=job["arch"], defines=tuple(job["defines"]), tune=job["tune"],
-                      sizes=job["sizes"], tuning=job.get("tuning"), **job["options"])
+                      sizes=job["sizes"], tuning=job.get("tuning"),
+                      variants=job.get("variants", 0), **job["options"])
     started, busy = time.perf_counter(), time.process_time()
     result = driver.compile(source, options, ("ptx", "manifest"))
     seconds, busy = time.perf_counter() - started, time.process_time() - busy

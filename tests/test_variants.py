@@ -15,8 +15,9 @@ from host_tools import INCLUDE, build, need, run, stub
 from variant_sources import FACTS, PRODUCT, SIZES, STREAM, write, write_tuning
 
 import tritonc as package
-from tritonc import choice
 from tritonc.manifest import read
+from tritonc.options import MOST_VARIANTS
+from tritonc.variants import choice
 
 SIGNED = {"M": 32, "columns": 64, "depth": 64, "step": 32, "N": 32, "stride": 32}
 
@@ -70,7 +71,7 @@ def test_the_plain_name_is_what_it_is_without_variants() -> None:
         assert variant["entry"] == f"product__v{number}" and variant["requires"] == []
         assert (body(with_variants, variant["entry"]).split(")")[0].count(".param")
                 == body(without, "product").split(")")[0].count(".param"))
-    assert len({json.dumps(v["tunables"]) for v in (row, *row["variants"])}) == 5
+    assert len({json.dumps(v["tunables"]) for v in (row, *row["variants"])}) == 1 + MOST_VARIANTS
 
 
 def test_the_same_bytes() -> None:
@@ -449,8 +450,10 @@ def test_logarithms_grow() -> None:
 
 
 def test_times_hold_in_64_bits() -> None:
-    most = choice.Cost(1, 1, 1, 1 << 20, choice.MOST_CYCLES, choice.MOST_CYCLES)
-    assert choice.time(most, (1, 1, 1), (2**31, 2**31, 2**31), 2**63) < 2**63
+    cycles = [choice.MOST_CYCLES] * 4
+    for blocks in (1, choice.MOST_BLOCKS):
+        most = choice.Cost(1, blocks, 1 << 20, 1 << 20, *cycles, (1, 1))
+        assert choice.time(most, (2, 1, 1), (2**31 - 1, 2**31, 2**31), (2**63, 2**63)) < 2**63
 
 
 def test_what_several_targets_have_in_common() -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
-    from tritonc.variants import Variant, VariantSet
+    from tritonc.tune.loops import Around
+    from tritonc.variants.variant import Variant, VariantSet
 
 Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
 Sizes = Callable[["Kernel", Sequence[str]], list[dict[str, Any]]]
@@ -142,7 +143,9 @@ class Bindings:
 
         `sizes` says what of a launch the sizes of a problem are.  Raises CompileError.
         """
-        from tritonc.variants import VariantSet, concerns, parse  # only where variants are wanted
+        # only where variants are wanted
+        from tritonc.variants.variant import VariantSet, concerns, parse
+
 
         given = [variant for text in self._options.variant
                  if concerns(variant := parse(text), kernel)]
@@ -160,7 +163,7 @@ class Bindings:
         """Those that the user names, with their costs where the model knows them."""
         from tritonc.backend.target.target import find
         from tritonc.tune.portfolio import priced
-        from tritonc.variants import VariantSet
+        from tritonc.variants.variant import VariantSet
 
         target = find(self._options.arch, self._options.ptx)
         bindings = [{**tunables, **{k: v for k, v in each.items() if k in tunables}}
@@ -168,14 +171,14 @@ class Bindings:
         found = priced(bindings, lambda binding: lower(binding, kernel.name), target)
         if found is None:
             return VariantSet(given)
-        length, (general, *costs) = found
+        loops, (general, *costs) = found
         return VariantSet([replace(variant, cost=cost) for variant, cost
-                           in zip(given, costs, strict=True)], general, length)
+                           in zip(given, costs, strict=True)], general, _listed(loops))
 
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],
                sizes: Sizes) -> VariantSet:
         """A variant for each binding of the tuning file, the most frequent first."""
-        from tritonc.variants import Variant, VariantSet
+        from tritonc.variants.variant import Variant, VariantSet
 
         found = VariantSet()
         names = sorted(entries[0].size)
@@ -208,7 +211,7 @@ class Bindings:
         """The cost model's portfolio."""
         from tritonc.backend.target.target import find
         from tritonc.tune.portfolio import portfolio
-        from tritonc.variants import Variant, VariantSet
+        from tritonc.variants.variant import Variant, VariantSet
 
         space = {name: values for name, values in self._lists.items()
                  if name in kernel.tunables and name not in self._options.tune}
@@ -222,11 +225,11 @@ class Bindings:
                                "model knows no product in a loop there")
             return found
         found.variants = [Variant(member.binding, cost=member.cost) for member in chosen.members]
-        found.general, found.length = chosen.general, chosen.length
+        found.general, found.loops = chosen.general, _listed(chosen.loops)
         found.notes.append(
             f"variants of {kernel.name}: by the cost model {chosen.served:.0%} of all sizes are "
             f"within 5 % of the best, the worst at {chosen.worst:.2f}")
-        if chosen.length is None:
+        if not any(loop.arguments for loop in chosen.loops):
             found.notes.append(f"variants of {kernel.name}: no parameter says how long the loop of "
                                "its product is; the choice knows the range only")
         return found
@@ -234,6 +237,11 @@ class Bindings:
     def _take(self, name: str, entry: Entry) -> None:
         self.tuned[name] = entry
         self.tuning = self._options.tuning
+
+
+def _listed(loops: Sequence[Around]) -> list[dict[str, Any]]:
+    """Loops as the manifest has them."""
+    return [{"factor": loop.factor, "arguments": [*loop.arguments]} for loop in loops]
 
 
 def _legal(name: str, value: int) -> int:

@@ -25,7 +25,7 @@ from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options, warning_sets
 from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFile, Span, fail
 from tritonc.spelling import closest
-from tritonc.variant_kernels import Variants
+from tritonc.variants.kernels import Variants
 
 if TYPE_CHECKING:
     from tritonc.frontend.preprocess import Preprocessed
@@ -64,6 +64,7 @@ class Result:
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
     variants: Variants = field(default_factory=Variants)  # none, if they are not asked for
+    planned: dict[str, dict[str, Any]] = field(default_factory=dict)  # with `plan`
 
 
 def pass_names() -> list[str]:
@@ -90,19 +91,19 @@ def new_diagnostics(options: Options) -> Diagnostics:
 def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",), *,
             language: str = "tc", dump: Callable[[str, str], None] | None = None,
             diagnostics: Diagnostics | None = None,
-            read_file: Callable[[str], bytes] | None = None, alike: Result | None = None
-            ) -> Result:
+            read_file: Callable[[str], bytes] | None = None, alike: Result | None = None,
+            plan: bool = False) -> Result:
     """Compile `source` ("tc" or "tir") to `kinds` of output, as named in `outputs.KINDS`.
 
     `read_file` gives the bytes of what the source includes.  `dump(title, text)` receives the IR
     for --print-before and --print-after.  `alike` is the result for another target, whose variants
-    this one shall have too.  Raises CompileError with all diagnostics, warnings too, where the
-    source is wrong; InternalError.
+    this one shall have too.  With `plan` variants are chosen, and not compiled.  Raises
+    CompileError with all diagnostics, warnings too, where the source is wrong; InternalError.
     """
     if diagnostics is None:
         diagnostics = new_diagnostics(options)
     compilation = _Compilation(source, options, tuple(kinds), language, dump, diagnostics,
-                               read_file, alike)
+                               read_file, alike, plan)
     try:
         compilation.run()
         diagnostics.raise_if_errors()
@@ -143,9 +144,10 @@ class _Compilation:
 
     def __init__(self, source: SourceFile, options: Options, kinds: tuple[str, ...], language: str,
                  dump: Callable[[str, str], None] | None, diagnostics: Diagnostics,
-                 read_file: Callable[[str], bytes] | None, alike: Result | None = None) -> None:
+                 read_file: Callable[[str], bytes] | None, alike: Result | None = None,
+                 plan: bool = False) -> None:
         self.read_file = read_file
-        self.alike = alike
+        self.alike, self.plan = alike, plan
         self.source = source
         self.options = options
         self.wanted = set(kinds)
@@ -277,8 +279,9 @@ class _Compilation:
 
     def _add_variants(self, program: Program, module: Module, values: Mapping[str, int]) -> None:
         """The kernels of variants, after all others."""
-        from tritonc import sema, variant_kernels
+        from tritonc import sema
         from tritonc.ir.core import Module
+        from tritonc.variants.kernels import check_given, sizes_of
 
         def lower(values: Mapping[str, int], name: str) -> Module:
             lowered = sema.analyze(program, values, Diagnostics(limit=1), self.options)
@@ -286,16 +289,21 @@ class _Compilation:
 
         variants, known = self.result.variants, {t.name for t in sema.tunables(
             program, self.diagnostics)}
-        variant_kernels.check_given(self.options.variant, module, known)
+        check_given(self.options.variant, module, known)
         for kernel in module.kernels:
             if self.alike is not None:
                 variants.sets[kernel.name] = self.alike.variants.sets[kernel.name]
             else:
                 variants.sets[kernel.name] = self.bindings.variants(
-                    kernel, values, lower, variant_kernels.sizes_of(self.result.problem_lines))
-        variants.add(module, lambda binding, name: lower(
-            {**values, **{k: v for k, v in binding.items() if k in known}}, name),
-            self.alike.variants if self.alike is not None else None)
+                    kernel, values, lower, sizes_of(self.result.problem_lines))
+
+        def bound(binding: Mapping[str, int], name: str) -> Module:
+            return lower({**values, **{k: v for k, v in binding.items() if k in known}}, name)
+
+        if self.plan:
+            self.result.planned = variants.plan(module, bound)
+        else:
+            variants.add(module, bound, self.alike.variants if self.alike is not None else None)
 
     # from Triton-IR on
 

@@ -19,7 +19,8 @@ fills the constant tables that are not initialized.
 
 A kernel with variants has two members more: "variants", each with what of the above is its own and
 with `requires`, what must hold for a launch of it beside what the kernel itself wants; and
-"choice", by which a launch chooses among the kernel, number 0, and them (`tritonc.choice`).
+"choice", by which a launch chooses among the kernel, number 0, and them
+(`tritonc.variants.choice`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tritonc.backend.llvm import uses_dynamic_shared
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.types import Pointer, Scalar
-from tritonc.variants import VariantSet, required
+from tritonc.variants.variant import VariantSet, required
 
 _MARK = "// tritonc: "  # what the first line of a .ptx file begins with
 _C_NAMES = {

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "tritonc"
 # layer within the same part (the prefix); "peers" of one layer do not know each other.
 LAYERS: list[list[str]] = [
     ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.meta_parameters",
-     "tritonc.llvm_version", "tritonc.spelling", "tritonc.choice"],
+     "tritonc.llvm_version", "tritonc.spelling", "tritonc.variants.choice"],
     ["tritonc.options"],
     ["tritonc.render", "tritonc.sarif", "tritonc.outputs", "tritonc.ptxas"],
     ["tritonc.ir", "tritonc.problem"],
@@ -22,9 +22,11 @@ LAYERS: list[list[str]] = [
     ["tritonc.interp", "tritonc.analysis", "tritonc.frontend"],
     ["tritonc.sema", "tritonc.opt", "tritonc.backend"],
     ["tritonc.pass_manager"],
-    ["tritonc.variants", "tritonc.variant_interface"],
+    ["tritonc.variants", "tritonc.variants.interface"],
     ["tritonc.passes", "tritonc.manifest", "tritonc.tune.model", "tritonc.tune.tuning_file",
-     "tritonc.variant_kernels"],
+     "tritonc.variants.kernels"],
+    ["tritonc.tune.loops"],
+    ["tritonc.tune.times"],
     ["tritonc.tune.portfolio"],
     ["tritonc.bindings"],
     ["tritonc.driver"],

@@ -8,14 +8,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tritonc import choice, driver, sema
+from tritonc import driver, sema
 from tritonc.backend.target.target import find
 from tritonc.frontend.parser import parse
 from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune.loops import TYPICAL, loops_around
 from tritonc.tune.model import choose
-from tritonc.tune.portfolio import cover, loop_length, portfolio
+from tritonc.tune.portfolio import cover, portfolio
+from tritonc.variants import choice
 
 SOURCE = """
 const tunable int TM = {16, 32, 64, 128};
@@ -53,17 +55,19 @@ class Program:
 
 
 @pytest.mark.parametrize("loop, expected", [
-    (UP, (5, 32)), ("for (int k = K; k > 0; k -= TK)", (5, 32)),
-    ("for (int k = U; k < 4096; k += TK)", (6, 32)),
-    ("for (int k = 0; k < (K + TK - 1) / TK; k++)", (5, 32)),
-    ("for (int k = 0; k < K >> 2; k += 2)", (5, 8)),
-    ("for (int k = 0; k < min(K, get_program_id(0) * 9); k += TK)", (5, 32)),
-    ("for (long k = 0; k < K; k += TK)", (5, 32)),
-    ("for (int k = 0; k < 4096; k += TK)", (None, 1)),
-    ("for (int k = 0; k < *(int*)a; k += TK)", (None, 1))])
-def test_the_length_of_a_loop(loop: str, expected: tuple[int | None, int]) -> None:
+    (UP, [(1, (5,), 32)]), ("for (int k = K; k > 0; k -= TK)", [(1, (5,), 32)]),
+    ("for (int k = U; k < 4096; k += TK)", [(1, (6,), 32)]),
+    ("for (int k = 0; k < (K + TK - 1) / TK; k++)", [(1, (5,), 32)]),
+    ("for (int k = 0; k < K >> 2; k += 2)", [(1, (5,), 8)]),
+    ("for (int k = 0; k < min(K, get_program_id(0) * 9); k += TK)", [(1, (5,), 32)]),
+    ("for (long k = 0; k < K; k += TK)", [(1, (5,), 32)]),
+    ("for (int k = 0; k < K * U * 9; k += TK)", [(9, (5, 6), 32)]),
+    ("for (int r = 0; r < U; r++) for (int k = 0; k < K; k += TK)", [(1, (5,), 32), (1, (6,), 1)]),
+    ("for (int k = 0; k < 4096; k += TK)", [(4096, (), 32)]),
+    ("for (int k = 0; k < *(int*)a; k += TK)", [(TYPICAL, (), 32)])])
+def test_the_lengths_of_loops(loop: str, expected: list[tuple[int, tuple[int, ...], int]]) -> None:
     (kernel,) = Program(loop).lower({"TM": 16, "TN": 16, "TK": 32}).kernels
-    assert loop_length(kernel) == expected
+    assert [*map(tuple, loops_around(kernel))] == expected
 
 
 def test_a_portfolio_serves_small_and_large() -> None:
@@ -72,13 +76,13 @@ def test_a_portfolio_serves_small_and_large() -> None:
     p = Program(UP)
     general = choose(p.space, p.lower, p.target)
     found = portfolio(p.space, p.lower, p.target, general, 4)
-    assert found is not None and found.length == 5 and 1 <= len(found.members) <= 4
+    assert found is not None and found.loops[0].arguments == (5,) and 1 <= len(found.members) <= 4
     tiles = [(general["TM"], general["TN"]), *((m.binding["TM"], m.binding["TN"])
                                                for m in found.members)]
     costs = [found.general, *(m.cost for m in found.members)]
 
     def times(m: int, n: int, k: int) -> list[int]:
-        return [choice.time(c, t, (m, n), k) for c, t in zip(costs, tiles, strict=True)]
+        return [choice.time(c, t, (m, n), (k,)) for c, t in zip(costs, tiles, strict=True)]
 
     skinny, large = times(2560, 16, 2560), times(8192, 8192, 8192)
     assert min(skinny) < 0.8 * skinny[0] and min(large) >= 0.9 * large[0]
@@ -93,8 +97,10 @@ def test_costs_fit_their_places() -> None:
     found = portfolio(p.space, p.lower, p.target, choose(p.space, p.lower, p.target), 60)
     assert found is not None
     for cost in (found.general, *(m.cost for m in found.members)):
-        assert all(number >= 1 for number in cost[:3]) and cost.start <= 1 << 20
-        assert 1 <= cost.busy <= choice.MOST_CYCLES and 1 <= cost.wait <= choice.MOST_CYCLES
+        assert cost.processors >= 1 and 1 <= cost.blocks <= choice.MOST_BLOCKS
+        assert cost.once <= 1 << 20 and cost.start <= 1 << 20
+        assert all(0 <= n <= choice.MOST_CYCLES for n in (cost.busy, cost.wait, cost.edge,
+                                                          cost.fill))
 
 
 def test_covers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from tritonc.launch.compare import differences
 from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import read_problems
-from tritonc.options import Options
+from tritonc.options import MOST_VARIANTS, Options
 from tritonc.source import Diagnostics, SourceFile
+from tritonc.variants import choice
 
 
 def test_launches_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +71,45 @@ def test_sizes_from_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert gpu.launches[-1].function == "product__v1 on 0"
         kernel.launch(0, (4096, 4096), x, x, x, 4096, 4096, 4096, 1)
         assert gpu.launches[-1].function == "product on 0"
+
+
+def test_a_launch_compiles_the_variant_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once; the choice is that of variants which are there from the beginning."""
+    gpu = install(monkeypatch)
+    kernel = package.compile(PRODUCT, "sm_80")
+    whole = package.compile(PRODUCT, "sm_80", variants=MOST_VARIANTS)
+    plain = package.compile(PRODUCT, "sm_80", variants=0)
+    assert kernel.tile == whole.tile == plain.tile and not plain.variants
+    x = FakeTensor(8192)
+    for m, n, k in ((16, 2560, 2560), (4096, 4096, 4096), (16, 2560, 2560)):
+        arguments = (x, x, x, m, n, k, 1)
+        number = kernel.variant((m, n), *arguments)
+        assert number == whole.variant((m, n), *arguments)
+        kernel.launch(0, (m, n), *arguments)
+        tile = (whole, *whole.variants)[number].tile
+        assert gpu.launches[-1].grid == (-(-m // tile[0]), -(-n // tile[1]), 1)
+        assert gpu.launches[-1].function == "product on 0"
+    assert len(kernel.module.compiled) == len({kernel.variant((m, n), x, x, x, m, n, k, 1)
+                                               for m, n, k in ((16, 2560, 2560),
+                                                               (4096, 4096, 4096))} - {0})
+    assert [v.tile for v in kernel.variants] == [v.tile for v in whole.variants]
+
+
+def test_the_choice_of_new_sizes_is_the_definition_s(tmp_path: Path) -> None:
+    """Python computes it in a way of its own."""
+    kernel = package.compile(write(tmp_path, "product.tc", PRODUCT), "sm_80", variants=4)
+    row, rng = kernel.module.manifest["kernels"][0], random.Random(5)
+    tiles = [row["tile"], *(variant["tile"] for variant in row["variants"])]
+    found = set()
+    for _ in range(4000):
+        extents = [int(2 ** rng.uniform(-1, 23)) for _ in range(2)]
+        depth = int(2 ** rng.uniform(-1, 30))
+        arguments = (0, 0, 0, extents[0], extents[1], depth, 1)
+        allowed = [True, *(choice.allowed([], tile, extents, []) for tile in tiles[1:])]
+        number = kernel.variant(tuple(extents), *arguments)
+        assert number == choice.choose(row["choice"], tiles, allowed, extents, arguments)
+        found.add(number)
+    assert len(found) > 2
 
 
 def test_the_interpreter_runs_variants() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from tritonc import driver, manifest
 from tritonc.backend.target.target import find
 from tritonc.frontend.preprocess.options import load_source
 from tritonc.launch import cuda_driver
-from tritonc.launch.kernel import Kernel, Module
-from tritonc.options import DEFAULT_ARCH, NATIVE, Options
+from tritonc.launch.kernel import Kernel, Module, Plan
+from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS, NATIVE, Options
 from tritonc.outputs import STANDARD
 from tritonc.render import render, rendered
 from tritonc.source import CompileError, SourceFile
@@ -48,8 +49,10 @@ def compile_module(source: Source, arch: str | None = None, *,
     --list-targets lists; without it, this machine's GPU, or sm_80 where there is none.  `defines`
     are macros by name, or words as -D takes them; `tunables` has values for tunables and for
     meta-parameters; `tuning` is a tuning file, "none" for none, by default the one beside the
-    source.  Others are fields of `tritonc.options.Options`, such as fast_math=True or
-    include_dirs=("include",).
+    source.  `variants` are compiled at once, so many of each kernel at most; without it and
+    `variant`, a launch of a kernel with open tunables chooses among a few and compiles the one that
+    it takes, if it is not yet.  Others are fields of `tritonc.options.Options`, such as
+    fast_math=True or include_dirs=("include",).
 
     Raises CompileError, whose text is what the command line would show; OSError; TypeError for
     an option that does not exist.
@@ -88,12 +91,25 @@ def _compiled(source: Source, arch: str | None, *,
         assert file is not None
         if language is None:
             language = "tir" if path is not None and path.endswith(".tir") else "tc"
+        plans = language == "tc" and "variants" not in options and not settings.variant
+        if plans:
+            settings = replace(settings, variants=MOST_VARIANTS)
         result = driver.compile(file, settings, ("ptx",), language=language,
-                                diagnostics=diagnostics)
+                                diagnostics=diagnostics, plan=plans)
     except CompileError as error:
         raise rendered(error) from None
     if result.diagnostics:
         warnings.warn(f"\n{render(result.diagnostics).rstrip()}", CompileWarning, stacklevel=3)
+    assert result.manifest is not None
+    plan = Plan(result.planned, partial(_with_tunables, file, settings)) if result.planned else None
+    return Module(result.outputs["ptx"], result.manifest, plan)
+
+
+def _with_tunables(file: SourceFile, settings: Options, tunables: Mapping[str, int]) -> Module:
+    """A source with other tunables: a variant that a launch takes for the first time."""
+    settings = replace(settings, variants=0, tuning=None,
+                       tune={**settings.tune, **tunables})
+    result = driver.compile(file, settings, ("ptx",))
     assert result.manifest is not None
     return Module(result.outputs["ptx"], result.manifest)
 

@@ -1,4 +1,4 @@
-"""Launches of a kernel with variants: which one the arguments ask for (`tritonc.choice`).
+"""Launches of a kernel with variants: which one the arguments ask for (`tritonc.variants.choice`).
 
 A launch of sizes that were seen before looks the variant up; only others compute it.
 """
@@ -10,11 +10,12 @@ from contextlib import suppress
 from operator import index, itemgetter
 from typing import Any
 
-from tritonc import choice
 from tritonc.launch import arrays
 from tritonc.launch.parameters import Parameter
+from tritonc.variants import choice
 
 _CACHED = 1024  # sizes that a kernel remembers
+_MOST_TILES = choice.MOST_TILES
 
 
 class Chooser:
@@ -28,9 +29,13 @@ class Chooser:
         rule = row["choice"]
         self.facts = facts = {fact["argument"] for facts in self.requires for fact in facts}
         self.pointers = sorted(i for i in facts if parameters[i].pointer)
-        named = [*rule.get("sizes", ()), *([rule["length"]] if "length" in rule else [])]
-        self.integers = sorted({of["argument"] for of in named if "argument" in of} |
-                               {i for i in facts if not parameters[i].pointer})
+        named = {of["argument"] for of in rule.get("sizes", ()) if "argument" in of}
+        around = {i for loop in rule.get("loops", ()) for i in loop["arguments"]}
+        self.integers = sorted(named | around | {i for i in facts if not parameters[i].pointer})
+        # The extents that every variant reaches, and the choice among them.
+        self.reached = [min(choice.reach(tile[axis], axis) for tile in self.tiles)
+                        for axis in range(self.axes)]
+        self.timed = None if facts or rule["rule"] != "cost" else _timed(rule, self.tiles)
 
     def extents(self, global_range: Any) -> tuple[int, ...]:
         """Raises TypeError for what is no range."""
@@ -58,6 +63,12 @@ class Chooser:
         known = [0] * len(arguments)
         for i in self.integers:
             known[i] = index(arguments[i])
+        if self.timed is not None:
+            for extent, most in zip(extents, self.reached):
+                if not 0 < extent <= most:
+                    break
+            else:
+                return self.timed(extents, known)
         return choice.choose(self.row["choice"], self.tiles, self.allowed(extents, arguments),
                              extents, known)
 
@@ -66,6 +77,60 @@ class Chooser:
         dtype = self.parameters[place].dtype
         bits = int(dtype[4:]) if dtype.startswith("uint") else 0
         return value - (1 << bits) if bits and value >> (bits - 1) else value
+
+
+def _timed(rule: Mapping[str, Any], tiles: Sequence[Sequence[int]]
+           ) -> Callable[[Sequence[int], Sequence[int]], int]:
+    """`choice.choose` by costs, of extents from 1, where every variant may run: the same numbers,
+    with what does not change taken out of the loops."""
+    loops = [(int(of.get("factor", 1)), tuple(of["arguments"])) for of in rule["loops"]]
+    loops.reverse()  # the outermost first
+    most_length, most_steps = choice.MOST_LENGTH, choice.MOST_STEPS
+    rows = [(number, tuple(tiles[number]), *rule["costs"][number][:8],
+             tuple(reversed(rule["costs"][number][8])))
+            for number in (*range(1, len(tiles)), 0)]
+
+    def choose(extents: Sequence[int], arguments: Sequence[int]) -> int:
+        lengths = []
+        for found, places in loops:
+            for place in places:
+                found = min(found * min(max(arguments[place], 0), most_length), most_length)
+            lengths.append(found)
+        best = least = -1
+        for (number, tile, processors, blocks, once, start, busy, wait, edge, fill,
+                depths) in rows:
+            count = 1
+            for extent, part in zip(extents, tile):
+                if extent % part:
+                    wait += edge
+                    edge = 0
+                count *= -(-extent // part)
+            if count > _MOST_TILES:
+                count = _MOST_TILES
+            steps = outer = 1
+            for length, depth in zip(lengths, depths):
+                outer = steps
+                steps *= -(-length // depth)
+                if steps > most_steps:
+                    steps = most_steps
+            alone = outer * fill + steps * wait
+            busy *= steps
+            waves = -(-count // processors)
+            time = once
+            if waves >= blocks:
+                waves, rest = divmod(waves, blocks)
+                full = blocks * busy
+                time += waves * (start + (alone if alone > full else full))
+            else:
+                rest = waves
+            if rest:
+                busy *= rest
+                time += start + (alone if alone > busy else busy)
+            if least < 0 or time < least:
+                best, least = number, time
+        return best
+
+    return choose
 
 
 def address(value: Any) -> int:

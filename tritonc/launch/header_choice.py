@@ -1,4 +1,5 @@
-"""The C by which a header chooses among the variants of a kernel, as `tritonc.choice` defines it.
+"""The C by which a header chooses among the variants of a kernel; `tritonc.variants.choice` is the
+definition.
 
 For a kernel `k` with variants:
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tritonc.choice import log2, reach
+from tritonc.variants.choice import log2, reach
 
 
 def choosing(kernel: Mapping[str, Any], name: str, heads: Mapping[str, str], names: Sequence[str],
@@ -85,8 +86,12 @@ def _number(of: Mapping[str, Any], kernel: Mapping[str, Any], names: Sequence[st
 
 def _cost(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[str],
           axes: Sequence[str]) -> Iterator[str]:
-    length = _number(choice["length"], kernel, names, axes) if "length" in choice else "1"
-    yield f"  const int64_t length = {length};"
+    for place, loop in enumerate(choice["loops"]):
+        length = f"INT64_C({loop['factor']})"
+        for argument in loop["arguments"]:
+            number = _number({"argument": argument}, kernel, names, axes)
+            length = f"tritonc_length({length}, {number})"
+        yield f"  const int64_t length_{place} = {length};"
     yield "  uint64_t least = UINT64_MAX, time;"
     yield "  unsigned best = 0;"
     tiles = [kernel["tile"], *(variant["tile"] for variant in kernel["variants"])]
@@ -94,9 +99,15 @@ def _cost(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[
         count = "1"
         for axis, part in zip(axes, tiles[number], strict=True):
             count = f"tritonc_tiles({count}, {axis}, {part})"
-        processors, resident, depth, start, busy, wait = choice["costs"][number]
-        yield f"  time = tritonc_time({count}, length, {processors},"
-        yield f"                      {resident}, {depth}, {start}, {busy}, {wait});"
+        *numbers, depths = choice["costs"][number]
+        steps = outer = "1"
+        for place in reversed(range(len(depths))):
+            outer, steps = steps, f"tritonc_steps({steps}, length_{place}, {depths[place]})"
+        whole = " && ".join(f"{axis} % {part} == 0" for axis, part in zip(
+            axes, tiles[number], strict=True) if part > 1) or "1"
+        yield f"  time = tritonc_time({count}, {whole},"
+        yield f"                      {steps}, {outer},"
+        yield f"                      {', '.join(map(str, numbers))});"
         condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"
         yield f"  if ({condition}) {{\n    least = time;\n    best = {number};\n  }}"
     yield "  return best;"

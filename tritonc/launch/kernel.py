@@ -23,6 +23,7 @@ from tritonc.launch.packing import Block, layout
 from tritonc.launch.parameters import Parameter
 from tritonc.render import rendered
 from tritonc.source import CompileError
+from tritonc.variants.variant import required
 
 Range = int | Sequence[int]
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -33,11 +34,21 @@ class LaunchError(RuntimeError):
     """The driver refused a launch, or a kernel before it failed."""
 
 
+class Plan(NamedTuple):
+    """Variants that are not compiled: `kernels` has for each kernel what the manifest would say of
+    them, and `compile` makes a module with other tunables."""
+
+    kernels: Mapping[str, Mapping[str, Any]]
+    compile: Callable[[Mapping[str, int]], Module]
+
+
 class Module:
     """What one source compiles to: its kernels by name, in `kernels`."""
 
-    def __init__(self, ptx: str, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, ptx: str, manifest: Mapping[str, Any], plan: Plan | None = None) -> None:
         self.ptx = ptx
+        self.plan = plan
+        self.compiled: dict[tuple[tuple[str, int], ...], Module] = {}  # by tunables
         self.manifest = manifest
         self._lock = Lock()
         self._loaded: dict[int, Any] = {}  # by device
@@ -65,12 +76,25 @@ class Module:
         if len(data) != wanted:
             raise ValueError(f"table '{name}' has {row['count']} elements of type {row['type']}, "
                              f"{wanted} bytes, found {len(data)} bytes")
+        for module in self.compiled.values():
+            module.fill_table(name, content)
         with self._lock:
             self._tables[name] = data
             for device, loaded in self._loaded.items():
                 driver = cuda_driver.open_driver()
                 with _context(driver, device):
                     _fill(driver, loaded, name, data)
+
+    def variant(self, name: str, tunables: Mapping[str, int]) -> Kernel:
+        """A kernel with other tunables, of a module of its own.  Raises CompileError."""
+        assert self.plan is not None
+        key = tuple(sorted(tunables.items()))
+        if key not in self.compiled:
+            module = self.plan.compile(tunables)
+            for table, data in self._tables.items():
+                module.fill_table(table, data)
+            self.compiled[key] = module
+        return self.compiled[key][name]
 
     def entry(self, driver: Any, device: int, kernel: Kernel) -> Any:
         """The driver's handle of a kernel on a device, where the module is loaded at first use.
@@ -94,7 +118,8 @@ class Kernel:
     """One kernel.  `launch(stream, global_range, *arguments)` runs it.
 
     `variants` are its others, each a kernel of the same name and parameters: `launch` chooses
-    among them and the kernel itself, which is number 0.
+    among them and the kernel itself, which is number 0.  Variants that were only planned are
+    compiled when a launch first takes them, or when `variants` is asked for.
     """
 
     def __init__(self, module: Module, row: Mapping[str, Any]) -> None:
@@ -110,14 +135,47 @@ class Kernel:
         self.assumptions: Sequence[str] = row["assumptions"]
         self.launch = _launch_function(_Launcher(self))
         own = {key: value for key, value in row.items() if key not in ("variants", "choice")}
-        self.variants = tuple(Kernel(module, {**own, **variant})
-                              for variant in row.get("variants", ()))
-        if self.variants:
-            self._chooser: Chooser | None = Chooser(row, self.parameters)
-            self._launches = [self.launch, *(variant.launch for variant in self.variants)]
+        self._variants: list[Kernel | None] = [Kernel(module, {**own, **variant})
+                                               for variant in row.get("variants", ())]
+        self._row = row
+        if not self._variants and module.plan is not None and self.name in module.plan.kernels:
+            self._row = {**row, **module.plan.kernels[self.name]}
+            self._variants = [None] * len(self._row["variants"])
+        self._launches = [self.launch, *(
+            self._first_launch(number) if variant is None else variant.launch
+            for number, variant in enumerate(self._variants, 1))]
+        self._chooser: Chooser | None = None
+        if self._variants:
+            self._chooser = Chooser(self._row, self.parameters)
             self.launch = launch_function(self._chooser, self._launches)
-        else:
-            self._chooser, self._launches = None, [self.launch]
+
+    def _first_launch(self, number: int) -> Callable[..., None]:
+        """The launch of a variant that is compiled then; further ones are its own."""
+        def launch(stream: Any, global_range: Range, *arguments: Any) -> None:
+            self._compiled(number)
+            self._launches[number](stream, global_range, *arguments)
+
+        return launch
+
+    def _compiled(self, number: int) -> Kernel:
+        """A variant, compiled if it is not yet; the kernel itself if it cannot be."""
+        found = self._variants[number - 1]
+        if found is None:
+            planned = self._row["variants"][number - 1]
+            try:
+                found = self.module.variant(self.name, planned["tunables"])
+                if found.tile != tuple(planned["tile"]) or required(self._row, found._row):
+                    found = self
+            except CompileError:
+                found = self
+            self._variants[number - 1] = found
+            self._launches[number] = found._launches[0]
+        return found
+
+    @property
+    def variants(self) -> tuple[Kernel, ...]:
+        """The other variants; those that wait for a launch are compiled now."""
+        return tuple(self._compiled(number + 1) for number in range(len(self._variants)))
 
     def variant(self, global_range: Range, *arguments: Any) -> int:
         """The number of the variant that `launch` takes for these arguments.
@@ -134,7 +192,7 @@ class Kernel:
         raises.
         """
         if not 0 <= number < len(self._launches):
-            raise ValueError(f"kernel '{self.name}' has variants 0 to {len(self.variants)}, not "
+            raise ValueError(f"kernel '{self.name}' has variants 0 to {len(self._variants)}, not "
                              f"{number}")
         if number and self._chooser is not None and len(arguments) == len(self.parameters):
             extents = self._chooser.extents(global_range)

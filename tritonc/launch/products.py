@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonc import ptxas
-from tritonc.choice import restricted
 from tritonc.driver import Result
 from tritonc.launch.header import header
 from tritonc.source import fail
+from tritonc.variants.choice import restricted
 
 # What each kind is made of.
 MADE_OF: dict[str, tuple[str, ...]] = {

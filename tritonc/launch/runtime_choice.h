@@ -1,5 +1,5 @@
-/* The choice among the variants of a kernel.  tritonc/choice.py is the definition; this computes
- * the same, in integers that never overflow. */
+/* The choice among the variants of a kernel.  tritonc/variants/choice.py is the definition; this
+ * computes the same, in integers that never overflow. */
 #ifndef TRITONC_CHOICE
 #define TRITONC_CHOICE 1
 
@@ -16,14 +16,31 @@ static inline uint64_t tritonc_tiles(uint64_t tiles, int64_t extent, int64_t til
   return tiles < most ? tiles : most;
 }
 
+/* A loop's length, times one argument more. */
+static inline int64_t tritonc_length(int64_t length, int64_t argument) {
+  const int64_t most = INT64_C(1) << 31;
+  length *= argument > most ? most : argument > 0 ? argument : 0;
+  return length < most ? length : most;
+}
+
+/* So many steps in one more loop. */
+static inline uint64_t tritonc_steps(uint64_t steps, int64_t length, int64_t depth) {
+  const uint64_t most = UINT64_C(1) << 18;
+  steps *= tritonc_parts(length, depth, most);
+  return steps < most ? steps : most;
+}
+
 /* The time of a variant, in quarters of a clock cycle. */
-static inline uint64_t tritonc_time(uint64_t tiles, int64_t length, uint64_t processors,
-                                    uint64_t resident, int64_t depth, uint64_t start,
-                                    uint64_t busy, uint64_t wait) {
-  uint64_t steps = tritonc_parts(length, depth, UINT64_C(1) << 20);
-  uint64_t full = (tiles + processors - 1) / processors * (start + steps * busy);
-  uint64_t alone = (tiles + resident - 1) / resident * (start + steps * wait);
-  return full > alone ? full : alone;
+static inline uint64_t tritonc_time(uint64_t tiles, int whole, uint64_t steps, uint64_t outer,
+                                    uint64_t processors, uint64_t blocks, uint64_t once,
+                                    uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge,
+                                    uint64_t fill) {
+  const uint64_t most = (tiles + processors - 1) / processors;
+  const uint64_t waves = most / blocks, rest = most % blocks;
+  const uint64_t alone = outer * fill + steps * (whole ? wait : wait + edge);
+  const uint64_t full = steps * blocks * busy, last = steps * rest * busy;
+  return once + waves * (start + (alone > full ? alone : full))
+         + (rest ? start + (alone > last ? alone : last) : 0);
 }
 
 /* The logarithm, in units of 2^-16, of a number of at least 1. */

@@ -46,15 +46,20 @@ Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a bin
 
 MAX_COMBINATIONS = 10_000  # compared by their extents
 MAX_VARIED = 1000  # compared one tunable after the other, where there are more
+_WORK = frozenset("""
+    add sub mul sdiv udiv srem urem and or xor shl ashr lshr icmp smin smax umin umax addptr
+    fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
+""".split())  # operations that a thread does for each element of a tile
 MAX_LOWERED = 64  # lowered one by one, where extents cannot be predicted
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
     """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
-    of its pointers, of what it reduces, or of what loops around a dot carry beside its sums."""
+    of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
+    what is computed there element by element."""
 
-    kind: str  # "dot", "held", "reduce" or "access"
+    kind: str  # "dot", "held", "reduce", "access" or "work"
     extents: tuple[int, ...]
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
@@ -183,6 +188,11 @@ def features(kernel: Kernel) -> Iterator[Feature]:
             elif OPS[op.name].effects & {READ, WRITE} and op.operands:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
+            elif dots and op.name in _WORK and not (
+                    op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)):
+                extents = shape(op.result.type)
+                if len(extents) > 1 and min(extents) > 1:
+                    yield Feature("work", extents, element(op.result.type).bytes)
 
 
 def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:
@@ -277,7 +287,7 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
     that is known; infinite for tiles without elements, which a value of 0 predicts."""
     if any(extent < 1 for feature in profile for extent in feature.extents):
         return inf
-    dots = _joined([f for f in profile if f.kind == "dot"])
+    dots = joined([f for f in profile if f.kind == "dot"])
     if not dots:
         return _stream_cost(profile, target, extents)
     found = [_instructions(dot, target) for dot in dots]
@@ -291,7 +301,7 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
     return max(_product_cost(dot, target) for dot in dots)
 
 
-def _joined(dots: list[Feature]) -> list[Feature]:
+def joined(dots: list[Feature]) -> list[Feature]:
     """Dots of one depth that run beside each other as one: they fill the registers together, and
     those of one operand are as much work for its bytes as one of all their columns."""
     if not dots or not all(dot.beside for dot in dots) or len(

@@ -1,7 +1,7 @@
 """A few combinations of tunables that are good at every size, by the cost model alone.
 
-Every combination that the model ranks gets a `Cost` (see `tritonc.choice`): a closed form of the
-launch's range and of one argument, the length of the loop around the kernel's product.  All are
+Every combination that the model ranks gets a `Cost` (`tritonc.variants.choice`): a closed form of
+the launch's range and of the lengths of the loops around the kernel's product.  All are
 priced at a grid of sizes, and the fewest that are nearly the best everywhere are taken, one after
 the other, each the one that serves most of the sizes left (greedy cover).
 
@@ -19,15 +19,13 @@ from math import prod
 
 import numpy as np
 
-from tritonc import choice
-from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
 from tritonc.backend.target.target import Target
-from tritonc.choice import Cost
-from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import Scalar
 from tritonc.source import CompileError
-from tritonc.tune.model import Binding, Lower, Profile, Ranked, cost, features, ranked
+from tritonc.tune.loops import Around, forms, loops_around
+from tritonc.tune.model import Binding, Lower, Ranked, features, ranked
+from tritonc.tune.times import formula
+from tritonc.variants import choice
+from tritonc.variants.choice import Cost
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
 _MOST_PRICED = 512  # combinations,
@@ -37,26 +35,19 @@ _MOST_LISTED = 10_000  # of so many
 _EXTENTS = tuple(1 << e for e in range(4, 15))
 _BATCHES = (1, 8, 64)
 _LENGTHS = tuple(1 << e for e in range(5, 15))
-
-# Clock cycles, and bytes and multiply-adds in one of a multiprocessor.
-_LATENCY = 800  # of a load from memory that nothing hides, with the barrier after it
-_START = 1500  # before the first step and after the last
-_BYTES = 32  # that a multiprocessor brings from the second-level cache, in practice
-_CORES = 128  # multiply-adds of f32
-_TENSOR = {True: 2048, False: 1024}  # of 16-bit numbers, with wgmma or without
-_STAGES = 4
-_UNIT = 4  # of a cycle
+_TYPICAL = 1024  # of a loop of which nothing is known
+_TAPS = 9  # iterations of loops around it
 
 
 @dataclass(frozen=True)
 class Form:
-    """What of a launch the work depends on.  `tiles` and `depth`: for a combination, how it cuts
-    the range and the loop; `length` is the parameter that says how long the loop is."""
+    """What of a launch the work depends on.  `tiles` and `depths`: for a combination, how it cuts
+    the range and the loops."""
 
     axes: int
-    length: int | None
+    loops: tuple[Around, ...]
     tiles: Mapping[tuple[int, ...], tuple[int, ...]]
-    depths: Mapping[tuple[int, ...], int]
+    depths: Mapping[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -69,13 +60,13 @@ class Member:
 
 @dataclass(frozen=True)
 class Portfolio:
-    """`general` is the cost of the combination that was given, `length` the parameter's number;
+    """`general` is the cost of the combination that was given, `loops` those around the product;
     `worst` how many times as long as the best a size of the grid may take; `served` the share of
     sizes that take at most `WITHIN` longer."""
 
     general: Cost
     members: tuple[Member, ...]
-    length: int | None
+    loops: tuple[Around, ...]
     served: float
     worst: float
 
@@ -111,7 +102,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
     return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), known[i][1])
-                                            for i in chosen), form.length, served, worst)
+                                            for i in chosen), form.loops, served, worst)
 
 
 def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
@@ -136,28 +127,27 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     form = _form({name: space[name] for name in names}, lower, rows[0].binding)
     if form is None:
         return None
-    length = 1
-    if form.length is not None:
-        (kernel,) = lower(rows[0].binding).kernels
-        length = arguments.get(kernel.parameters[form.length].name, 0)
-        if length < 1:
-            return None
+    (kernel,) = lower(rows[0].binding).kernels
+    known = [arguments.get(value.name, 0) for value in kernel.parameters]
+    if any(known[i] < 1 for loop in form.loops for i in loop.arguments):
+        return None
+    lengths = [choice.length(loop._asdict(), known) for loop in form.loops]
 
     def taken(row: Ranked) -> int:
         key = tuple(row.binding[name] for name in names)
         assert row.profile is not None
         found = formula(row.profile, form.depths[key], target)
-        return choice.time(found, form.tiles[key], extents, length)
+        return choice.time(found, form.tiles[key], extents, lengths)
 
     return [taken(row) for row in rows]
 
 
 def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
-           ) -> tuple[int | None, list[Cost]] | None:
-    """The number of the parameter that says how long the loop of a product is, and the cost of
-    each combination; None where the model knows no cost."""
+           ) -> tuple[tuple[Around, ...], list[Cost]] | None:
+    """The loops around a product, and the cost of each combination; None where the model knows no
+    cost."""
     costs = []
-    lengths = set()
+    known: tuple[Around, ...] | None = None
     for binding in bindings:
         try:
             (kernel,) = lower(binding).kernels
@@ -165,10 +155,12 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
             return None
         if not any(op.name == "dot" for op in kernel.ops()):
             return None
-        length, depth = loop_length(kernel)
-        lengths.add(length)
-        costs.append(formula(tuple(features(kernel)), depth, target))
-    return (lengths.pop(), costs) if len(lengths) == 1 else None
+        loops = loops_around(kernel)
+        if known is not None and forms(loops) != forms(known):
+            return None
+        known = known or loops
+        costs.append(formula(tuple(features(kernel)), tuple(loop.depth for loop in loops), target))
+    return (known, costs) if known is not None else None
 
 
 def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
@@ -204,57 +196,23 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
 def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -> np.ndarray:
     """The time of each combination at each size of the grid, as `choice.time` has it."""
     axes = [_EXTENTS if axis < 2 else _BATCHES for axis in range(form.axes)]
-    lengths = _LENGTHS if form.length is not None else (1,)
+    # The innermost loop is as long as the grid says; those around it are short, as are taps.
+    lengths = _LENGTHS if form.loops and form.loops[0].arguments else (_TYPICAL,)
     sizes = np.array([*product(*axes, lengths)], np.int64)
     found = []
     for _, c, tile in known:
         tiles = np.ones(len(sizes), np.int64)
         for axis, part in enumerate(tile):
             tiles = np.minimum(tiles * -(-sizes[:, axis] // part), choice.MOST_TILES)
-        steps = np.minimum(-(-sizes[:, -1] // c.depth), choice.MOST_STEPS)
-        found.append(np.maximum(-(-tiles // c.processors) * (c.start + steps * c.busy),
-                                -(-tiles // c.resident) * (c.start + steps * c.wait)))
+        steps = -(-sizes[:, -1] // c.depths[0]) if c.depths else np.ones(len(sizes), np.int64)
+        waves, rest = np.divmod(-(-tiles // c.processors), c.blocks)
+        whole = (sizes[:, :len(tile)] % tile == 0).all(axis=1)
+        outer = _TAPS if len(c.depths) > 1 else 1
+        steps = steps * outer
+        alone = outer * c.fill + steps * np.where(whole, c.wait, c.wait + c.edge)
+        found.append(c.once + waves * (c.start + np.maximum(alone, steps * c.blocks * c.busy)) + (
+            rest > 0) * (c.start + np.maximum(alone, steps * rest * c.busy)))
     return np.array(found, np.float64)
-
-
-def formula(profile: Profile, depth: int, target: Target) -> Cost:
-    """The cost of a combination whose kernel has these features, and whose loop takes `depth` of
-    its length in a step."""
-    dots = [f for f in profile if f.kind == "dot"]
-    busy = wait = 0.0
-    stage = accumulators = results = 0
-    wide = False
-    relative = cost(profile, target)
-    for dot in dots:
-        *batch, m, n, k = dot.extents
-        rows = [row for row in INSTRUCTIONS if row.feature in target.features
-                and str(row.operand) == dot.element]
-        hopper = any(row.kind == WGMMA for row in rows)
-        wide |= hopper and m >= 64
-        rate = _TENSOR[hopper] * 2 / dot.bytes if rows else _CORES * 4 / max(dot.bytes, 4)
-        loaded = prod(batch) * (m + n) * k * dot.bytes
-        busy += max(prod(dot.extents) * relative / rate, loaded / _BYTES)
-        stage += loaded
-        accumulators = max(accumulators, prod(batch) * m * n)
-        results += prod(batch) * m * n
-    threads = max(32, min(512 if wide else 256, accumulators // (64 if dots else 8)))
-    blocks = max(1, min(
-        target.registers_per_multiprocessor // max(1, results + 50 * threads),
-        target.shared_per_multiprocessor // (2 * stage + target.shared_reserved + 1),
-        target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor))
-    ahead = 1
-    if "async_copy" in target.features:
-        room = target.shared_per_multiprocessor // blocks
-        ahead = max(1, min(_STAGES, room // max(1, stage)) - 1)
-    # A block alone uses its share of the instructions' rate: what several hide, it waits for.
-    wait = max(_LATENCY / ahead, stage / _BYTES, busy)
-    start = _START + accumulators * 4 / _BYTES
-    return Cost(target.multiprocessors, target.multiprocessors * blocks, max(depth, 1),
-                min(round(_UNIT * start), 1 << 20), _cycles(busy), _cycles(wait))
-
-
-def _cycles(number: float) -> int:
-    return max(1, min(round(min(number, 1e9) * _UNIT), choice.MOST_CYCLES))
 
 
 # --- what of a launch the work depends on ---------------------------------------------------------
@@ -266,17 +224,18 @@ def _form(space: Mapping[str, Sequence[int]], lower: Lower, base: Binding) -> Fo
     here = _cuts(lower, base)
     if here is None or prod(map(len, space.values())) > _MOST_LISTED:
         return None
-    tile, (length, depth) = here
-    cuts = [*tile, depth]
+    tile, loops = here
+    cuts = [*tile, *(loop.depth for loop in loops)]
     factors: list[set[str]] = [set() for _ in cuts]
     for name, values in space.items():
         other = next((v for v in values if v != base[name]), None)
         if other is None:
             continue
         there = _cuts(lower, {**base, name: other})
-        if there is None or there[1][0] != length or len(there[0]) != len(tile):
+        if there is None or forms(there[1]) != forms(loops) or len(there[0]) != len(tile):
             return None
-        for place, (old, new) in enumerate(zip(cuts, [*there[0], there[1][1]], strict=True)):
+        new_cuts = [*there[0], *(loop.depth for loop in there[1])]
+        for place, (old, new) in enumerate(zip(cuts, new_cuts, strict=True)):
             if new * base[name] == old * other:
                 factors[place].add(name)
             elif new != old:
@@ -289,12 +248,12 @@ def _form(space: Mapping[str, Sequence[int]], lower: Lower, base: Binding) -> Fo
             for name in sorted(names):
                 cut = cut * binding[name] // base[name]
             found.append(max(cut, 1))
-        tiles[values], depths[values] = tuple(found[:-1]), found[-1]
-    return Form(len(tile), length, tiles, depths)
+        tiles[values], depths[values] = tuple(found[:len(tile)]), tuple(found[len(tile):])
+    return Form(len(tile), loops, tiles, depths)
 
 
 def _cuts(lower: Lower, binding: Mapping[str, int]
-          ) -> tuple[tuple[int, ...], tuple[int | None, int]] | None:
+          ) -> tuple[tuple[int, ...], tuple[Around, ...]] | None:
     try:
         (kernel,) = lower(binding).kernels
     except CompileError:
@@ -302,81 +261,4 @@ def _cuts(lower: Lower, binding: Mapping[str, int]
     if not any(op.name == "dot" for op in kernel.ops()):
         return None
     tile = tuple(kernel.tile.get(axis, 1) for axis in range(max(kernel.tile, default=-1) + 1))
-    return tile, loop_length(kernel)
-
-
-def loop_length(kernel: Kernel) -> tuple[int | None, int]:
-    """The parameter by which the innermost loop around a product is as long as it is, and how
-    much of that a step takes; (None, 1) where there is none.
-
-    A counter runs in steps of a constant, and a parameter is where it begins, or what it is
-    compared with, perhaps divided: `k = K; k > 0; k -= TK`, `k < (K + TK - 1) / TK; k++`.
-    """
-    cfg = Cfg(kernel)
-    places = {value: i for i, value in enumerate(kernel.parameters)}
-    for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
-        if not any(op.name == "dot" for block in loop.blocks for op in block.ops):
-            continue
-        for phi in loop.header.phis():
-            if not isinstance(phi.result.type, Scalar) or not phi.result.type.is_int:
-                continue
-            step = _step(phi, loop)
-            if not step:
-                continue
-            starts = [v for v, block in zip(phi.operands, phi.blocks, strict=True)
-                      if block not in loop]
-            counters = {phi.result, *(v for v in phi.operands if v not in starts)}
-            bounds = [v for block in loop.blocks for op in block.ops if op.name == "icmp"
-                      and isinstance(op.operands[0].type, Scalar)
-                      and counters & {*op.operands} for v in op.operands if v not in counters]
-            for value in (*starts, *bounds):
-                place, divisor = _parameter(value, places)
-                if place is not None:
-                    return place, abs(step) * divisor
-    return None, 1
-
-
-def _step(phi: Op, loop: Loop) -> int:
-    """The constant that a counter grows by in an iteration; 0 if there is none."""
-    for value, block in zip(phi.operands, phi.blocks, strict=True):
-        op = value.op
-        if block in loop and op is not None and op.name in ("add", "sub") and (
-                phi.result in op.operands):
-            other = op.operands[1] if op.operands[0] is phi.result else op.operands[0]
-            return constant(other) or 0
-    return 0
-
-
-_THROUGH = ("sext", "zext", "truncate")
-_BOUNDS = ("smin", "umin", "smax", "umax")  # `min(S, last)` is nearly S
-
-
-def _parameter(value: Value, places: Mapping[Value, int], depth: int = 16
-               ) -> tuple[int | None, int]:
-    """The parameter that a number is, or nearly so, and by how much it is divided."""
-    if value in places:
-        return (places[value] if isinstance(value.type, Scalar) else None), 1
-    op = value.op
-    if op is None or depth == 0:
-        return None, 1
-    if op.name in _BOUNDS:
-        found = [_parameter(operand, places, depth - 1) for operand in op.operands]
-        return next((row for row in found if row[0] is not None), (None, 1))
-    other = constant(op.operands[1]) if len(op.operands) == 2 else None
-    divisor = 1
-    if op.name in ("sdiv", "udiv") and other and other > 0:
-        divisor = other
-    elif op.name in ("ashr", "lshr") and other is not None and 0 <= other < 32:
-        divisor = 1 << other
-    elif op.name not in _THROUGH and not (op.name in ("add", "sub") and other is not None):
-        return None, 1
-    place, inner = _parameter(op.operands[0], places, depth - 1)
-    return place, divisor * inner
-
-
-def constant(value: Value) -> int | None:
-    """The number that a constant is."""
-    op = value.op
-    if op is not None and op.name == "constant" and isinstance(op.attributes["value"], int):
-        return int(op.attributes["value"])
-    return None
+    return tile, loops_around(kernel)

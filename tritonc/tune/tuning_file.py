@@ -13,7 +13,7 @@ Entries are sorted and written one fact on a line, so that differences read well
 Of several sizes, a compilation takes the nearest to the one that it is told: the least sum of
 |log2(a / b)| over the sizes' names, the first in sorted order if several are as near.  Told
 none, it takes the largest, by the product of its sizes.  Launches of variants measure the same
-distance (`tritonc.choice`), in integers.
+distance (`tritonc.variants.choice`), in integers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from hashlib import sha256
 from math import prod
 from typing import Any, Protocol
 
-from tritonc.choice import distance
 from tritonc.options import Options
 from tritonc.outputs import STANDARD
 from tritonc.source import fail
+from tritonc.variants.choice import distance
 
 FORMAT = 1
 SUFFIX = ".tune.json"

@@ -6,8 +6,8 @@ or the axis of the global range that gives a number; variant 0 is the general en
     {"rule": "first"}
     {"rule": "nearest", "sizes": [{"name": "M", "range": 0}, {"name": "K", "argument": 5}],
      "points": [{"size": [4096, 4096], "variant": 1}, ...]}
-    {"rule": "cost", "length": {"argument": 5},
-     "costs": [[processors, resident, depth, start, busy, wait], ...]}
+    {"rule": "cost", "loops": [{"factor": 1, "arguments": [5]}],
+     "costs": [[processors, blocks, once, start, busy, wait, edge, fill, [depth, ...]], ...]}
 
 Headers have the same in C (`launch/header_choice.py`), so nothing here may depend on floats.
 Numbers are cut off before they are multiplied, so that 64 bits hold every sum: whatever a launch is
@@ -20,24 +20,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 MOST_TILES = 1 << 24
-MOST_STEPS = 1 << 20
-MOST_CYCLES = 1 << 18  # of a step, in quarters
+MOST_STEPS = 1 << 18
+MOST_BLOCKS = 1 << 5  # of a multiprocessor
+MOST_CYCLES = 1 << 16  # of a step, in quarters
+MOST_LENGTH = 1 << 31
 LARGEST = (1 << 63) - 1  # of what a logarithm is taken
 
 
 class Cost(NamedTuple):
     """What a variant's time is made of; times are quarters of a clock cycle.
 
-    A multiprocessor that has all the blocks that it can hold takes `busy` for a step of each; a
-    block alone takes `wait`.  `start` is what is before and after the steps.
+    A multiprocessor takes `busy` for a step of each of its blocks, and a block no less than `wait`,
+    whatever runs beside it; where the tiles do not divide the range, `edge` more.  Each time that
+    the innermost loop begins anew, a block takes `fill` more.  `start` is what a block does before
+    and after its steps, `once` what a launch takes beside its blocks.  `depths`: how much of each
+    loop around the product a step takes.
     """
 
     processors: int
-    resident: int  # blocks that run at a time, on all multiprocessors
-    depth: int  # of a step
+    blocks: int  # that a multiprocessor holds at a time
+    once: int
     start: int
     busy: int
     wait: int
+    edge: int = 0
+    fill: int = 0
+    depths: tuple[int, ...] = ()
 
 
 def log2(number: int) -> int:
@@ -65,25 +73,50 @@ def distance(a: Sequence[int], b: Sequence[int]) -> int:
     return sum(abs(log2(x) - log2(y)) for x, y in zip(a, b, strict=True))
 
 
-def time(cost: Sequence[int], tile: Sequence[int], extents: Sequence[int], length: int) -> int:
-    """A variant's time for a global range and a length of its loop.
+def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[int],
+         lengths: Sequence[int]) -> int:
+    """A variant's time for a global range and the lengths of its loops.
 
-    >>> time(Cost(132, 132, 64, 0, 100, 50), (128, 128), (4096, 4096), 640)
-    8000
+    1024 tiles are 8 for each of 132 multiprocessors, twice 3 at a time and once 2:
+
+    >>> time(Cost(132, 3, 50, 0, 100, 250, 0, 0, (64,)), (128, 128), (4096, 4096), (640,))
+    8550
     """
-    processors, resident, depth, start, busy, wait = cost
+    processors, blocks, once, start, busy, wait, edge, fill = (int(n) for n in cost[:8])
+    depths: Sequence[int] = cost[8]
     tiles = 1
     for extent, part in zip(extents, tile):
         if extent <= 0:
             tiles = 0
             break
+        if extent % part:
+            wait += edge
+            edge = 0
         tiles *= min((extent - 1) // part + 1, MOST_TILES)
         if tiles > MOST_TILES:
             tiles = MOST_TILES
-    steps = min((length - 1) // depth + 1, MOST_STEPS) if length > 0 else 0
-    full = -(-tiles // processors) * (start + steps * busy)
-    alone = -(-tiles // resident) * (start + steps * wait)
-    return full if full > alone else alone
+    steps = outer = 1
+    for place in range(len(depths) - 1, -1, -1):  # from the outermost loop inwards
+        outer, length, depth = steps, lengths[place], depths[place]
+        steps *= min((length - 1) // depth + 1, MOST_STEPS) if length > 0 else 0
+        if steps > MOST_STEPS:
+            steps = MOST_STEPS
+    alone = outer * fill + steps * wait
+    waves, rest = divmod((tiles + processors - 1) // processors, blocks)
+    taken = once + waves * (start + max(alone, steps * blocks * busy))
+    return taken + start + max(alone, steps * rest * busy) if rest else taken
+
+
+def length(of: Mapping[str, Any], arguments: Sequence[Any]) -> int:
+    """How long a loop is: a product, cut off at every factor.
+
+    >>> length({"factor": 9, "arguments": [1]}, [None, 64]), length({"arguments": [0]}, [-5])
+    (576, 0)
+    """
+    found = int(of.get("factor", 1))
+    for place in of["arguments"]:
+        found = min(found * min(max(int(arguments[place]), 0), MOST_LENGTH), MOST_LENGTH)
+    return found
 
 
 def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: Sequence[bool],
@@ -97,14 +130,14 @@ def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: S
     rule = choice["rule"]
     best, least = 0, None
     if rule == "cost":
-        length = number(choice["length"], extents, arguments) if "length" in choice else 1
+        lengths = [length(of, arguments) for of in choice["loops"]]
         costs = choice["costs"]
         for v in range(1, len(tiles)):
             if allowed[v]:
-                taken = time(costs[v], tiles[v], extents, length)
+                taken = time(costs[v], tiles[v], extents, lengths)
                 if least is None or taken < least:
                     best, least = v, taken
-        if least is None or time(costs[0], tiles[0], extents, length) < least:
+        if least is None or time(costs[0], tiles[0], extents, lengths) < least:
             return 0
         return best
     if rule == "nearest":

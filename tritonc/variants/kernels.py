@@ -1,6 +1,7 @@
 """The kernels of variants in a module: they are added behind the others, and some leave it again.
 
     add       lowers each variant to Triton-IR, as a kernel `NAME__v1`, `NAME__v2`, ...
+    plan      only says what there would be: the launch compiles the one that it takes
     leave_out of one that a pass refuses, unless the user asked for it by name
     settle    after the passes: of equal ones the first stays; numbers have no gaps
 """
@@ -15,7 +16,7 @@ from tritonc.source import CompileError, Diagnostics, Span, fail
 
 if TYPE_CHECKING:
     from tritonc.ir.core import Kernel, Module
-    from tritonc.variants import Binding, Variant, VariantSet
+    from tritonc.variants.variant import Binding, Variant, VariantSet
 
 MOST = 63  # variants of a kernel: a launch has a bit for each, and for the general entry
 Lower = Callable[["Binding", str], "Module"]
@@ -48,8 +49,7 @@ class Variants:
 
         `other`: what another target has, from which the sets are; only that is added.
         """
-        from tritonc.variant_interface import difference
-        from tritonc.variants import assume, entry_name, failed
+        from tritonc.variants.variant import entry_name, failed
 
         kernels, taken = [*module.kernels], {kernel.name for kernel in module.kernels}
         names = {of: name for name, of in other.added.items()} if other is not None else None
@@ -62,15 +62,7 @@ class Variants:
                 if names is not None and (general.name, place) not in names:
                     continue
                 try:
-                    lowered = lower(variant.binding, general.name)
-                    (kernel,) = lowered.kernels
-                    reason = difference(general, kernel)
-                    if [*map(_content, lowered.constants)] != [*map(_content, module.constants)]:
-                        reason = "constant tables depend on its tunables"
-                    if reason is not None:
-                        raise fail("variant", general.span, f"a variant of '{general.name}' cannot "
-                                   f"take its place: {reason}")
-                    assume(kernel, variant.facts)
+                    kernel = _lowered(variant, general, module, lower)
                 except CompileError as error:
                     if variant.given:
                         raise
@@ -83,9 +75,30 @@ class Variants:
                 self.added[kernel.name] = general.name, place
                 module.kernels.append(kernel)
 
+    def plan(self, module: Module, lower: Lower) -> dict[str, dict[str, Any]]:
+        """What the manifest would say of variants that nobody has compiled, by kernel: those that
+        can take its place."""
+        from tritonc.variants.variant import failed
+
+        found = {}
+        for general in module.kernels:
+            known, places, rows = self.sets[general.name], [], []
+            for place, variant in enumerate(known.variants):
+                try:
+                    kernel = _lowered(variant, general, module, lower)
+                except CompileError as error:
+                    known.notes.append(failed(general.name, variant, error))
+                    continue
+                places.append(place)
+                rows.append({"tile": tile_of(kernel), "tunables": dict(variant.binding),
+                             "requires": []})
+            if rows:
+                found[general.name] = {"variants": rows, "choice": known.rule(places)}
+        return found
+
     def leave_out(self, kernel: Kernel, module: Module, error: CompileError) -> None:
         """Take a variant away that a pass refuses."""
-        from tritonc.variants import failed
+        from tritonc.variants.variant import failed
 
         general, _ = self.added[kernel.name]
         self.sets[general].notes.append(failed(general, self.variant(kernel.name), error))
@@ -102,7 +115,7 @@ class Variants:
         if not renumber or not self.added:
             return {name: {**own} for name, own in meta.items()}
         from tritonc.ir.text import print_kernel
-        from tritonc.variants import entry_name
+        from tritonc.variants.variant import entry_name
 
         found: dict[str, dict[str, int]] = {}
         added: dict[str, tuple[str, int]] = {}
@@ -128,6 +141,28 @@ class Variants:
         return found
 
 
+def _lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> Kernel:
+    """The kernel of a variant.  Raises CompileError if it cannot take the place of `general`."""
+    from tritonc.variants.interface import difference
+    from tritonc.variants.variant import assume
+
+    lowered = lower(variant.binding, general.name)
+    (kernel,) = lowered.kernels
+    reason = difference(general, kernel)
+    if [*map(_content, lowered.constants)] != [*map(_content, module.constants)]:
+        reason = "constant tables depend on its tunables"
+    if reason is not None:
+        raise fail("variant", general.span, f"a variant of '{general.name}' cannot take its place: "
+                   f"{reason}")
+    assume(kernel, variant.facts)
+    return kernel
+
+
+def tile_of(kernel: Kernel) -> list[int]:
+    """A kernel's tile along each axis, as the manifest has it."""
+    return [kernel.tile.get(axis, 1) for axis in range(max(kernel.tile, default=-1) + 1)]
+
+
 def _content(table: Any) -> tuple[Any, ...]:
     return table.name, table.element, table.count, table.data
 
@@ -135,7 +170,7 @@ def _content(table: Any) -> tuple[Any, ...]:
 def check_given(texts: Sequence[str], module: Module, tunables: set[str]) -> None:
     """Refuse a variant that is no kernel's, or binds what nobody knows.  Raises CompileError."""
     from tritonc.meta_parameters import BY_NAME
-    from tritonc.variants import concerns, parse
+    from tritonc.variants.variant import concerns, parse
 
     for text in texts:
         variant = parse(text)

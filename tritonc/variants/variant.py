@@ -1,7 +1,7 @@
 """Variants of a kernel: what distinguishes each, and what must hold for it.
 
 A variant is a binding of tunables and meta-parameters, and facts that are assumed of parameters.
-docs/notes/variants.md has the whole design; the choice among variants is `tritonc.choice`.
+docs/notes/variants.md has the whole design; the choice among variants is `tritonc.variants.choice`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any, NamedTuple
 
-from tritonc.choice import Cost
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Pointer, Scalar
 from tritonc.source import CompileError, fail
+from tritonc.variants.choice import Cost
 
 Binding = Mapping[str, int]
 
@@ -50,12 +50,12 @@ class Variant:
 @dataclass
 class VariantSet:
     """The variants of one kernel.  `points`: sizes, each with a place in `variants`, or -1 for the
-    general entry; `sizes` says what of a launch they are (`choice.number`).  `length`: the number
-    of the parameter that says how long the loop of a product is."""
+    general entry; `sizes` says what of a launch they are (`choice.number`).  `loops`: how long the
+    loops around the product are (`choice.length`)."""
 
     variants: list[Variant] = field(default_factory=list)
     general: Cost | None = None
-    length: int | None = None
+    loops: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[dict[str, Any]] = field(default_factory=list)
     points: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what -v says
@@ -72,8 +72,8 @@ class VariantSet:
                 {"size": [*size], "variant": numbers[place]}
                 for size, place in self.points if place in numbers]}
         if all(cost is not None for cost in known):
-            length = {} if self.length is None else {"length": {"argument": self.length}}
-            return {"rule": "cost", **length, "costs": [[*cost] for cost in known if cost]}
+            return {"rule": "cost", "loops": self.loops,
+                    "costs": [[*cost[:-1], [*cost.depths]] for cost in known if cost]}
         return {"rule": "first"}
 
     def merge(self, place: int, into: int) -> None:

@@ -1,0 +1,143 @@
+"""How often the loops around a kernel's product run, as far as its parameters say it.
+
+A counter runs in steps of a constant from or to a product of parameters, perhaps divided:
+`k = K; k > 0; k -= TK`, `k < (K + TK - 1) / TK; k++`, `k < C * R * S; k += TK`.  Of nested loops
+each counts: `r < R`, `s < S`, `c < C; c += TC` make R * S * ceil(C / TC) steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import Scalar, shape
+
+TYPICAL = 1024  # the length of a loop around a product of which nothing is known
+
+
+class Around(NamedTuple):
+    """A loop that runs ceil(factor * the product of `arguments` / depth) times; `arguments` are
+    numbers of parameters."""
+
+    factor: int
+    arguments: tuple[int, ...]
+    depth: int
+
+
+def loops_around(kernel: Kernel) -> tuple[Around, ...]:
+    """The loops around a product, the innermost first; outer ones of which nothing is known are
+    left out, and an innermost one has a length of `TYPICAL`."""
+    cfg = Cfg(kernel)
+    places = {value: i for i, value in enumerate(kernel.parameters)}
+    inner = max((loop for loop in cfg.loops if _product(loop) is not None),
+                key=lambda loop: loop.depth, default=None)
+    if inner is None:
+        return ()
+    found = []
+    for loop in sorted((each for each in cfg.loops if inner.header in each.blocks),
+                       key=lambda loop: -loop.depth):
+        around = _around(loop, places)
+        if around is None and loop is inner:
+            product = _product(loop)
+            assert product is not None
+            around = Around(TYPICAL, (), _depth(loop) or shape(product.operands[0].type)[-1])
+        if around is not None:
+            found.append(around)
+    return tuple(found)
+
+
+def _product(loop: Loop) -> Op | None:
+    return next((op for block in loop.blocks for op in block.ops if op.name == "dot"), None)
+
+
+def _counters(loop: Loop) -> list[tuple[Op, int]]:
+    """The integers that a loop counts with, and by how much."""
+    return [(phi, step) for phi in loop.header.phis() if isinstance(phi.result.type, Scalar)
+            and phi.result.type.is_int and (step := _step(phi, loop))]
+
+
+def _depth(loop: Loop) -> int:
+    """By how much a loop counts; 0 if it does not."""
+    return max((abs(step) for _, step in _counters(loop)), default=0)
+
+
+def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
+    for phi, step in _counters(loop):
+        starts = [v for v, block in zip(phi.operands, phi.blocks, strict=True)
+                  if block not in loop]
+        counters = {phi.result, *(v for v in phi.operands if v not in starts)}
+        bounds = [v for block in loop.blocks for op in block.ops if op.name == "icmp"
+                  and isinstance(op.operands[0].type, Scalar)
+                  and counters & {*op.operands} for v in op.operands if v not in counters]
+        numbers = [constant(value) for value in (*starts, *bounds)]
+        for value in (*starts, *bounds):
+            found = _length(value, places)
+            if found is not None and found[1]:
+                factor, arguments, divisor = found
+                return Around(factor, arguments, abs(step) * divisor)
+        if len(numbers) > 1 and None not in numbers:
+            known = [number for number in numbers if number is not None]
+            return Around(max(1, max(known) - min(known)), (), abs(step))
+    return None
+
+
+def _step(phi: Op, loop: Loop) -> int:
+    """The constant that a counter grows by in an iteration; 0 if there is none."""
+    for value, block in zip(phi.operands, phi.blocks, strict=True):
+        op = value.op
+        if block in loop and op is not None and op.name in ("add", "sub") and (
+                phi.result in op.operands):
+            other = op.operands[1] if op.operands[0] is phi.result else op.operands[0]
+            return constant(other) or 0
+    return 0
+
+
+_THROUGH = ("sext", "zext", "truncate")
+_BOUNDS = ("smin", "umin", "smax", "umax")  # `min(S, last)` is nearly S
+
+
+def _length(value: Value, places: Mapping[Value, int], depth: int = 16
+            ) -> tuple[int, tuple[int, ...], int] | None:
+    """A number as a constant times parameters by a constant, or nearly so."""
+    if value in places:
+        return (1, (places[value],), 1) if isinstance(value.type, Scalar) else None
+    op = value.op
+    if op is None or depth == 0:
+        return None
+    if (number := constant(value)) is not None:
+        return (number, (), 1) if number > 0 else None
+    if op.name in _BOUNDS:
+        rows = [_length(operand, places, depth - 1) for operand in op.operands]
+        return next((row for row in rows if row is not None and row[1]), None)
+    if op.name == "mul":
+        one, two = (_length(operand, places, depth - 1) for operand in op.operands)
+        if one is None or two is None:
+            return None
+        return one[0] * two[0], one[1] + two[1], one[2] * two[2]
+    other = constant(op.operands[1]) if len(op.operands) == 2 else None
+    factor = divisor = 1
+    if op.name in ("sdiv", "udiv") and other and other > 0:
+        divisor = other
+    elif op.name in ("ashr", "lshr") and other is not None and 0 <= other < 32:
+        divisor = 1 << other
+    elif op.name == "shl" and other is not None and 0 <= other < 32:
+        factor = 1 << other
+    elif op.name not in _THROUGH and not (op.name in ("add", "sub") and other is not None):
+        return None
+    inner = _length(op.operands[0], places, depth - 1)
+    return inner and (inner[0] * factor, inner[1], inner[2] * divisor)
+
+
+def constant(value: Value) -> int | None:
+    """The number that a constant is."""
+    op = value.op
+    if op is not None and op.name == "constant" and isinstance(op.attributes["value"], int):
+        return int(op.attributes["value"])
+    return None
+
+
+def forms(loops: Sequence[Around]) -> list[tuple[int, tuple[int, ...]]]:
+    """What of loops does not depend on how a kernel cuts them."""
+    return [(loop.factor, loop.arguments) for loop in loops]

@@ -1,0 +1,209 @@
+"""How long the steps of a kernel's product take on one multiprocessor: the `Cost` of a launch.
+
+`model.cost` compares combinations in a machine that is full.  A launch that fills only some of it
+depends on more: how long a block alone waits for a step, how many blocks a multiprocessor holds,
+how many bytes it brings.  What a combination makes of a multiprocessor (`Use`) follows from its
+tile by the rules of the passes that decide it; the constants below are measured.
+
+    a step of a block alone   the latency of memory by the stages in flight, or the bytes of a stage
+                              at the rate at which one block brings them; then what no other warp
+                              computes beside it
+    a step of each of many    the products at the rate of their instruction, or the bytes of a stage
+                              at the rate of the multiprocessor's port
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod, sqrt
+
+from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
+from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT
+from tritonc.backend.pipeline.ring import IN_FLIGHT, MOST_ASYNCHRONOUS, MOST_STAGES
+from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, WGMMA, MatrixInstruction
+from tritonc.backend.target.target import Target
+from tritonc.tune.model import Feature, Profile, cost, joined
+from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
+
+# Clock cycles.  Measured on an H200 with every tile of the products and convolutions of
+# bench/suite, at all of their sizes.
+_LATENCY = 950  # of a load from memory, with the barrier after it
+_ONCE = 3600  # of a launch
+_START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
+_EDGE = {"wgmma": 0, "mma": 800, "cores": 800}  # of a step, where masks are in the way
+_MAPS = 1000  # of a launch whose blocks make tensor maps
+_BARRIER = 40  # of a step, around what is in flight
+_CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
+# Bytes in a cycle.
+_PORT = 47.0  # that a multiprocessor brings from the second-level cache by asynchronous copies,
+_BOXES = 40.0  # by TMA for large tiles, which leave the cache with little to repeat;
+_ALONE = 53.0  # and one block;
+_LOADED = 80.0  # by loads into registers, beside their latency
+# Multiply-adds in a cycle of a multiprocessor.
+_RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
+_CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that fills its warps
+_SLICED = 0.2  # more where warps share the inner axis, or loads go out late
+_STEP = 60.0  # multiply-adds of a thread that a step costs it
+_BESIDE = 0.34  # of the products that are computed while nothing is loaded, by CUDA cores
+_DISTURBED = 0.08  # of the lesser of both that shows
+_WORK = 28.0  # operations of single elements in a cycle, beside a product,
+_PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
+_LATE = 180  # registers beyond which the next loads do not go out before the products
+_UNIT = 4  # of a cycle, in a `Cost`
+
+
+@dataclass(frozen=True)
+class Use:
+    """What of a multiprocessor a block takes.  `ahead`: how many stages are on their way while one
+    is computed; `slices`: groups of warps that share the inner axis."""
+
+    kind: str  # "wgmma", "mma", "cores"
+    threads: int
+    slices: int
+    registers: int
+    shared: int
+    ahead: int
+    persistent: bool = False
+    late: bool = False  # loads go out behind the products: there are no registers for them before
+
+    def blocks(self, target: Target) -> int:
+        """How many of them a multiprocessor holds."""
+        registers = -(-min(self.registers, target.registers_per_thread) // 8) * 8
+        return max(1, min(
+            target.registers_per_multiprocessor // (self.threads * registers),
+            target.shared_per_multiprocessor // (self.shared + target.shared_reserved + 1),
+            target.threads_per_multiprocessor // self.threads, target.blocks_per_multiprocessor,
+            MOST_BLOCKS))
+
+
+def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
+    """The cost of a combination whose kernel has these features, and whose loops take `depths` of
+    their lengths in a step."""
+    found = joined([feature for feature in profile if feature.kind == "dot"])
+    work = 0 if len(found) > 1 else max(0, sum(
+        {"work": 1, "access": -_PLAIN}.get(feature.kind, 0) * prod(feature.extents)
+        for feature in profile))
+    beside = work / _WORK
+    uses = [use(dot, target, len(depths) > 1, work) for dot in found]
+    # Of products that follow from each other one waits for the other, in one block.
+    widest = max(uses, key=lambda one: one.threads)
+    blocks = min(one.blocks(target) for one in uses)
+    busy = sum(_busy(dot, one) for dot, one in zip(found, uses, strict=True)) + beside
+    wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True)) + beside
+    if len(found) > 1:
+        busy *= max(1.0, cost(profile, target))
+    once = _ONCE + (_MAPS if widest.persistent else 0)
+    return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
+                _cycles(busy), _cycles(wait), _cycles(_EDGE[widest.kind]),
+                _cycles(_LATENCY if len(depths) > 1 else 0), depths)
+
+
+def use(dot: Feature, target: Target, nested: bool = False, work: int = 0) -> Use:
+    """What a block takes that computes a dot in a loop.  `nested`: in a loop of a loop, where the
+    passes neither share the inner axis nor turn the product round, and addresses are kept.
+    `work`: operations of single elements beside it."""
+    *batch, m, n, k = dot.extents
+    results, stage = prod(batch) * m * n, _stage(dot)
+    rows = [] if batch else [row for row in INSTRUCTIONS if row.feature in target.features
+                             and str(row.operand) == dot.element and k >= row.depth]
+    wide = next((row for row in rows if _takes(row, dot, nested)), None)
+    if wide is not None:
+        groups = max(1, min(4, (m if m >= wide.rows else n) // wide.rows))
+        persistent = results >= LARGE and not nested
+        room = target.shared_per_block - 2048
+        stages = room // stage if persistent else min(
+            MOST_ASYNCHRONOUS, room // stage, 2 - -IN_FLIGHT // stage)
+        threads = 128 * groups + (128 if persistent and groups > 1 else 0)
+        return Use("wgmma", threads, 1, results // (128 * groups) + (200 if nested else 80),
+                   room if persistent else stages * stage, stages - 2, persistent)
+    copies = "async_copy" in target.features
+    if any(m >= row.rows and n >= row.columns for row in rows):
+        warps = max(1, results // (FRAGMENT * 32))
+        depth = next(row.depth for row in rows if m >= row.rows and n >= row.columns)
+        warps = warps if warps < FEW else max(FEW, results // (128 * 32))
+        slices = 1 if nested else _slices(MATRIX_WARPS // warps, k // depth, results)
+        half = (target.shared_per_multiprocessor // 2 - target.shared_reserved) // stage
+        stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
+        threads = 32 * warps * slices
+        registers = results * slices // threads + (200 if nested else 48)
+        return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1)
+    threads = results // ACCUMULATORS
+    slices = 1
+    if threads < FEW * 32 and not nested:
+        warps = max(1, results // (ACCUMULATORS * 32))
+        slices = _slices(WARPS // warps, k // 4, results)
+        threads = 32 * warps * slices
+    threads = max(32, min(512, 1 << threads.bit_length() - 1))
+    words = max(dot.bytes // 4, 1)
+    held = results * slices / threads
+    registers = max(80, words * round(held + 4 * sqrt(held) + stage / dot.bytes / threads) + 40)
+    registers += round(work / threads / 5)
+    sums = 4 * words * results * slices if slices > 1 else 0
+    # Slightly too many are limited to what lets a second block run (`limit_registers`).
+    half = target.registers_per_multiprocessor // (2 * threads)
+    within = half if half < registers < 1.32 * half else registers
+    return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
+
+
+def _takes(row: MatrixInstruction, dot: Feature, nested: bool) -> bool:
+    """Whether wgmma computes a dot, as it is or the other way round (`turn_dots`)."""
+    m, n, _ = dot.extents
+    return row.kind == WGMMA and (row.transposes or all(dot.inner)) and (
+        (m >= row.rows and n >= row.columns)
+        or (n >= row.rows and m >= row.columns and not nested))
+
+
+def _slices(wanted: int, most: int, results: int) -> int:
+    count = min(wanted, most, SUMS // (4 * results))
+    return 1 << count.bit_length() - 1 if count > 0 else 1
+
+
+def _stage(dot: Feature) -> int:
+    """The bytes of both operands in one step."""
+    *batch, m, n, k = dot.extents
+    return prod(batch) * (m + n) * k * dot.bytes
+
+
+def _busy(dot: Feature, one: Use) -> float:
+    """Of a step of one of many blocks."""
+    if one.kind == "cores":
+        return _computed(dot, one)
+    computed = prod(dot.extents) / (_RATES[one.kind] * 2 / dot.bytes)
+    brought = _stage(dot) / (_BOXES if one.persistent else _PORT) * _short(dot)
+    return max(computed, brought) + _DISTURBED * min(computed, brought)
+
+
+def _short(dot: Feature) -> float:
+    """How much longer bytes take that come in rows of less than a line of 128 bytes."""
+    return sqrt(max(1.0, 128 / (dot.extents[-1] * dot.bytes)))
+
+
+def _computed(dot: Feature, one: Use) -> float:
+    """Cycles of CUDA cores for a step."""
+    *batch, m, n, k = dot.extents
+    held = max(1.0, prod(batch) * m * n * one.slices / one.threads)
+    each = _CORES + (_SLICED if one.slices > 1 or one.late else 0.0)
+    turned = 4 * (dot.inner[0] / n + dot.inner[1] / m)
+    overhead = _STEP * one.slices / (held * k)
+    return prod(dot.extents) * max(dot.bytes // 4, 1) / _RATES["cores"] * (
+        each * (1 + overhead) + turned)
+
+
+def _wait(dot: Feature, one: Use) -> float:
+    """Of a step of a block that is alone."""
+    stage = _stage(dot)
+    if one.kind == "cores":
+        computed = _computed(dot, one)
+        return _LATENCY + stage / _LOADED + computed * (
+            1.4 if one.late else _BESIDE)
+    if one.ahead < 1:  # nothing is brought while something is computed
+        return _LATENCY + stage / _ALONE + _busy(dot, one)
+    arriving = (_LATENCY + stage / _ALONE) / (one.ahead + one.persistent)
+    chain = _CHAIN[one.kind] * max(1, dot.extents[-1] * dot.bytes // (32 * one.slices))
+    if one.kind == "mma":
+        return arriving + chain
+    return max(_BARRIER + stage / _ALONE + chain, arriving)
+
+
+def _cycles(number: float) -> int:
+    return min(round(min(number, 1e9) * _UNIT), MOST_CYCLES)

@@ -127,9 +127,9 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
 
 def _variant(general: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """What a variant has of its own, and what it requires."""
-    kept = ("entry", "threads", "cluster", "shared_bytes", "dynamic_shared_bytes", "tile",
-            "tunables")
-    return {**{key: own[key] for key in kept if key in own}, "requires": required(general, own)}
+    kept = ("entry", "threads", "shared_bytes", "dynamic_shared_bytes", "tile", "tunables")
+    cluster = {"cluster": own.get("cluster", 1)} if "cluster" in {**general, **own} else {}
+    return {**{key: own[key] for key in kept}, **cluster, "requires": required(general, own)}
 
 
 def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:

@@ -138,9 +138,14 @@ def _shuffle(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -
     return v[1][(lane & ~31) | source]
 
 
-def _vote_any(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+def _vote(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+    """Of the lanes of each warp, or at a barrier, of all threads."""
     _together(m, name, types, v, active)
-    return np.repeat(v[1].reshape(-1, 32).any(axis=1), 32)
+    kind = np.any if ".any." in name or ".or." in name else np.all
+    of_all = ".barrier." in name
+    votes = v[-1][active] if of_all else v[1].reshape(-1, 32)
+    found = kind(votes, axis=-1)
+    return np.full(m.threads, found) if of_all else np.repeat(found, 32)
 
 
 def _redux(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
@@ -286,12 +291,13 @@ def _reciprocal(a: Any) -> Any:
 
 _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.read.ptx.sreg", _special),
+    ("llvm.nvvm.barrier.cta.red", _vote),
     ("llvm.nvvm.barrier", _together),
     ("llvm.nvvm.setmaxnreg", _whole_groups),
     ("llvm.nvvm.cp.async.commit.group", lambda m, name, types, v, active: None),
     ("llvm.nvvm.cp.async.wait.group", lambda m, name, types, v, active: None),
     ("llvm.nvvm.shfl", _shuffle),
-    ("llvm.nvvm.vote.any", _vote_any),
+    ("llvm.nvvm.vote", _vote),
     ("llvm.nvvm.redux", _redux),
     ("llvm.nvvm.mma", _matrix),
     ("llvm.nvvm.ldmatrix", _matrix_move), ("llvm.nvvm.stmatrix", _matrix_move),

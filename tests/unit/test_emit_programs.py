@@ -232,7 +232,7 @@ def test_a_lock_is_fenced() -> None:
 @pytest.mark.parametrize("shape, axis", [((256,), 0), ((8, 32), 1), ((32, 8), 0), ((4, 8, 8), 1)])
 @pytest.mark.parametrize("e, kind", [
     (I32, "add"), (I32, "smin"), (I32, "umax"), (I32, "xor"), (I8, "add"), (I64, "smax"),
-    (I16, "and"), (I1, "or"), (F32, "fmax"), (F64, "fadd"), (F16, "fmin"), (BF16, "fadd"),
+    (I16, "and"), (I1, "or"), (I1, "and"), (F32, "fmax"), (F64, "fadd"), (F16, "fmin"), (BF16, "fadd"),
     (F8E4M3, "fmax"), (I32, "mul")], ids=str)
 def test_reductions_and_scans(e: Scalar, kind: str, shape: tuple[int, ...], axis: int,
                               target: str) -> None:
@@ -254,6 +254,23 @@ def test_reductions_and_scans(e: Scalar, kind: str, shape: tuple[int, ...], axis
             k.store(out, found)
             program = k.done()
         same(program.run(), execute(lowered(program, target=target), target))
+
+
+@pytest.mark.parametrize("kind", ["or", "and"])
+@pytest.mark.parametrize("warps, instruction", [
+    (1, {"or": "vote.sync.any", "and": "vote.sync.all"}),
+    (4, {"or": "bar.red.or", "and": "bar.red.and"})])
+def test_any_and_all_of_a_tile_are_votes(kind: str, warps: int, instruction: dict[str, str]
+                                         ) -> None:
+    k = Sketch("k", warps)
+    x = k.pointer("x", I32, np.arange(512) % 5)
+    out = k.pointer("out", I1, np.zeros(1, bool))
+    tests = k.less(k.load(k.at(x, k.arange(512))), k.integer("n", 4))
+    k.store(out, k.build.value("reduce", tests, kind=kind, axes=(0,)))
+    program = k.done()
+    text = ptx(lowered(program), "sm_80")
+    assert instruction[kind] in text and "st.shared" not in text and "shfl" not in text
+    same(program.run(), execute(lowered(program)))
 
 
 # ---- ways of access ------------------------------------------------------------------------------

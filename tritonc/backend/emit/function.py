@@ -290,6 +290,15 @@ class FunctionEmitter:
         else:
             self.convergent(f"{name}.all", "void", "i32 0")
 
+    def vote(self, kind: str, name: str) -> str:
+        """A truth value of each thread, combined by `or` or `and` over all threads of the role, who
+        meet for that."""
+        red = f"llvm.nvvm.barrier.cta.red.{kind}.aligned"
+        if self.role:
+            return self.convergent(f"{red}.count", "i1", "i32 0",
+                                   f"i32 {self.warps << LANE_BITS}", f"i1 {name}")
+        return self.convergent(f"{red}.all", "i1", "i32 0", f"i1 {name}")
+
     def branch_target(self, block: Block) -> str:
         return self._labels[block]
 

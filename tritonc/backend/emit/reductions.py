@@ -3,6 +3,8 @@
 First the registers of a thread fold, in a balanced tree over row-major order; then lanes exchange
 their partial results, from the lowest lane bit of the axis on, so that all of them end with the
 whole. The order is fixed.  Sums and products of floats narrower than f32 accumulate in f32.
+
+`any` and `all` of a whole tile are votes: of the lanes, or of all threads at a barrier.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.registers import members, reduction_groups
 from tritonc.backend.emit.warps import FULL_WARP, exchange
+from tritonc.backend.layout.split_reductions import by_vote
 from tritonc.ir import combiner
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op
 from tritonc.ir.layout import LANE_BITS, Layout, axis_bases
 from tritonc.ir.layout_ops import reduction
-from tritonc.ir.types import F32, I32, Scalar, scalar
+from tritonc.ir.types import F32, I1, I32, Scalar, scalar
 
 _REDUX = {"add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax",
           "and": "and", "or": "or", "xor": "xor"}
@@ -48,6 +51,9 @@ def _lanes(layout: Layout, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def reduce(f: FunctionEmitter, op: Op) -> None:
+    if by_vote(op):
+        _vote(f, op)
+        return
     kind, axes = op.attributes["kind"], tuple(op.attributes["axes"])
     operand = op.operands[0]
     layout, e = f.layout(operand), scalar(operand.type)
@@ -63,6 +69,20 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     for r in members(f.wanted(op.result)):
         found[r] = done[picked[r]]
     f.values[op.result] = found
+
+
+def _vote(f: FunctionEmitter, op: Op) -> None:
+    kind, operand = op.attributes["kind"], op.operands[0]
+    layout, names = f.layout(operand), f.values[operand]
+    groups = reduction_groups(layout, tuple(op.attributes["axes"]))
+    own = _tree([names[r] for group in groups for r in group],
+                lambda a, b: combine(f, kind, I1, a, b))
+    if any(layout.warp):
+        found = f.vote(kind, own)
+    else:
+        name = {"or": "any", "and": "all"}[kind]
+        found = f.convergent(f"llvm.nvvm.vote.{name}.sync", "i1", FULL_WARP, f"i1 {own}")
+    f.values[op.result] = [found]
 
 
 def _across_lanes(f: FunctionEmitter, kind: str, e: Scalar, name: str, lanes: tuple[int, ...]

@@ -8,8 +8,9 @@ After:   %y = reshape %x                                 : f32<64, 2, 128>
 
 The index bits that lie in warps are split off as axes of their own; the order in which the elements
 combine is fixed by the layout, so a result is reproducible for one compilation.  Reductions inside
-a warp stay: registers fold, lanes shuffle.  Those by a function of the program's own are in
-`split_with`.  Needs layouts; leaves the conversion to lower_conversions.
+a warp stay: registers fold, lanes shuffle.  So does `any` or `all` of a whole tile (`by_vote`), for
+which there are instructions that reach all threads.  Those by a function of the program's own are
+in `split_with`.  Needs layouts; leaves the conversion to lower_conversions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tritonc.ir import layout_ops
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import Tile, element, make
+from tritonc.ir.types import I1, Tile, element, make
 
 
 def split_reductions(kernel: Kernel, context: Context) -> bool:
@@ -33,13 +34,19 @@ def split_reductions(kernel: Kernel, context: Context) -> bool:
             if op.name == "reduce_with":
                 ops += split_with.split(op, replaced)
                 continue
-            new = _split(op) if op.name == "reduce" else [op]
+            new = _split(op) if op.name == "reduce" and not by_vote(op) else [op]
             ops += new
             if new[-1] is not op:
                 replaced[op.result] = new[-1].result
         block.ops = ops
     kernel.replace(replaced)
     return bool(replaced)
+
+
+def by_vote(op: Op) -> bool:
+    """Whether a reduction is `any` or `all` of a whole tile: copies of elements change nothing, so
+    that the threads vote, all that run the kernel."""
+    return op.attributes["kind"] in ("or", "and") and op.result.type == I1
 
 
 def _split(op: Op) -> list[Op]:

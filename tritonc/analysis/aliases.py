@@ -13,7 +13,8 @@ Roots = dict[Value, Value | None]
 
 
 def pointer_roots(kernel: Kernel) -> Roots:
-    """The parameter or constant table that each pointer is computed from.
+    """The parameter or constant table that each pointer is computed from, or the hint that it is
+    apart from all others.
 
     None if there are several, and for a pointer made from an integer.
     """
@@ -25,7 +26,7 @@ def pointer_roots(kernel: Kernel) -> Roots:
             for result in op.results:
                 if not is_pointer(result.type):
                     continue
-                if op.name == "constant_table":
+                if op.name == "constant_table" or op.attributes.get("apart"):
                     root: Value | None = result
                 elif not any(is_pointer(v.type) for v in op.operands):
                     root = None
@@ -42,17 +43,28 @@ def pointer_roots(kernel: Kernel) -> Roots:
 
 def may_alias(kernel: Kernel, a: Value, b: Value, roots: Roots) -> bool:
     """Whether two pointers may reach one object: not if one's parameter is declared no_alias."""
-    root_a, root_b = roots.get(a), roots.get(b)
-    if root_a is None or root_b is None or root_a is root_b:
-        return True
-    return not (no_alias(kernel, root_a) or no_alias(kernel, root_b))
+    return not apart(kernel, roots.get(a), roots.get(b))
+
+
+def apart(kernel: Kernel, a: Value | None, b: Value | None) -> bool:
+    """Whether two roots are known to reach different objects."""
+    if a is None or b is None or _origin(a) is _origin(b):
+        return False
+    return no_alias(kernel, a) or no_alias(kernel, b)
+
+
+def _origin(root: Value) -> Value:
+    """The parameter that a hint is about."""
+    while root.op is not None and root.op.name == "assume_multiple":
+        root = root.op.operands[0]
+    return root
 
 
 def no_alias(kernel: Kernel, root: Value) -> bool:
-    """Whether nothing else reaches what this parameter or table points to."""
+    """Whether nothing else reaches what this parameter, table or hint points to."""
     if root in kernel.parameters:
         return kernel.info[kernel.parameters.index(root)].no_alias
-    return True  # a constant table: nothing writes it
+    return True  # a constant table, which nothing writes, or a hint that says so
 
 
 def stores_may_reach(kernel: Kernel, blocks: Iterable[Block], loads: Iterable[Op],

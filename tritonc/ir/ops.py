@@ -278,7 +278,8 @@ _ROWS: list[OpInfo] = [
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,
            "a, which is a multiple of `n` (bytes, for a pointer), not less than `least` and not "
-           "more than `greatest`.", None, ("n",), optional=("least", "greatest"),
+           "more than `greatest`; `apart`: the program reaches what it points to by no other "
+           "parameter.", None, ("n",), optional=("least", "greatest", "apart"),
            elementwise=True),
     OpInfo("assume_positive", ("a",), rules.same_float,
            "a, which lies between 2^-100 and 2^100.", None, elementwise=True),

@@ -18,7 +18,8 @@ Legal where nothing could see that additions happen later than the source says: 
 atomic is read, all atomics of the kernel are such, nothing is volatile, and nothing that comes
 after one in its program reads or writes what it changes (programs have no order among them).
 Integers of 32 bits only: shared memory adds others by compare-and-swap.
-Worthwhile where addresses may coincide: neighbours are not known to differ.
+Worthwhile where addresses may coincide: neighbours are not known to differ.  Of several versions of
+a body, those gather where the facts of their own allow it.
 
 Needs layouts.
 """
@@ -53,7 +54,8 @@ from tritonc.ir.types import (
 
 TABLE = 2048  # entries; 8 KB leave room for as many blocks as there are warps
 LEAST = 256  # elements of a tile for which a table pays
-BLOCKS = 8  # on each multiprocessor, so that memory is busy while some of them count
+WARPS = 32  # on each multiprocessor, so that memory is busy while some of them count,
+BLOCKS = (8, 24)  # of at least and at most so many blocks
 # What changes nothing, by kind, as a signed number.
 NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "umax": 0, "umin": -1,
            "smax": -(1 << 31), "smin": (1 << 31) - 1}
@@ -61,13 +63,18 @@ NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "umax": 0, "umin": -1,
 
 def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     """Give the atomics of a kernel tables in shared memory."""
-    size, found = TABLE, [op for op in kernel.ops() if op.name == "atomic_rmw"]
+    found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
     if not found:
         return False
     infos = axis_info.analyze(kernel)
-    if not any(_coincide(op, infos) for op in found):
+    gathered = [op for op in found if _coincide(op, infos)]
+    if not gathered:
         return False
     why = _hindrance(kernel, found)
+    if why is None:
+        meets = {op: _meets(kernel, op) for op in gathered}
+        why = None if None in meets.values() else next(iter(meets.values()))
+        gathered = [op for op in gathered if meets[op] is None]
     if why is not None:
         context.remark("privatize_atomics", f"atomics not gathered in shared memory: {why}",
                        found[0].span, missed=True)
@@ -75,11 +82,15 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     facts = Facts(kernel)
     tables: dict[tuple[Value, str], Value] = {}
     counted: dict[Op, list[Op]] = {}
-    for op in found:
-        if not _coincide(op, infos):
-            continue
+    sizes: dict[tuple[Value, str], int] = {}
+    for op in gathered:
         base, kind = _base(op), op.attributes["kind"]
         assert base is not None
+        sizes[base, kind] = max(sizes.get((base, kind), 0), _entries(op, facts))
+    for op in gathered:
+        base, kind = _base(op), op.attributes["kind"]
+        assert base is not None
+        size = sizes[base, kind]
         if (base, kind) not in tables:
             buffer = make_op("alloc_shared", [], Buffer(I32, (size,), 1, row_major((size,))),
                              table=ALL_OPS, span=op.span, pinned=True)
@@ -94,8 +105,8 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
         _add_up(kernel, done, base, kind, table)
     assert all(table.op is not None for table in tables.values())
     kernel.entry.ops[:0] = [table.op for table in tables.values() if table.op is not None]
-    context.remark("privatize_atomics", f"atomics gathered in shared memory: indices below {size} "
-                   "are counted there", found[0].span)
+    context.remark("privatize_atomics", f"atomics gathered in shared memory: indices below "
+                   f"{max(sizes.values())} are counted there", found[0].span)
     return True
 
 
@@ -104,6 +115,13 @@ def _coincide(op: Op, infos: axis_info.Infos) -> bool:
     pointer = op.operands[0]
     t, info = pointer.type, infos.get(pointer)
     return isinstance(t, Tile) and t.size >= LEAST and (info is None or max(info.contiguity) == 1)
+
+
+def _entries(op: Op, facts: Facts) -> int:
+    """Of a table that has room for the operation's indices, or is as large as tables are."""
+    assert op.operands[0].op is not None
+    low, high = facts.interval(op.operands[0].op.operands[1])
+    return min(TABLE, 1 << max(high.bit_length(), 5)) if low >= 0 else TABLE
 
 
 def _base(op: Op) -> Value | None:
@@ -130,19 +148,13 @@ def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:
             return "an address is not a parameter and an index"
         if op.attributes["kind"] not in NEUTRAL or scalar(op.operands[1].type) != I32:
             return "only integers of 32 bits are added there"
-    roots = pointer_roots(kernel)
-    own = [base for base in map(_base, found) if base is not None]
-    later = _after(kernel, found)
     for op in kernel.ops():
         if op.attributes.get("volatile") or op.name in ("atomic_cas", "dot") \
                 or (SYNC in ALL_OPS[op.name].effects and READ in ALL_OPS[op.name].effects):
             return "other accesses have an order"
         if op.name == "get_program_id" and op.attributes["axis"] > 1:
             return "programs are numbered along three axes"
-        if op in later and op not in found and ALL_OPS[op.name].effects & {READ, WRITE} \
-                and op.operands and any(may_alias(kernel, op.operands[0], base, roots)
-                                        for base in own):
-            return f"a later {op.name} may meet what they change ('restrict' says that none does)"
+    roots = pointer_roots(kernel)
     kinds = {op.attributes["kind"] for op in found}
     if len(kinds) > 1 and any(may_alias(kernel, a.operands[0], b.operands[0], roots)
                               for a in found for b in found
@@ -151,17 +163,27 @@ def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:
     return None
 
 
-def _after(kernel: Kernel, found: list[Op]) -> set[Op]:
-    """The operations that may come after one of `found` in its program."""
-    later: set[Op] = set()
+def _meets(kernel: Kernel, atomic: Op) -> str | None:
+    """Why one of the atomics may not happen later, or None.  In another version of the body, where
+    more is known, one of the same addresses may: additions have no order among them."""
+    roots = pointer_roots(kernel)
+    for op in _after(kernel, atomic):
+        if op.name != "atomic_rmw" and ALL_OPS[op.name].effects & {READ, WRITE} and op.operands \
+                and may_alias(kernel, op.operands[0], atomic.operands[0], roots):
+            return f"a later {op.name} may meet what they change ('restrict' says that none does)"
+    return None
+
+
+def _after(kernel: Kernel, first: Op) -> list[Op]:
+    """The operations that may come after another one in its program."""
+    later: list[Op] = []
     reached: list[Block] = []
     for block in kernel.blocks:
-        first = next((i for i, op in enumerate(block.ops) if op in found), None)
-        if first is not None:
-            later.update(block.ops[first + 1 :])
+        if first in block.ops:
+            later += block.ops[block.ops.index(first) + 1 :]
             reached += [b for b in block.successors if b not in reached]
     for block in reached:
-        later.update(block.ops)
+        later += block.ops
         reached += [b for b in block.successors if b not in reached]
     return later
 
@@ -202,7 +224,8 @@ def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
 
 def _loop(kernel: Kernel) -> tuple[Block, Block]:
     """A loop over programs around the kernel: where a block begins, and where it is done."""
-    home, number = persist.add_loop(kernel, kernel.blocks, BLOCKS)
+    blocks = min(max(WARPS // kernel.attributes["num_warps"], BLOCKS[0]), BLOCKS[1])
+    home, number = persist.add_loop(kernel, kernel.blocks, blocks)
     before = Block("")
     b = Builder(before)
     rows = b.value("get_num_programs", axis=0)

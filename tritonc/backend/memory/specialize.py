@@ -28,6 +28,7 @@ from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import MOST
 from tritonc.backend.dots.fuse_exponents import MODERATE
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
+from tritonc.backend.memory.wanted_apart import apart_tests
 from tritonc.backend.memory.wanted_facts import Wanted, wanted_facts
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
@@ -91,6 +92,9 @@ def promise(found: Wanted) -> str:
         parts.append(f"{_all([spoken(v) for v in found.positive])} > 0")
     if coordinates := [spoken(v) for v in filter(found.coordinate, found.signs)]:
         parts.append(f"{_all(coordinates)} < 2**31")
+    if found.apart.pairs:
+        parts.append(f"what is accessed of {_all([spoken(v) for v in found.apart.ranges])} does "
+                     "not overlap, where it is changed")
     return (f"fast body for programs of which this holds: {'; '.join(parts)} (tested at run time; "
             "what the source promises needs no test)")
 
@@ -227,6 +231,8 @@ def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
     for end, limit in tests.values():
         both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here),
                      predicate="sle"))
+    for separate in apart_tests(b, found.apart, here):
+        both(separate)
     assert ok is not None
     b.emit("cond_br", ok, blocks=[fast, general])
 
@@ -246,7 +252,7 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
         one = make_op("constant", [], value.type, value=1)
         known[value] = one.result
         first.append(one)
-    for value in {**found.multiples, **found.signs}:
+    for value in {**found.multiples, **found.signs, **found.apart.all}:
         if value in found.units:
             continue
         hint = make_op("assume_multiple", [value], n=found.multiples.get(value, 1))
@@ -254,6 +260,8 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
             hint.attributes["least"] = 0
         if found.coordinate(value):
             hint.attributes["greatest"] = MOST
+        if value in found.apart.all:
+            hint.attributes["apart"] = True
         hint.result.name = value.name
         known[value] = hint.result
         first.append(hint)

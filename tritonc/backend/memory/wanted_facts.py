@@ -6,6 +6,7 @@
                is a bound
     full       end <= limit: then a mask holds for the whole tile
     positive   a float is above 0: then exponentials of products are fused (`fuse_exponents`)
+    apart      what is accessed of two parameters does not meet (`wanted_apart`)
 
 Each is about scalars that are known before the accesses run: parameters, program ids, and values
 that are loaded or computed from them outside of loops.  `specialize` tests them once, and makes the
@@ -27,6 +28,7 @@ from tritonc.backend.dots.fuse_exponents import wanted_factors
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
+from tritonc.backend.memory.wanted_apart import Apart, values_of, wanted_apart
 from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -54,6 +56,7 @@ class Wanted:
     full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
     positive: dict[Value, None] = field(default_factory=dict)
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
+    apart: Apart = field(default_factory=Apart)
 
     def coordinate(self, value: Value) -> bool:
         """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is
@@ -65,7 +68,7 @@ class Wanted:
         """The values of which something is to be tested."""
         ends = [v for pair in self.full.values() for p in pair for v in p.values()]
         return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
-                                   *self.positive]))
+                                   *self.positive, *values_of(self.apart)]))
 
     def renamed(self, mapping: dict[Value, Value]) -> Wanted:
         """The same of other values."""
@@ -131,7 +134,10 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
     collector.found.signs.update(needs or {})
     collector.found.units = units
     collector.want(assumed)
-    return collector.run().renamed({new: old for old, new in mapping.items()})
+    found = collector.run().renamed({new: old for old, new in mapping.items()})
+    found.apart = Apart() if tensor else wanted_apart(kernel)
+    found.signs.update(found.apart.needs)
+    return found
 
 
 def _shared(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], Multiples]:

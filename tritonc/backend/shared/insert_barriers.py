@@ -13,8 +13,10 @@ Two accesses of shared memory touch if their bytes overlap.  In a ring of stages
 many iterations before its turn a stage is used; crossing the back edge of the ring's loop moves all
 stages one turn nearer, so equal distances, and only these, touch.  Global memory is treated the
 same way, since a tile may be stored by one thread and loaded by another: pointers of different
-parameters touch unless one is declared not to alias; two operations on the same addresses, each
-used by one thread, in one iteration, stay in their threads.
+parameters touch unless one is declared not to alias, or `specialize` tested that; two operations on
+the same addresses, each used by one thread, in one iteration, stay in their threads; an access that
+moves through memory meets nothing of its own earlier iterations (`analysis.moving`); and scalars
+are stored by the first thread, in its own order.
 
 Needs allocate_shared, and must be the last pass that moves memory operations.
 """
@@ -26,7 +28,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.aliases import no_alias, pointer_roots
+from tritonc.analysis.aliases import apart, pointer_roots
+from tritonc.analysis.moving import meets_itself
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
@@ -44,7 +47,8 @@ class Pending:
     Shared memory: bytes [start, end), in the loop of `ring` at distance `ahead` of `stages`.
     Global memory: `root` is the parameter or table that the pointer comes from (None if unknown),
     `pointer` the addresses, if each is one thread's; `release`: tells other instances that all
-    before it is done.
+    before it is done; `moves`: the addresses, if they are others in each iteration of `ring`, of
+    which this one was `before`; `scalar`: stored by the first thread.
 
     `proxy`: of a thread's write, how far it is on its way to tensor copies, which write by another
     way: it must be fenced, and then all threads must meet.  One that a barrier has passed but no
@@ -75,6 +79,9 @@ class Pending:
     root: Value | None = None
     pointer: Value | None = None
     release: bool = False
+    moves: Value | None = None
+    before: bool = False
+    scalar: bool = False
     proxy: str = ""  # "", FENCED, MET, or both
     handed: int = 0
     copies: bool = False
@@ -211,8 +218,9 @@ def _turn(state: State, loop: Loop) -> State:
     """The state that the next iteration of `loop` sees."""
     found = []
     for p in state:
-        if p.is_global:
-            found.append(replace(p, pointer=None))  # the addresses may be others by then
+        if p.is_global:  # the addresses may be others by then
+            moves = p.moves if p.ring is loop else None
+            found.append(replace(p, pointer=None, moves=moves, before=moves is not None))
         elif p.ring is loop and p.ahead is not None:
             found.append(replace(p, ahead=(p.ahead - 1) % p.stages))
         elif p.ring is not None and p.ring.header in loop and not p.continues:
@@ -226,7 +234,8 @@ class _Uses:
     """The accesses that each operation makes, with rings and roots resolved."""
 
     def __init__(self, kernel: Kernel, cfg: Cfg) -> None:
-        self.kernel = kernel
+        self.kernel, self.cfg = kernel, cfg
+        self.moving: dict[Op, bool] = {}
         self.roots = pointer_roots(kernel)
         used = Counter(op.operands[0] for op in kernel.ops()
                        if ALL_OPS[op.name].effects & {READ, WRITE} and op.operands)
@@ -281,14 +290,26 @@ class _Uses:
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
             pointer = pointers[0]
             own = pointer if self.one_thread_each(pointer) else None
+            ring = self.moves(op)
             root = self.roots.get(pointer)
             if effects >= {READ, WRITE} and not isinstance(pointer.type, Tile):
                 root = None  # a lock guards memory that its address does not tell
             for write in (False, True):
                 if (WRITE if write else READ) in effects:
                     found.append(Pending(write, is_global=True, root=root, pointer=own,
-                                         release="release" in op.attributes))
+                                         release="release" in op.attributes, ring=ring,
+                                         moves=pointer if ring else None,
+                                         scalar=write and not isinstance(pointer.type, Tile)))
         return found
+
+    def moves(self, op: Op) -> Loop | None:
+        """The loop of which each iteration has addresses of its own, if that is the innermost."""
+        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        if loop is None or op.name not in ("load", "store"):
+            return None
+        if op not in self.moving:
+            self.moving[op] = not meets_itself(self.kernel, self.cfg, loop, op)
+        return loop if self.moving[op] else None
 
     def one_thread_each(self, pointer: Value) -> bool:
         """Whether each address of the tile is known to be used by one thread only.
@@ -315,9 +336,9 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
             return True
         if old.pointer is not None and old.pointer is new.pointer:
             return False
-        if old.root is None or new.root is None or old.root is new.root:
-            return True
-        return not (no_alias(kernel, old.root) or no_alias(kernel, new.root))
+        if old.before and old.moves is new.moves or old.scalar and new.scalar:
+            return False
+        return not apart(kernel, old.root, new.root)
     if old.end <= new.start or new.end <= old.start or (
             old.alone and new.alone and not old.flight):
         return False

@@ -1,0 +1,276 @@
+"""Which parameters' accesses should be known not to meet, and how that is tested.
+
+A store may change what a later load of another parameter reads, unless the source says `restrict`.
+So a loop that stores a row of y while it loads one of x makes all threads meet in each iteration,
+and atomics on counts cannot wait for the end of a loop that loads.  What one program accesses of a
+parameter is a range, from the affine forms of its pointers (in elements, both ends included):
+
+    x + row * N + n + (0 ... TN), n + i < N        row * N  to  row * N + N - 1
+
+and two ranges that do not meet are a test of a few scalars, at entry.  Other programs do not
+matter: nothing orders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tritonc.analysis.affine import Affine, Affinity, Iteration, is_counter
+from tritonc.analysis.aliases import no_alias, pointer_roots
+from tritonc.analysis.facts import Facts, full
+from tritonc.analysis.linear import Linear, emit, number
+from tritonc.analysis.signs import Needs, Signs, known_signs, loop_order
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import I64, Tile, element, is_int, is_pointer, scalar, shape
+
+MOST_PAIRS = 12  # to test at entry
+MOST_RANGES = 3  # of a parameter
+
+
+@dataclass(frozen=True)
+class Range:
+    """Elements from `low` to `high` behind a parameter, of so many bytes."""
+
+    low: Linear
+    high: Linear
+    bytes: int
+
+
+@dataclass
+class Apart:
+    """`pairs` to test, by the `ranges` of each; `all`: those that then meet no other."""
+
+    pairs: list[tuple[Value, Value]] = field(default_factory=list)
+    ranges: dict[Value, list[Range]] = field(default_factory=dict)
+    all: dict[Value, None] = field(default_factory=dict)
+    needs: Needs = field(default_factory=dict)  # what must not be negative
+
+
+def wanted_apart(kernel: Kernel) -> Apart:
+    """What to test; nothing where no loop would gain."""
+    found = Apart()
+    cfg = Cfg(kernel)
+    if not cfg.loops or any(op.name == "dot" for op in kernel.ops()):
+        return found
+    roots = pointer_roots(kernel)
+    used: dict[Value, list[Op]] = {}
+    written: set[Value] = set()
+    moving: set[Value] = set()  # those that loops access
+    for op, pointer in _accesses(kernel):
+        root = roots.get(pointer)
+        if root is None or root not in kernel.parameters or no_alias(kernel, root):
+            continue
+        used.setdefault(root, []).append(op)
+        if WRITE in ALL_OPS[op.name].effects:
+            written.add(root)
+        if cfg.block_of.get(op) in cfg.innermost and isinstance(pointer.type, Tile):
+            moving.add(root)
+    pairs = [(a, b) for i, a in enumerate(used) for b in list(used)[i + 1 :]
+             if (a in written or b in written) and (a in moving or b in moving)]
+    if not any(a in moving and b in moving for a, b in pairs) or len(pairs) > MOST_PAIRS:
+        return found
+    ranges = _Ranges(kernel, cfg)
+    for root in dict.fromkeys(v for pair in pairs for v in pair):
+        known = ranges.of(used[root])
+        if known:
+            found.ranges[root] = known
+    found.pairs = [(a, b) for a, b in pairs if a in found.ranges and b in found.ranges]
+    tested = set(found.pairs)
+    found.all = {root: None for root in found.ranges if root in moving
+                 and all(pair in tested for pair in pairs if root in pair)}
+    found.pairs = [(a, b) for a, b in found.pairs if a in found.all or b in found.all]
+    found.ranges = {root: found.ranges[root] for pair in found.pairs for root in pair}
+    found.needs = {v: None for v in ranges.needs} if found.pairs else {}
+    if not any(a in moving and b in moving for a, b in found.pairs):
+        return Apart()
+    return found
+
+
+def _accesses(kernel: Kernel) -> Iterator[tuple[Op, Value]]:
+    """What reads or writes global memory, with its pointer."""
+    for op in kernel.ops():
+        pointer = next((v for v in op.operands if is_pointer(v.type)), None)
+        if pointer is not None and ALL_OPS[op.name].effects & {READ, WRITE}:
+            yield op, pointer
+
+
+class _Ranges:
+    """The ranges of accesses, in what is known at entry."""
+
+    def __init__(self, kernel: Kernel, cfg: Cfg) -> None:
+        self.kernel, self.cfg, self.facts = kernel, cfg, Facts(kernel)
+        self.needs: Needs = {}
+        self.early = _early(kernel)
+        self.affinities: dict[Loop | None, Affinity] = {}
+
+    def affinity(self, loop: Loop | None) -> Affinity:
+        if loop not in self.affinities:
+            place = self.kernel.entry if loop is None else loop.preheader or loop.header
+            signs = known_signs(self.kernel, self.cfg, place, loop_order(loop))
+            signs.testable = lambda v: v.op is None and not is_counter(v)
+            self.affinities[loop] = Affinity(Iteration(loop) if loop else None, signs)
+        return self.affinities[loop]
+
+    def of(self, accesses: list[Op]) -> list[Range]:
+        """The ranges, each once; none where one is not known, or there are too many."""
+        found: dict[tuple[object, object], Range] = {}
+        for op in accesses:
+            one = self.one(op)
+            if one is None:
+                return []
+            found[one.low.terms, one.high.terms] = one
+        return list(found.values()) if len(found) <= MOST_RANGES else []
+
+    def one(self, op: Op) -> Range | None:
+        pointer = next(v for v in op.operands if is_pointer(v.type))
+        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        affinity = self.affinity(loop)
+        found = self.sum(pointer, affinity)
+        if found is None:
+            return None
+        form, (least, most) = found
+        extents = shape(pointer.type)
+        for stride in form.strides:
+            if not self.not_negative(stride, affinity.signs):
+                return None
+        low, high = form.offset + number(least), form.offset + number(most)
+        end = sum(((s.scaled(n - 1)) for n, s in zip(extents, form.strides, strict=True)), high)
+        if affinity.iteration is not None:
+            counter = affinity.iteration.counter
+            parts = low.split(counter)
+            if parts is None or not self.not_negative(parts[1], affinity.signs):
+                return None
+            low = parts[0]
+            bounded = self.last(op, affinity, form, high, end, counter)
+            if bounded is None:
+                return None
+            end = bounded
+        first, last = self.extreme(low, affinity.signs, 0), self.extreme(end, affinity.signs, 1)
+        if first is None or last is None:
+            return None
+        return Range(first, last, scalar(pointee(pointer.type)).bytes)
+
+    def sum(self, pointer: Value, affinity: Affinity) -> tuple[Affine, tuple[int, int]] | None:
+        """The affine part of an address, and bounds of the rest: of indices that are known to lie
+        in a small interval."""
+        extents = shape(pointer.type)
+        total, least, most, stack = Affine(Linear(), (Linear(),) * len(extents)), 0, 0, [pointer]
+        while stack:
+            value = stack.pop()
+            form, op = affinity.of(value), value.op
+            if form is not None and shape(value.type) == extents:
+                total = Affine(total.offset + form.offset, tuple(
+                    a + b for a, b in zip(total.strides, form.strides, strict=True)))
+            elif op is not None and op.name in ("add", "addptr"):
+                stack += op.operands
+            elif is_int(value.type) and (known := self.interval(value)) is not None:
+                least, most = least + known[0], most + known[1]
+            else:
+                return None
+        return total, (least, most)
+
+    def interval(self, value: Value) -> tuple[int, int] | None:
+        found = self.facts.interval(value)
+        return None if found == full(element(value.type).bits) else found
+
+    def last(self, op: Op, affinity: Affinity, form: Affine, offset: Linear, end: Linear,
+             counter: Value) -> Linear | None:
+        """The greatest address over all iterations: by the mask, or by how often the loop runs."""
+        if counter not in end.values():
+            return end
+        extents = shape(op.operands[0].type)
+        mask = affinity.mask(op.guard, len(extents))
+        for bound in mask.bounds if mask else ():
+            steps = [number(n - 1) for n in extents]
+            steps[bound.axis] = bound.limit - bound.start - number(1)
+            found = sum((n * s for n, s in zip(steps, form.strides, strict=True)), offset)
+            if counter not in found.values():
+                return found
+        return self.by_test(affinity, end, counter)
+
+    def by_test(self, affinity: Affinity, end: Linear, counter: Value) -> Linear | None:
+        """The loop's header tests `start + step * counter < limit`."""
+        assert affinity.iteration is not None
+        loop, parts = affinity.iteration.loop, end.split(counter)
+        test = loop.header.terminator
+        compare = test.operands[0].op if test.name == "cond_br" else None
+        if parts is None or compare is None or compare.name != "icmp" or compare.attributes[
+                "predicate"] != "slt" or test.blocks[0] not in loop or test.blocks[1] in loop:
+            return None
+        value, limit = (affinity.of(v) for v in compare.operands)
+        moved = value.offset.split(counter) if value is not None else None
+        if moved is None or limit is None or counter in limit.offset.values():
+            return None
+        turns = parts[1].divided(moved[1])
+        if turns is None or (moved[1].constant or 0) <= 0 or not self.not_negative(
+                turns, affinity.signs):
+            return None
+        return parts[0] + turns * (limit.offset - number(1) - moved[0])
+
+    def not_negative(self, polynomial: Linear, signs: Signs) -> bool:
+        """Whether no term is negative, or none would be after a test."""
+        needs = signs.of_polynomial(polynomial)
+        self.needs.update(needs or {})
+        return needs is not None
+
+    def extreme(self, polynomial: Linear, signs: Signs, side: int) -> Linear | None:
+        """The least (0) or greatest (1) value, made of what is known at entry."""
+        total = Linear()
+        for values, n in polynomial.terms:
+            inner = [v for v in values if is_counter(v) or not (
+                v.op is None or v.op in self.early)]
+            if not inner:
+                total += Linear(((values, n),))
+                continue
+            rest = Linear(((tuple(v for v in values if v is not inner[0]), n),))
+            known = self.interval(inner[0]) if not is_counter(inner[0]) else None
+            if len(inner) > 1 or known is None:
+                return None
+            factor = rest if n > 0 else rest.scaled(-1)
+            if not self.not_negative(factor, signs):
+                return None
+            total += rest.scaled(known[side if n > 0 else 1 - side])
+        return total
+
+
+def _early(kernel: Kernel) -> set[Op]:
+    """What the entry computes of parameters and program ids alone."""
+    found: set[Op] = set()
+    for op in kernel.entry.ops:
+        if not ALL_OPS[op.name].effects and op.name != "phi" and all(
+                v.op is None or v.op in found for v in op.inputs()):
+            found.add(op)
+    return found
+
+
+def values_of(apart: Apart) -> list[Value]:
+    """All that the tests read."""
+    return [v for ranges in apart.ranges.values() for one in ranges
+            for v in (*one.low.values(), *one.high.values())] + list(apart.ranges)
+
+
+def apart_tests(b: Builder, apart: Apart, here: Callable[[Value], Value]) -> Iterator[Value]:
+    """A condition for each pair: one ends before the other begins."""
+    ends: dict[Value, tuple[Value, Value]] = {}
+    for root, ranges in apart.ranges.items():
+        address = b.value("ptrtoint", root, type=I64)
+        first: Value | None = None
+        behind: Value | None = None
+        for one in ranges:
+            low = b.value("add", address, emit(b, one.low.scaled(one.bytes), I64, here))
+            end = b.value("add", address, emit(
+                b, (one.high + number(1)).scaled(one.bytes), I64, here))
+            first = low if first is None else b.value("smin", first, low)
+            behind = end if behind is None else b.value("smax", behind, end)
+        assert first is not None and behind is not None
+        ends[root] = first, behind
+    for one_root, other in apart.pairs:
+        (low, end), (start, stop) = ends[one_root], ends[other]
+        yield b.value("or", b.value("icmp", end, start, predicate="sle"),
+                      b.value("icmp", stop, low, predicate="sle"))

@@ -314,6 +314,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.ssub.sat.i32", _saturated_difference),
     ("llvm.minnum", _extreme(np.fmin)), ("llvm.maxnum", _extreme(np.fmax)),
     ("llvm.smin", _extreme(np.fmin)), ("llvm.smax", _extreme(np.fmax)),
+    ("llvm.abs.i32", lambda m, name, types, v, active: np.abs(v[0].view(np.int32)).view(np.uint32)),
     ("llvm.umin", _extreme(np.minimum)), ("llvm.umax", _extreme(np.maximum)),
     ("llvm.fma", lambda m, name, types, v, active: fma(types[0], *v)),
     ("llvm.canonicalize", lambda m, name, types, v, active: v[0]),

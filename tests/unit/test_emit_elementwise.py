@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine_programs import execute
+from machine_programs import execute, ptx
 from sketch import Program, Sketch, parse
 from test_backend_passes import lowered
 
@@ -126,6 +126,26 @@ def test_division(op: str, e: Scalar) -> None:
     a, b = operands([e, e])
     b = np.where((b == 0) | (b == -1), 3, b).astype(b.dtype)
     check(program(op, [a, b], [e, e]))
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 10, 1000, 4096, 65537, 2**30, 2**31 - 1, -3, -4096,
+                                     -(2**31), -(2**31) + 5, -2])
+@pytest.mark.parametrize("op", ["sdiv", "udiv", "srem", "urem"])
+def test_many_numbers_divided_by_one(op: str, divisor: int) -> None:
+    random = np.random.default_rng(divisor & 0xFFFF)
+    near = divisor * random.integers(-9, 9, 500) + random.integers(-2, 3, 500)
+    a = np.concatenate([random.integers(-(2**31), 2**31, 500), near, [0, 1, -1, 2, -2],
+                        [2**31 - 1, -(2**31) + 1, -(2**31)] * 7]).astype(np.int64)
+    k = Sketch("k", 1)
+    r = k.arange(1024)
+    dividends = k.load(k.at(k.pointer("a", I32, np.resize(a, 1024).astype(np.int32)), r))
+    d = k.spread(k.integer("d", divisor), (1024,))
+    out = k.pointer("out", I32, np.zeros(1024, np.int32))
+    k.store(k.at(out, r), k.build.value(op, dividends, d))
+    p = k.done()
+    check(p)
+    text = ptx(lowered(p, without=("specialize",)), "sm_80")
+    assert text.count("div.") == 1 and "rem." not in text  # none for each number
 
 
 @pytest.mark.parametrize("e", INTEGERS, ids=str)

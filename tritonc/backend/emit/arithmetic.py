@@ -17,6 +17,7 @@ from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.packed import in_pairs
 from tritonc.backend.emit.registers import members, run_bits
 from tritonc.backend.emit.shared_divisor import divide_by_one
+from tritonc.backend.emit.shared_integer_divisor import divide_integers_by_one
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
@@ -135,6 +136,8 @@ def high_product(f: FunctionEmitter, op: Op) -> None:
 
 def division(f: FunctionEmitter, op: Op) -> None:
     """Where the guard does not hold the divisor may be 0, which LLVM must not see."""
+    if divide_integers_by_one(f, op):
+        return
     t, name = f.type(op.result), op.name
 
     def divide(a: str, b: str, guard: str = "true") -> str:

@@ -27,8 +27,10 @@ from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
 
-MOST_ITERATIONS = 4
+MOST_ITERATIONS = 4  # around a product, and
 MOST_OPERATIONS = 160  # of all iterations together; about two products with their masks
+ITERATIONS, OPERATIONS = 8, 256  # without a product, such as the taps of a filter
+_FREE = frozenset({"constant", "splat", "reshape", "broadcast", "cmpp", "phi", "br", "cond_br"})
 
 
 def unroll_loops(kernel: Kernel, context: Context) -> bool:
@@ -51,9 +53,13 @@ def _unroll_one(kernel: Kernel) -> bool:
                 or loop.latch is loop.header or len(loop.exits) != 1 \
                 or loop.exits[0][0] is not loop.header:
             continue
-        count = iterations(loop, MOST_ITERATIONS)
-        size = sum(len(block.ops) for block in loop.blocks)
-        if count is not None and (count < 2 or count * size <= MOST_OPERATIONS):
+        ops = [op for block in loop.blocks for op in block.ops]
+        product = any(op.name == "dot" for op in ops)
+        count = iterations(loop, MOST_ITERATIONS if product else ITERATIONS)
+        size, most = len(ops), MOST_OPERATIONS
+        if not product:
+            size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
+        if count is not None and (count < 2 or count * size <= most):
             _unroll(kernel, loop, count)
             return True
     return False

@@ -27,6 +27,7 @@ from math import inf, log2, prod, sqrt
 from typing import NamedTuple
 
 from tritonc.analysis import axis_info
+from tritonc.analysis.row_loops import ends_by_tile, several_passes, sums_columns
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
@@ -59,7 +60,7 @@ class Feature:
     of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
     what is computed there element by element."""
 
-    kind: str  # "dot", "held", "reduce", "access" or "work"
+    kind: str  # "kernel", which begins one's, "dot", "held", "reduce", "access" or "work"
     extents: tuple[int, ...]
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
@@ -67,6 +68,7 @@ class Feature:
     # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
     inner: tuple[bool, bool] = (True, True)
     beside: bool = False  # a dot with others in its block, of which none takes another's result
+    form: str = ""  # of a kernel: a word of `_form_of`
 
 
 Profile = tuple[Feature, ...]
@@ -167,6 +169,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
+    yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
         dots = [op for op in block.ops if op.name == "dot"]
         sums = {_sum(op, readers): op for op in reversed(dots)}.values()
@@ -193,6 +196,27 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 extents = shape(op.result.type)
                 if len(extents) > 1 and min(extents) > 1:
                     yield Feature("work", extents, element(op.result.type).bytes)
+
+
+def _form_of(kernel: Kernel, cfg: Cfg) -> str:
+    """A word for what decides on tiles beside their extents; "" for nothing."""
+    if any(op.name == "dot" for op in kernel.ops()):
+        return ""
+    for asks in (ends_by_tile, several_passes, sums_columns):
+        if asks(kernel, cfg):
+            return asks.__name__
+    return "turned" if _turns(kernel) else ""
+
+
+def _turns(kernel: Kernel) -> bool:
+    """Whether tiles are read along one axis of memory and written along another."""
+    accesses = [op.operands[0] for op in kernel.ops() if op.name in ("load", "store")
+                and len(shape(op.operands[0].type)) > 1]
+    if any(op.name == "trans" for op in kernel.ops()):
+        return True
+    infos = axis_info.analyze(kernel) if accesses else {}
+    runs = [info.contiguity for pointer in accesses if (info := infos.get(pointer)) is not None]
+    return len({run.index(max(run)) - len(run) for run in runs if max(run) > 1}) > 1
 
 
 def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:
@@ -240,7 +264,7 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
         if other is None:
             continue
         varied = _profile(lower, {**middle, name: other})
-        if varied is None or [_form(f) for f in varied] != [_form(f) for f in base]:
+        if varied is None or [_same(f) for f in varied] != [_same(f) for f in base]:
             return None
         for i, (feature, change) in enumerate(zip(base, varied, strict=True)):
             for axis, (old, new) in enumerate(zip(feature.extents, change.extents, strict=True)):
@@ -263,7 +287,7 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
     return predict
 
 
-def _form(feature: Feature) -> Feature:
+def _same(feature: Feature) -> Feature:
     """All but the extents."""
     return replace(feature, extents=(0,) * len(feature.extents))
 
@@ -279,6 +303,9 @@ _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of few rows
+_PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
+_WAITING = 128  # of a loop that all elements of a tile end: one warp
+_FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _SQUARE_BYTES = 16 * 1024  # of a tile of two axes that is only moved: long pieces of rows both ways
 
 
@@ -400,24 +427,38 @@ def _dot_cost(dot: Feature, target: Target, carried: int) -> float:
 
 
 def _stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> float:
+    """The sum over kernels of `_row_cost`."""
+    starts = [i for i, feature in enumerate(profile) if feature.kind == "kernel"]
+    parts = [profile[i:j] for i, j in zip(starts, [*starts[1:], len(profile)], strict=True)]
+    return sum(_row_cost(part[1:], part[0].form, target, range_) for part in parts)
+
+
+def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]) -> float:
     """How far an instance's tiles are from what one block of threads streams well.
 
     A range that is known says how many instances there are: few large ones leave multiprocessors
-    without work.  Rows of which there are few want many threads each.
+    without work.  Rows of which there are few want many threads each, and so do rows of which a
+    program makes several passes, so that few of them are in the caches.
 
     Elements reduced along an axis are better in that axis: fewer partial results.  Tiles of two
-    axes that are only moved are better square: either side may be the contiguous one in memory.
+    axes are better square where either side is the contiguous one in memory.
     """
     largest = max((prod(f.extents) for f in profile), default=1)
     reductions = [f for f in profile if f.kind == "reduce"]
     flat = [f for f in profile if prod(f.extents) == largest and len(f.extents) > 1]
-    if flat and not reductions:
+    if flat and (not reductions or form == "ends_by_tile"):
         height, width = flat[0].extents[-2:]
-        return abs(log2(max(largest, 1) * flat[0].bytes / _SQUARE_BYTES)) + 0.1 * abs(
-            log2(width / height))
+        if form == "turned":
+            size, aspect = _SQUARE_BYTES / flat[0].bytes, 1
+        elif form == "ends_by_tile":
+            size, aspect = _WAITING, _FLAT_ASPECT
+        else:
+            size, aspect = _FLAT_BYTES / flat[0].bytes, _FLAT_ASPECT
+        return abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
     rows = [prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
             for feature in reductions]
-    wanted = float(_STREAM_ELEMENTS)
+    wanted = float({"several_passes": _PASSES, "sums_columns": _PASSES,
+                    "ends_by_tile": _WAITING}.get(form, _STREAM_ELEMENTS))
     if range_ and reductions:
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)

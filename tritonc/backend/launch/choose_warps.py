@@ -4,7 +4,8 @@ A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows
 wants a warpgroup for each 64 rows, mma.sync 32 to 128 registers of accumulators in a thread, a dot
 on CUDA cores wants 64 accumulators in a thread, streaming code two accesses of 16 bytes of its
 largest tile in flight in each thread, or four where that tile is reduced: what is in registers
-takes no exchange between warps.
+takes no exchange between warps.  Where a program makes several passes over a row, or sums columns,
+there are many threads for few elements each: few programs at a time keep their rows in the caches.
 Few threads per instance leave the number of instances on a processor to the hardware.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tritonc.analysis.row_loops import several_passes, sums_columns
 from tritonc.backend.target import matrix
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
@@ -23,6 +25,7 @@ FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.s
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
+PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register
 LEGAL = (1, 2, 4, 8, 16)
 
@@ -53,6 +56,8 @@ def _streaming_threads(kernel: Kernel) -> int:
     size = max((scalar(t).bytes for t in moved), default=4)
     reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest for op in kernel.ops())
+    if several_passes(kernel) or sums_columns(kernel):
+        return largest // PASS_ELEMENTS
     return largest // min(MOST_ELEMENTS, (ROW_BYTES if reduced else BYTES) // size)
 
 

@@ -1,0 +1,68 @@
+"""What kind of loops over memory a kernel has, for those who choose its tiles and its warps.
+
+    several_passes   a program loads from one parameter in one loop, and again in one that follows:
+                     what the first brings should still be in a cache, so few programs at a time
+    sums_columns     a loop loads tiles that are added up; behind it they are reduced but for the last
+                     axis: a program has few columns and many rows
+    ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
+                     tiles wait for fewer
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.aliases import pointer_roots
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import Tile, shape
+
+
+def several_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether loops that follow each other load tiles from one parameter."""
+    cfg = cfg or Cfg(kernel)
+    roots = pointer_roots(kernel) if len(cfg.loops) > 1 else {}
+    seen: dict[Value, list[Block]] = {}  # headers of loops that load
+    for block in cfg.order:
+        loop = cfg.innermost.get(block)
+        for op in block.ops if loop is not None else ():
+            root = roots.get(op.operands[0]) if op.name == "load" else None
+            if loop is None or root is None or not isinstance(op.operands[0].type, Tile):
+                continue
+            headers = seen.setdefault(_parameter(root), [])
+            if any(header is not loop.header and header not in loop
+                   and cfg.dominates(header, loop.header) for header in headers):
+                return True
+            headers.append(loop.header)
+    return False
+
+
+def _parameter(root: Value) -> Value:
+    while root.op is not None and root.op.name == "assume_multiple":
+        root = root.op.operands[0]
+    return root
+
+
+def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether what is reduced is carried by a loop that loads, and its last axis is left."""
+    cfg = cfg or Cfg(kernel)
+    loading = [loop for loop in cfg.loops if any(
+        op.name == "load" and isinstance(op.result.type, Tile)
+        for block in loop.blocks for op in block.ops)]
+    carried = {phi.result for loop in loading for phi in loop.header.phis()}
+    return any(op.name == "reduce" and op.operands[0] in carried
+               and len(shape(op.operands[0].type)) - 1 not in op.attributes["axes"]
+               for op in kernel.ops())
+
+
+def ends_by_tile(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether a loop's test asks for any or all elements of a tile that it carries."""
+    cfg = cfg or Cfg(kernel)
+    for loop in cfg.loops:
+        test = loop.header.terminator
+        stack: list[Op | None] = [test.operands[0].op] if test.name == "cond_br" else []
+        while stack:
+            op = stack.pop()
+            if op is not None and op.name == "reduce" and op.attributes["kind"] in ("and", "or"):
+                return True
+            if op is not None and op.name in ("and", "or", "xor") and not shape(op.result.type):
+                stack += [v.op for v in op.operands]
+    return False

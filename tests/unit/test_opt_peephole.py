@@ -107,6 +107,14 @@ def no_store(e: Kernels) -> Any:
     return e.f
 
 
+def two_exponentials(e: Kernels, factor: float, swapped: bool = False) -> Any:
+    """Of f and g and their maximum."""
+    top = e.fmax(e.f, e.g)
+    found = [e.exp(e.fmul(e.fsub(v, top), e.const(factor, FTILE))) for v in (e.f, e.g)]
+    return e.fadd(found[1], e.fmul(found[0], e.g)) if swapped else e.fadd(
+        e.fmul(e.g, found[0]), found[1])
+
+
 def small(e: Kernels, bits: int = 7) -> Any:
     """Between 0 and `bits`."""
     return e.and_(e.a, e.const(bits))
@@ -210,6 +218,8 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     # floats
     (floats.plus_minus_zero, lambda e: e.fadd(e.f, e.const(-0.0, FTILE)), "f"),
     (floats.minus_zero, lambda e: e.fsub(e.f, e.const(0.0, FTILE)), "f"),
+    (floats.sum_of_two_exponentials, lambda e: two_exponentials(e, 1.0), None),
+    (floats.sum_of_two_exponentials, lambda e: two_exponentials(e, -0.5, True), None),
     (floats.times_one, lambda e: e.fmul(e.f, e.const(1.0, FTILE)), "f"),
     (floats.times_one, lambda e: e.fdiv(e.f, e.const(1.0, FTILE)), "f"),
     (floats.times_minus_one, lambda e: e.fmul(e.f, e.const(-1.0, FTILE)), "fneg(f)"),

@@ -7,7 +7,7 @@ x - x is a NaN for an infinity.
 
 from __future__ import annotations
 
-from math import copysign, frexp
+from math import copysign, frexp, isfinite
 
 from tritonc.analysis.values import constant_of, defined_by
 from tritonc.ir.core import Op, Value
@@ -84,6 +84,49 @@ def add_of_negated(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
+def sum_of_two_exponentials(op: Op, r: Rewriter) -> Value | None:
+    """s exp(x - m) + exp(y - m), with m = max(x, y): one of the differences is 0, its exponential 1.
+
+    With a = x - m, b = y - m and e = exp(a + b), that is s 1 + e where a is 0, and else s e + 1.
+    a + b is the other difference, exactly; where one of them is a NaN, as for infinities, so is e,
+    and both sums are NaNs.  The same for exp2, and with both differences multiplied by a number.
+    """
+    for product, single in (op.operands, op.operands[::-1]):
+        made, other = defined_by(product, "fmul"), single.op
+        if made is None or other is None or other.name not in ("exp", "exp2") \
+                or not (r.used_once(product) and r.used_once(single)):
+            continue
+        for s, first in (made.operands, made.operands[::-1]):
+            inner = first.op
+            if inner is None or inner.name != other.name or not r.used_once(first):
+                continue
+            a, b = inner.operands[0], other.operands[0]
+            x, y = _distance(a), _distance(b)
+            if x is None or y is None or x[1:] != y[1:]:
+                continue
+            top = defined_by(x[1], "fmax")
+            if top is None or {*top.operands} != {x[0], y[0]} or x[0] is y[0]:
+                continue
+            e = r.value(inner.name, r.value("fadd", a, b))
+            one = r.constant(1.0, e.type)
+            nearer = r.value("fcmp", a, r.constant(0.0, a.type), predicate="oeq")
+            found = r.again(made, s, r.value("select", nearer, one, e)).result
+            return r.again(op, found, r.value("select", nearer, e, one)).result
+    return None
+
+
+def _distance(value: Value) -> tuple[Value, Value, float] | None:
+    """x, m and c of (x - m) c, with a finite number c, 1 if there is none."""
+    factor, scaled = 1.0, defined_by(value, "fmul")
+    if scaled is not None:
+        number = _float_of(scaled.operands[1])
+        if number is None or not isfinite(number) or number == 0.0:
+            return None
+        value, factor = scaled.operands[0], number
+    difference = defined_by(value, "fsub")
+    return None if difference is None else (*difference.operands, factor)
+
+
 def sub_of_negated(op: Op, r: Rewriter) -> Value | None:
     """x - (-y) = x + y."""
     negated = _negated(op.operands[1])
@@ -134,7 +177,7 @@ def whole_already(op: Op, r: Rewriter) -> Value | None:
 _ROUNDINGS = ("floor", "ceil", "round", "trunc")
 
 RULES: dict[str, list[Rule]] = {
-    "fadd": [plus_minus_zero, add_of_negated],
+    "fadd": [plus_minus_zero, add_of_negated, sum_of_two_exponentials],
     "fsub": [minus_zero, zero_minus, sub_of_negated],
     "fmul": [times_one, times_minus_one, product_of_negated],
     "fdiv": [times_one, times_minus_one, product_of_negated, divide_by_power_of_two],

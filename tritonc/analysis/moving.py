@@ -5,9 +5,9 @@ ahead then touch nothing that others still do, and no barrier is needed.  Of the
 
     base + offset + counter * step + i0 * stride0 + i1 * stride1 + ...
 
-axes are left out one after the other, the one of the least stride first, as long as what they span
-is below the next stride; `step` must be beyond all that is left.  Of a stride that is a number at
-run time, as of rows of N elements, a mask says it: `start + i1 < N`, where start >= 0.
+each stride must be beyond what the axes of lesser ones span together, and `step` beyond what all of
+them do.  Of a stride that is a number at run time, as of rows of N elements, a mask says it:
+`start + i1 < N`, where start >= 0.  So no two elements of a tile have one address, either.
 """
 
 from __future__ import annotations
@@ -20,8 +20,18 @@ from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import shape
 
 
+def mark_moving(kernel: Kernel) -> None:
+    """Mark the accesses of loops that meet nothing of other iterations, while masks say so."""
+    cfg = Cfg(kernel)
+    for block, loop in cfg.innermost.items():
+        for op in block.ops:
+            if op.name in ("load", "store") and shape(op.operands[0].type) \
+                    and not meets_itself(kernel, cfg, loop, op):
+                op.attributes["moves"] = True
+
+
 def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
-    """Whether the addresses of a load or store may be those of another iteration of the loop."""
+    """Whether addresses of a load or store may be met twice, in one iteration of the loop or two."""
     iteration = Iteration(loop)
     affinity = Affinity(iteration, known_signs(kernel, cfg, loop.preheader or loop.header))
     pointer = op.operands[0]
@@ -31,10 +41,14 @@ def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
         return True
     step = parts[1]
     extents = shape(pointer.type)
-    left = [(n, s) for n, s in zip(extents, form.strides, strict=True) if n > 1 and s.terms]
-    numbers = [(n, abs(s.constant)) for n, s in left if s.constant is not None]
+    left = [(n, s) for n, s in zip(extents, form.strides, strict=True) if n > 1]
+    numbers = sorted((abs(s.constant), n) for n, s in left if s.constant is not None)
     others = [(n, s) for n, s in left if s.constant is None]
-    span = sum((n - 1) * s for n, s in numbers)  # of the axes of known strides together
+    span = 0  # of the axes of known strides together
+    for stride, extent in numbers:
+        if stride <= span:
+            return True
+        span += (extent - 1) * stride
     if not others:
         return step.constant is None or abs(step.constant) <= span
     if len(others) > 1:
@@ -42,9 +56,9 @@ def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
     extent, row = others[0]
     many = step.divided(row)
     mask = affinity.mask(op.guard, len(extents))
-    return many is None or many.constant is None or abs(many.constant) < extent \
-        or not (len(numbers) == 0 or (len(numbers) == 1 and numbers[0][1] == 1 and mask is not None
-                                      and _within(affinity, mask, form.strides, row)))
+    return many is None or many.constant is None or abs(many.constant) < extent or mask is None \
+        or len(numbers) != 1 or numbers[0][0] != 1 \
+        or not _within(affinity, mask, form.strides, row)
 
 
 def _within(affinity: Affinity, mask: Mask, strides: tuple[Linear, ...], row: Linear) -> bool:

@@ -1,7 +1,9 @@
 """What kind of loops over memory a kernel has, for those who choose its tiles and its warps.
 
     several_passes   a program loads from one parameter in one loop, and again in one that follows:
-                     what the first brings should still be in a cache, so few programs at a time
+                     what the first brings should still be in a cache, so few programs at a time.
+                     Not where the loops reduce tiles: then warps would wait for each other; nor
+                     where rows are loaded without a loop, too: short ones
     sums_columns     a loop loads tiles that are added up; behind it they are reduced but for the last
                      axis: a program has few columns and many rows
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
@@ -19,14 +21,19 @@ from tritonc.ir.types import Tile, shape
 def several_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     """Whether loops that follow each other load tiles from one parameter."""
     cfg = cfg or Cfg(kernel)
+    if any(op.name in ("reduce", "argreduce", "scan")
+           for block in cfg.innermost for op in block.ops):
+        return False
     roots = pointer_roots(kernel) if len(cfg.loops) > 1 else {}
     seen: dict[Value, list[Block]] = {}  # headers of loops that load
     for block in cfg.order:
         loop = cfg.innermost.get(block)
-        for op in block.ops if loop is not None else ():
+        for op in block.ops:
             root = roots.get(op.operands[0]) if op.name == "load" else None
-            if loop is None or root is None or not isinstance(op.operands[0].type, Tile):
+            if root is None or not isinstance(op.operands[0].type, Tile):
                 continue
+            if loop is None:
+                return False
             headers = seen.setdefault(_parameter(root), [])
             if any(header is not loop.header and header not in loop
                    and cfg.dominates(header, loop.header) for header in headers):

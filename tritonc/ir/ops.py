@@ -230,11 +230,12 @@ _ROWS: list[OpInfo] = [
     # memory
     _memory("load", "p", rules.load,
             "What lies at p; where the guard does not hold, the number `other`, else undefined.  "
-            "`alike`: so many neighbours along `vector_axis` have one address.",
+            "`alike`: so many neighbours along `vector_axis` have one address; `moves`: in each "
+            "iteration of a loop others.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
-                              "late", "piecewise")),
+                              "late", "piecewise", "moves")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
-            {WRITE}, optional=("cache", "vector", "vector_axis", "release")),
+            {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically, device scope; gives the old value.",
             {READ, WRITE}, ("kind",)),

@@ -25,6 +25,7 @@ The constants are left to fold_constants and peephole, which run again.
 from __future__ import annotations
 
 from tritonc.analysis.linear import emit
+from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.signs import MOST
 from tritonc.backend.dots.fuse_exponents import MODERATE
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
@@ -46,6 +47,7 @@ _ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is as
 
 def specialize(kernel: Kernel, context: Context) -> bool:
     """Add the fast body, if there is something to gain."""
+    mark_moving(kernel)  # whose masks may go
     found = wanted_facts(kernel, _copies_tensors(kernel, context))
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)

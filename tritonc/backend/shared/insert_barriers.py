@@ -289,8 +289,8 @@ class _Uses:
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
             pointer = pointers[0]
-            own = pointer if self.one_thread_each(pointer) else None
             ring = self.moves(op)
+            own = pointer if self.one_thread_each(pointer, ring is not None) else None
             root = self.roots.get(pointer)
             if effects >= {READ, WRITE} and not isinstance(pointer.type, Tile):
                 root = None  # a lock guards memory that its address does not tell
@@ -308,19 +308,22 @@ class _Uses:
         if loop is None or op.name not in ("load", "store"):
             return None
         if op not in self.moving:
-            self.moving[op] = not meets_itself(self.kernel, self.cfg, loop, op)
+            self.moving[op] = bool(op.attributes.get("moves")) or not meets_itself(
+                self.kernel, self.cfg, loop, op)
         return loop if self.moving[op] else None
 
-    def one_thread_each(self, pointer: Value) -> bool:
+    def one_thread_each(self, pointer: Value, distinct: bool = False) -> bool:
         """Whether each address of the tile is known to be used by one thread only.
 
-        Each element must be in one thread, and no two elements may have one address.  Only asked
-        for tiles that several operations use.
+        Each element must be in one thread, and no two elements may have one address (`distinct`:
+        that is known).  Only asked for tiles that several operations use.
         """
         t = pointer.type
         if pointer not in self.repeated or not isinstance(t, Tile) or t.layout is None \
                 or not all(t.layout.thread):
             return False
+        if distinct:
+            return True
         info = self.infos.get(pointer)
         if info is None:
             return False

@@ -1,0 +1,88 @@
+"""Bodies for parameters whose accesses do not overlap: taken only where they do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import tritonc
+from sketch import parse
+
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp import machine as simulate
+from tritonc.interp.interpreter import run
+from tritonc.interp.memory import Memory
+
+SHIFTED = """
+kernel void shifted(const float* x, float* y, int N) {
+  int rn[256] = 0 ... 256;
+  for (int n = 0; n < N; n += 256)
+    @(rn + n < N) *(y + n + rn) = *(x + n + rn) + 1;
+}
+"""
+ROWS = """
+kernel void rows(const float* x, float* y, int N) {
+  int r[8] = 0 ... 8, c[32] = 0 ... 32;
+  for (int m = 0; m < N; m += 8) {
+    float v[8, 32] = (r + m < N)[:, newaxis] ? *(x + (r + m)[:, newaxis] * 32 + c) : 0;
+    @(r + m < N)[:, newaxis] *(y + (r + m)[:, newaxis] * 32 + c) = v + 1;
+  }
+}
+"""
+COUNTED = """
+kernel void counted(const unsigned char* x, int* y, int N) {
+  int rn[256] = 0 ... 256;
+  for (int n = 0; n < N; n += 256) {
+    int v[256] = rn + n < N ? *(x + n + rn) : 0;
+    atomic_add(y + v, 1, rn + n < N);
+  }
+}
+"""
+
+
+def machine(source: str, tmp_path: Path) -> str:
+    """The kernel at the end of the backend, of four warps."""
+    file = tmp_path / "k.tc"
+    file.write_text(source)
+    done = tritonc(str(file), "--arch=sm_80", "--tune=num_warps=4", "--stop-after=insert_barriers",
+                   "-o", "-")
+    assert done.code == 0, done.err
+    return done.out
+
+
+@pytest.mark.parametrize("shift", [-1024, -300, -256, -16, -4, 0, 4, 8, 256, 300, 320, 336, 1024])
+@pytest.mark.parametrize("source, step, elements", [(SHIFTED, 256, 1), (ROWS, 8, 32)],
+                         ids=["row", "matrix"])
+def test_what_overlaps_is_computed_in_order(source: str, step: int, elements: int, shift: int,
+                                            tmp_path: Path) -> None:
+    count = 320 // elements
+    memory = Memory()
+    data = np.arange(4096, dtype=np.float32)
+    start = memory.allocate(data.copy(), "data")
+    x, y = 2000, 2000 + shift
+    text = machine(source, tmp_path)
+    run(parse(text), parse(text).kernels[0].name, [start + 4 * x, start + 4 * y, count], memory,
+        (1,), table=ALL_OPS, handlers=simulate.handlers())
+    want = data.copy()
+    for first in range(0, count, step):
+        rows = slice(first * elements, min(first + step, count) * elements)
+        want[y:][rows] = want[x:][rows] + 1
+    np.testing.assert_array_equal(memory.buffers[0].array, want)
+
+
+@pytest.mark.parametrize("shift", [0, 64, 4096])
+def test_counts_that_change_what_is_counted(shift: int, tmp_path: Path) -> None:
+    memory = Memory()
+    data = np.zeros(8192, np.uint8)
+    data[:1024] = np.random.default_rng(0).integers(0, 256, 1024)
+    start = memory.allocate(data.copy(), "data")
+    text = machine(COUNTED, tmp_path)
+    assert "shared_atomic" in text
+    run(parse(text), "counted", [start, start + 1024 - 512 + shift, 512], memory, (1,),
+        table=ALL_OPS, handlers=simulate.handlers())
+    want = data.copy()
+    counts = want[512 + shift :][:1024].view(np.int32)
+    for first in (0, 256):
+        counts += np.bincount(want[first : first + 256], minlength=256).astype(np.int32)
+    np.testing.assert_array_equal(memory.buffers[0].array, want)

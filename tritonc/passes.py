@@ -39,6 +39,7 @@ from tritonc.backend.memory.load_early import load_early
 from tritonc.backend.memory.lower_atomics import lower_atomics
 from tritonc.backend.memory.lower_take import lower_take
 from tritonc.backend.memory.merge_stores import merge_stores
+from tritonc.backend.memory.narrow_loops import narrow_loops
 from tritonc.backend.memory.pad_tiles import pad_tiles
 from tritonc.backend.memory.privatize_atomics import privatize_atomics
 from tritonc.backend.memory.rematerialize import rematerialize
@@ -234,6 +235,8 @@ BACKEND: list[Pass] = [
          "Makes layout conversions.", "backend", 0),
     Pass("lower_conversions", lower_conversions,
          "Makes buffers.", "backend", 0),
+    Pass("narrow_loops", narrow_loops,
+         "Before each atomic goes through shared memory by itself.", "backend", 2),
     Pass("lower_atomics", lower_atomics,
          "Makes buffers.", "backend", 0),
     Pass("select_matrix_loads", select_matrix_loads,
@@ -342,6 +345,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("stage_dots", "select_matrix_loads", "fragments are loaded from buffers"),
     ("vectorize", "repeat_masks", "what a comparison of a copied limit is alike over is not known"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
+    ("narrow_loops", "lower_atomics", "it leaves to a warp what would go to all"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
     ("vectorize", "detach_results", "narrow stores take any register"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),

@@ -130,7 +130,8 @@ def _whole_groups(m: Any, name: str, types: list[str], v: list[Lanes], active: A
 
 
 def _shuffle(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
-    _together(m, name, types, v, active)
+    warps = active.reshape(-1, 32)
+    assert (warps.all(1) | ~warps.any(1)).all(), f"{name} in a part of a warp"
     lane = np.arange(m.threads)
     source = v[2].astype(np.int64) & 31
     if "bfly" in name:
@@ -401,6 +402,8 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
             value = m.read(source + at, 1, "global", mask & (filled > i))
             m.write(address + at, value, 1, "shared", mask)
         return
+    if parts[0] == "atom":  # one thread after the other: all orders are kept
+        parts = [part for part in parts if part not in ("acquire", "acq_rel", "gpu")]
     space = parts[1] if parts[1] in ("global", "shared", "const") else parts[2]
     inside = operands[operands.index("[") : operands.index("]")]
     address = registers[_numbers(inside)[0]].astype(np.uint64)

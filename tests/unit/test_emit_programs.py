@@ -222,7 +222,8 @@ def test_compare_and_swap(e: Scalar) -> None:
 
 def test_a_lock_is_fenced() -> None:
     text = ptx(lowered(PROGRAMS["lock"]()), "sm_80")
-    assert text.count("fence.acq_rel.gpu") >= 3
+    assert text.count("fence.acq_rel.gpu") + text.count("atom.acq_rel.gpu") >= 2
+    assert ptx(lowered(PROGRAMS["lock"]()), "sm_60").count("membar.gl") >= 3
 
 
 # ---- reductions and scans ------------------------------------------------------------------------

@@ -68,6 +68,14 @@ def _get_num_multiprocessors(machine: Machine, frame: Frame, op: Op) -> Any:
     return np.int32(MULTIPROCESSORS)
 
 
+def _nothing(machine: Machine, frame: Frame, op: Op) -> None:
+    """What only matters to other programs."""
+
+
+def _first_warp(machine: Machine, frame: Frame, op: Op) -> Any:
+    return np.bool_(True)
+
+
 # ---- buffers
 
 
@@ -325,6 +333,7 @@ def _async_wait(machine: Machine, frame: Frame, op: Op) -> None:
 
 _SIMULATED: dict[str, Simulated] = {
     "get_num_multiprocessors": _get_num_multiprocessors,
+    "first_warp": _first_warp, "device_fence": _nothing,
     "alloc_shared": _alloc_shared, "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
     "buffer_reshape": _buffer_reshape, "buffer_part": _buffer_part,
     "shared_store": _shared_store, "shared_load": _shared_load,

@@ -237,8 +237,9 @@ _ROWS: list[OpInfo] = [
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves")),
     _memory("atomic_rmw", "p value", rules.atomic,
-            "Combines memory with value by `kind` atomically, device scope; gives the old value.",
-            {READ, WRITE}, ("kind",)),
+            "Combines memory with value by `kind` atomically, device scope; gives the old value.  "
+            "`order`: \"acquire\" where it need not release what came before.",
+            {READ, WRITE}, ("kind",), optional=("order",)),
     _memory("atomic_cas", "p compare value", rules.atomic,
             "Writes value where memory equals compare, atomically; gives the old value.",
             {READ, WRITE}),

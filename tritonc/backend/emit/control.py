@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.memory import FENCE
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.ir.core import Op
@@ -40,6 +41,10 @@ def barrier(f: FunctionEmitter, op: Op) -> None:
     f.barrier()
 
 
+def device_fence(f: FunctionEmitter, op: Op) -> None:
+    f.line(FENCE)
+
+
 def group_barrier(f: FunctionEmitter, op: Op) -> None:
     own = f.prelude(f"add i32 {warpgroup(f)}, {_GROUPS}")
     f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", f"i32 {own}",
@@ -49,4 +54,5 @@ def group_barrier(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "phi": phi, "br": br, "cond_br": cond_br, "ret": ret,
     "group_barrier": group_barrier, "barrier": barrier, "memory_barrier": barrier,
+    "device_fence": device_fence,
 }

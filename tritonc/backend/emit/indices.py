@@ -7,9 +7,10 @@ from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import literal
 from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.registers import members, registers
+from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.ir.core import Op
 from tritonc.ir.layout import log2
-from tritonc.ir.types import element
+from tritonc.ir.types import element, scalar
 
 _AXES = "xyz"
 
@@ -71,6 +72,16 @@ def get_num_multiprocessors(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = [f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid", "i32")]
 
 
+def first_warp(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = [f.prelude(f"icmp ult i32 {f.thread}, 32")]
+
+
+def from_first_lane(f: FunctionEmitter, op: Op) -> None:
+    e = scalar(op.result.type)
+    words = to_words(f, e, [f.values[op.operands[0]][0]])
+    f.values[op.result] = from_words(f, e, [shuffle_index(f, word, "0") for word in words], 1)
+
+
 def get_global_range(f: FunctionEmitter, op: Op) -> None:
     instance = program_id(f, op.attributes["axis"])
     bits = log2(op.attributes["extent"])
@@ -94,6 +105,7 @@ def constant_table(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Emitter] = {
+    "first_warp": first_warp, "from_first_lane": from_first_lane,
     "again": again, "constant": constant, "undef": undef, "range": make_range,
     "get_program_id": get_program_id, "get_num_programs": get_num_programs,
     "get_num_multiprocessors": get_num_multiprocessors, "get_global_range": get_global_range,

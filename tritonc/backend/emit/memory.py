@@ -131,14 +131,22 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     if native is not None and native[1] and native[1] not in f.target.features:
         native = None
     wanted = bool(f.wanted(op.result))
+    order = _order(f, op) if native is not None and (wanted or kind == "xchg") else ""
 
     def one(address: str, value: str, guard: str) -> str:
         if native is not None:
-            return _native(f, native, llvm_type(e), address, value, guard, wanted)
+            return _native(f, native, llvm_type(e), address, value, guard, wanted, order)
         return _guarded(f, e, guard, lambda: _loop(f, e, address, lambda old: _changed(
             f, kind, e, old, value)))
 
-    _atomics(f, op, one)
+    _atomics(f, op, one, fenced=not order)
+
+
+def _order(f: FunctionEmitter, op: Op) -> str:
+    """How an atomic of a scalar is ordered by itself: cheaper than by fences around it."""
+    if isinstance(op.operands[0].type, Tile) or "atomic_order" not in f.target.features:
+        return ""
+    return f"{op.attributes.get('order', 'acq_rel')}.gpu."
 
 
 def _changed(f: FunctionEmitter, kind: str, e: Scalar, old: str, value: str) -> str:
@@ -156,8 +164,9 @@ def atomic_cas(f: FunctionEmitter, op: Op) -> None:
     _atomics(f, op, one)
 
 
-def _atomics(f: FunctionEmitter, op: Op, one: Callable[..., str]) -> None:
-    """An atomic for each element, in its owner; of a scalar, between fences."""
+def _atomics(f: FunctionEmitter, op: Op, one: Callable[..., str], fenced: bool = True) -> None:
+    """An atomic for each element, in its owner; of a scalar, between fences where it has no order
+    of its own."""
     layout = f.layout(op.operands[0])
     owner, found = f.owner(layout), f.blank(op.result.type)
     for r in owned(layout):
@@ -166,7 +175,8 @@ def _atomics(f: FunctionEmitter, op: Op, one: Callable[..., str]) -> None:
         if isinstance(op.operands[0].type, Tile):
             found[r] = one(*operands, guard)
         else:
-            found[r] = _guarded(f, _pointer(op).element, guard, partial(_fenced, f, one, operands))
+            emit = partial(_fenced, f, one, operands) if fenced else partial(one, *operands, "")
+            found[r] = _guarded(f, _pointer(op).element, guard, emit)
     for r in range(layout.registers):
         found[r] = found[r & ~layout.replicated_registers]
     f.values[op.result] = found
@@ -180,7 +190,7 @@ def _fenced(f: FunctionEmitter, one: Callable[..., str], operands: list[str]) ->
 
 
 def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: str, value: str,
-            guard: str, wanted: bool) -> str:
+            guard: str, wanted: bool, order: str = "") -> str:
     suffix, _, constraint = native
     register = {"half": "i16", "bfloat": "i16"}.get(t, t)
     if register != t:
@@ -197,7 +207,7 @@ def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: s
         return "poison"
     bits = {"h": 16, "r": 32, "f": 32}.get(constraint, 64)
     start = f"mov.b{bits} $0, 0; @$3 " if guard else ""
-    old = f.asm(register, f"{start}atom.global.{suffix} $0, [$1], $2;",
+    old = f.asm(register, f"{start}atom.{order}global.{suffix} $0, [$1], $2;",
                 f"=&{constraint},{inputs},~{{memory}}", arguments, WRITES)
     return old if register == t else f.op(f"bitcast {register} {old} to {t}")
 

@@ -33,7 +33,6 @@ def lower_atomics(kernel: Kernel, context: Context) -> bool:
     if not any(_differs(op) for op in kernel.ops()):
         return False
     readers = uses(kernel)
-    copies = Layout((1,), (), (0,) * LANE_BITS, (0,) * log2(kernel.attributes["num_warps"]))
     replaced: dict[Value, Value] = {}
     added: set[Op] = set()
     for block in kernel.blocks:
@@ -42,12 +41,13 @@ def lower_atomics(kernel: Kernel, context: Context) -> bool:
             ops.append(op)
             if op.name == "store" and not isinstance(op.operands[0].type, Tile):
                 op.attributes["release"] = True
-            if not _differs(op) or op.result not in readers:
+            if not _differs(op) or all(reader.name == "from_first_lane"
+                                       for reader in readers.get(op.result, ())):
                 continue
             t = op.result.type
             if isinstance(t, Tile) and t.layout is not None and all(t.layout.thread):
                 continue
-            new = _share(op, copies)
+            new = share(kernel, op)
             added.update(new)
             ops += new
             replaced[op.result] = new[-1].result
@@ -64,8 +64,9 @@ def _differs(op: Op) -> bool:
                                   and not isinstance(op.result.type, Tile))
 
 
-def _share(op: Op, copies: Layout) -> list[Op]:
+def share(kernel: Kernel, op: Op) -> list[Op]:
     """Operations that bring the one valid copy of each element to all threads."""
+    copies = Layout((1,), (), (0,) * LANE_BITS, (0,) * log2(kernel.attributes["num_warps"]))
     ops: list[Op] = []
     value, t = op.result, op.result.type
     whole = t if isinstance(t, Tile) else Tile(scalar(t), (1,), copies)

@@ -299,7 +299,8 @@ class _Uses:
                     found.append(Pending(write, is_global=True, root=root, pointer=own,
                                          release="release" in op.attributes, ring=ring,
                                          moves=pointer if ring else None,
-                                         scalar=write and not isinstance(pointer.type, Tile)))
+                                         scalar=WRITE in effects and not isinstance(
+                                             pointer.type, Tile)))
         return found
 
     def moves(self, op: Op) -> Loop | None:
@@ -335,11 +336,13 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
     if not (old.write or new.write) or old.is_global != new.is_global:
         return False
     if old.is_global:
+        if old.scalar and new.scalar:
+            return False
         if new.release:
             return True
         if old.pointer is not None and old.pointer is new.pointer:
             return False
-        if old.before and old.moves is new.moves or old.scalar and new.scalar:
+        if old.before and old.moves is new.moves:
             return False
         return not apart(kernel, old.root, new.root)
     if old.end <= new.start or new.end <= old.start or (

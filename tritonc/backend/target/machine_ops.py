@@ -190,6 +190,14 @@ _ROWS: list[OpInfo] = [
            "`owner[i]`.  Other elements are undefined.  `waits`: first for cluster_arrive.", None,
            ("kind", "size", "owner"), ("waits",),
            effects=frozenset({SHARED_READ, SHARED_WRITE, SYNC})),
+    OpInfo("first_warp", (), rules.stated_type,
+           "Whether this warp is the block's first: what is done where that holds, it does alone.",
+           None),
+    OpInfo("device_fence", (), rules.nothing,
+           "What this thread, and those that it met, wrote is seen by the device before what it "
+           "writes from here on.", None, effects=frozenset({SYNC})),
+    OpInfo("from_first_lane", ("a",), _same_types,
+           "The number that the first thread of the warp has.", lambda m, op, a: a),
     OpInfo("again", ("a",), _same_types,
            "The same number, which is not known to be the same: what is computed of it is computed "
            "anew.", lambda m, op, a: a),

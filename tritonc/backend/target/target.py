@@ -46,6 +46,7 @@ FEATURES: dict[str, Feature] = {
     "dependent_launch": Feature(90, 78, "griddepcontrol"),
     "register_budget": Feature(90, 80, "setmaxnreg", (90, 100, 103, 120)),
     # atomics
+    "atomic_order": Feature(70, 60, "atomics that acquire and release"),
     "atomic_f16": Feature(70, 63, "atomic addition of f16"),
     "atomic_bf16": Feature(90, 78, "atomic addition of bf16"),
     "atomic_vector": Feature(90, 81, "atomic addition of vectors"),

@@ -1,0 +1,159 @@
+"""narrow_loops: a loop of atomics and scalars runs in one warp; the others wait behind it.
+
+Before:  loop: %seen = atomic_rmw %p ...           After:        barrier
+               cond_br (%seen == 0), loop, exit                  cond_br first_warp, enter, join
+         exit: ... %seen                                  loop:  %mine = atomic_rmw %p ...
+                                                                 %seen = from_first_lane %mine
+                                                                 cond_br (%seen == 0), loop, leave
+                                                          join:  %last = phi [%seen], [0]
+                                                                 shared_store, shared_load of %last
+
+A loop that waits for other programs, or looks back over what they have told, asks memory for one
+number after the other.  One thread asks; to bring the answer to all warps takes two barriers in
+each iteration, a warp alone has it by a shuffle.  What is read behind the loop is brought to all
+once.  Atomics that change nothing need not release anything in each iteration, either: one fence
+before the loop does.
+
+Legal where the loop does nothing but scalar arithmetic and atomics, which one thread performs in
+its order; or where all that it does with memory is to load, volatile.  Needs layouts; what the loop
+leaves goes through buffers, as from an atomic (`lower_atomics`, which comes behind).
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.values import int_of
+from tritonc.backend.memory.lower_atomics import ATOMICS, share
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, Loop, redirect
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import CONTROL
+from tritonc.ir.types import I1, Buffer, Tile, is_float, is_pointer
+
+_ROLES = ("start_copier", "wgmma", "mma_dot", "fma_dot")
+
+
+def narrow_loops(kernel: Kernel, context: Context) -> bool:
+    """Give loops of scalars to the first warp, the outermost ones first."""
+    if kernel.attributes["num_warps"] == 1 or not any(map(_asks, kernel.ops())) or any(
+            op.name in _ROLES for op in kernel.ops()):
+        return False
+    done: set[Block] = set()
+    changed = False
+    while (loop := _next(kernel, done)) is not None:
+        done.update(loop.blocks)
+        _narrow(kernel, loop)
+        context.remark("narrow_loops", "loop runs in one warp", loop.header.terminator.span)
+        changed = True
+    return changed
+
+
+def _next(kernel: Kernel, done: set[Block]) -> Loop | None:
+    """An outermost loop that one warp can run."""
+    cfg = Cfg(kernel)
+    found = [loop for loop in cfg.loops if loop.header not in done and _legal(loop, cfg)]
+    return min(found, key=lambda loop: loop.depth, default=None)
+
+
+def _asks(op: Op) -> bool:
+    """Whether one thread reads memory for all."""
+    return not any(isinstance(r.type, Tile) for r in op.results) and (
+        op.name in ATOMICS or (op.name == "load" and bool(op.attributes.get("volatile"))))
+
+
+def _changes_nothing(op: Op) -> bool:
+    """Whether an atomic only reads, as `atomic_or(p, 0)` does.  A fence before the loop releases
+    what was written before; in the loop nothing is written that could be."""
+    if op.name != "atomic_rmw" or op.attributes["kind"] not in ("add", "or", "xor", "and"):
+        return False
+    return int_of(op.operands[1]) == (-1 if op.attributes["kind"] == "and" else 0)
+
+
+def _legal(loop: Loop, cfg: Cfg) -> bool:
+    ops = [op for block in loop.blocks for op in block.ops]
+    asking = [op for op in ops if _asks(op)]
+    if not asking or loop.preheader is None or len(loop.exits) != 1 \
+            or len({op.name == "load" for op in asking}) > 1:
+        return False
+    outside = loop.exits[0][1]
+    if cfg.predecessors[outside] != [loop.exits[0][0]]:
+        return False
+    return all(op in asking or not ALL_OPS[op.name].effects - {CONTROL} for op in ops) and not any(
+        isinstance(v.type, (Tile, Buffer)) for op in ops for v in (*op.results, *op.inputs()))
+
+
+def _narrow(kernel: Kernel, loop: Loop) -> None:
+    before, (last, behind) = loop.preheader, loop.exits[0]
+    assert before is not None
+    enter, leave, join = (Block(f"{loop.header.name}.{name}") for name in ("enter", "leave", "join"))
+    for phi in loop.header.phis():
+        phi.blocks = [enter if block is before else block for block in phi.blocks]
+    redirect(last, behind, leave)
+    asking = [op for block in loop.blocks for op in block.ops if _asks(op)]
+    if all(map(_changes_nothing, asking)):
+        Builder(enter).emit("device_fence", table=ALL_OPS)
+        for op in asking:
+            op.attributes["order"] = "acquire"
+    for block, target in ((enter, loop.header), (leave, join)):
+        Builder(block).emit("br", blocks=[target])
+    before.ops.pop()
+    b = Builder(before)
+    b.emit("barrier", table=ALL_OPS)
+    first = b.emit("first_warp", type=I1, table=ALL_OPS).result
+    b.emit("cond_br", first, blocks=[enter, join])
+    _share_in_warp(loop)
+    left = _left(kernel, loop)
+    replaced: dict[Value, Value] = {}
+    b = Builder(before, len(before.ops) - 1)
+    added: list[Op] = []
+    for value in left:
+        none = b.constant(0.0 if is_float(value.type) else 0, value.type) if not is_pointer(
+            value.type) else b.value("undef", type=value.type)
+        phi = Op("phi", [value, none], {}, (value.type,), blocks=[leave, before])
+        join.ops.append(phi)
+        new = share(kernel, phi)
+        added += new
+        replaced[value] = new[-1].result
+    join.ops += added
+    Builder(join).emit("br", blocks=[behind])
+    for phi in behind.phis():
+        phi.blocks = [join if block is last else block for block in phi.blocks]
+    inside = {*loop.blocks, join}
+    for block in kernel.blocks:
+        if block not in inside:
+            for op in block.ops:
+                op.replace_inputs(replaced)
+    at = kernel.blocks.index(loop.header)
+    kernel.blocks.insert(at, enter)
+    at = 1 + max(kernel.blocks.index(block) for block in loop.blocks)
+    kernel.blocks[at:at] = [leave, join]
+
+
+def _share_in_warp(loop: Loop) -> None:
+    """What the first thread has read, all of its warp have."""
+    replaced: dict[Value, Value] = {}
+    added: set[Op] = set()
+    for block in loop.blocks:
+        ops: list[Op] = []
+        for op in block.ops:
+            ops.append(op)
+            if _asks(op):
+                same = make_op("from_first_lane", [op.result], span=op.span, table=ALL_OPS)
+                same.result.name = op.result.name
+                replaced[op.result] = same.result
+                added.add(same)
+                ops.append(same)
+        block.ops = ops
+    for block in loop.blocks:
+        for op in block.ops:
+            if op not in added:
+                op.replace_inputs(replaced)
+
+
+def _left(kernel: Kernel, loop: Loop) -> list[Value]:
+    """The values of the loop that are read behind it."""
+    made = {r: None for block in loop.blocks for op in block.ops for r in op.results}
+    inside = {op for block in loop.blocks for op in block.ops}
+    readers = uses(kernel)
+    return [value for value in made if any(op not in inside for op in readers.get(value, ()))]

@@ -142,11 +142,21 @@ def error_of(workload: Workload, case: Case, result: Any, want: Mapping[str, tor
             error = _relative(a, b)
         else:
             tolerance = workload.kind.tolerance or 0.0
-            error = float((a.to(b.dtype) != b).double().mean()) if b.numel() else 0.0
+            error = _different(a, b, workload.kind.units)
         worst = max(worst, error) if error == error else error
         if not error <= tolerance * slack:
             complaint = f"{name}: error {error:.1e}, allowed {tolerance * slack:.0e}"
     return worst, complaint
+
+
+def _different(got: torch.Tensor, want: torch.Tensor, units: int) -> float:
+    """The share of integers that differ, by more than so many units."""
+    if not want.numel():
+        return 0.0
+    if not units:
+        return float((got.to(want.dtype) != want).double().mean())
+    return sum(float(((a.long() - b.long()).abs() > units).sum()) for a, b in zip(
+        got.split(1 << 26), want.split(1 << 26), strict=True)) / want.numel()
 
 
 def _relative(got: torch.Tensor, want: torch.Tensor) -> float:

@@ -197,7 +197,7 @@ KINDS = {
         _quantised,
         lambda t: with_triton(lambda k: k.whole_rows(k.quantise, t.M, t.N, t.x, t.q, t.scale,
                                                      t.N)),
-        _warps, macros=whole, tolerance=1e-5),
+        _warps, macros=whole, tolerance=1e-5, units=1),
     "argmax_rows": row(
         lambda t: {"best": t.x.argmax(1).int()},
         lambda t: {"torch": lambda: torch.argmax(t.x, 1),

@@ -85,6 +85,7 @@ class Kind:
     variants: Sequence[Mapping[str, int]] = ({},)
     zeroed: Sequence[str] = ()
     tolerance: float | None = None
+    units: int = 0  # by which integers may differ: those that are rounded, where ties go
     options: Mapping[str, Any] = field(default_factory=dict)
     limit: bool = False
     hot: bool = False  # heats the chip: longer gaps between measurements

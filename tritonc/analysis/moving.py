@@ -21,8 +21,11 @@ from tritonc.ir.types import shape
 
 
 def mark_moving(kernel: Kernel) -> None:
-    """Mark the accesses of loops that meet nothing of other iterations, while masks say so."""
+    """Mark the accesses of loops that meet nothing of other iterations, while masks say so; not
+    around products, whose pipelines copy them out of loops."""
     cfg = Cfg(kernel)
+    if any(op.name == "dot" for op in kernel.ops()):
+        return
     for block, loop in cfg.innermost.items():
         for op in block.ops:
             if op.name in ("load", "store") and shape(op.operands[0].type) \

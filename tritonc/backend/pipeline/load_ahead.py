@@ -12,6 +12,10 @@ A product of one stage takes less time than memory does, so the threads would wa
 time.  The value waits for an iteration in registers: done for scalars, rows and columns, of which a
 thread holds few.
 
+In kernels without products the same is done in loops of which a thread loads little in an iteration
+and where other programs do not fill the time: recurrences, whose iterations wait for each other,
+and sums over columns, of which there are few programs.  They load several iterations ahead.
+
 Needs a loop of a header and one more block, addresses that follow from its phis alone, and no store
 in it that may change what is loaded.  After advance_dots, which parts the loop's operations.
 """
@@ -19,6 +23,7 @@ in it that may change what is loaded.  After advance_dots, which parts the loop'
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.analysis.row_loops import several_passes
 from tritonc.backend.pipeline.loop_slice import (
     Slice,
     advance,
@@ -26,7 +31,7 @@ from tritonc.backend.pipeline.loop_slice import (
     find_slice,
     initial_values,
 )
-from tritonc.backend.pipeline.staged_loop import Guards
+from tritonc.backend.pipeline.staged_loop import DOTS, Guards
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -35,27 +40,47 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Tile, scalar
 
 FEW = 8  # registers that may wait, of one load
+ROOM = 96  # bytes of a thread that may wait, of all loads of a loop without products
+MOST_TIMES = 3  # iterations ahead
 
 
 def load_ahead(kernel: Kernel, context: Context) -> bool:
-    """Load ahead in the loops of products on wgmma."""
+    """Load ahead in the loops of products on wgmma, and in those that wait for memory."""
     changed = False
+    products = any(op.name in (*DOTS, "dot") for op in kernel.ops())
+    waiting = not products and not several_passes(kernel)
     for loop in Cfg(kernel).loops:
         header, latch = loop.header, loop.latch
         if len(loop.blocks) != 2 or latch is None or loop.preheader is None \
                 or header.terminator.name != "cond_br" or len(loop.exits) != 1 \
-                or loop.exits[0][0] is not header or header.terminator.blocks[0] is not latch \
-                or not any(op.name == "wgmma" for op in latch.ops):
+                or loop.exits[0][0] is not header or header.terminator.blocks[0] is not latch:
             continue
-        loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)]
-        loads = [] if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) else loads
-        part = _slice(loop, loads)
-        if loads and part is not None:
+        if any(op.name == "wgmma" for op in latch.ops):
+            times = 1
+        else:
+            times = _times(loop) if waiting else 0
+        for done in range(times):
+            loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)]
+            if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
+                break
+            part = _slice(loop, loads)
+            if not loads or part is None:
+                break
+            if not done:
+                context.remark("load_ahead", "loaded an iteration ahead, beside the products"
+                               if products else f"loaded ahead by iterations: {times}",
+                               loads[0].span)
             _rewrite(kernel, loop, loads, part)
-            context.remark("load_ahead", "loaded an iteration ahead, beside the products",
-                           loads[0].span)
             changed = True
     return changed
+
+
+def _times(loop: Loop) -> int:
+    """How many iterations ahead a loop without products should load; 0 if it need not."""
+    tiles = [op.result.type for block in loop.blocks for op in block.ops if op.name == "load"
+             and isinstance(op.result.type, Tile)]
+    held = sum(t.layout.registers * max(scalar(t).bytes, 2) for t in tiles if t.layout is not None)
+    return min(MOST_TIMES, ROOM // held) if held else 0
 
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
@@ -106,7 +131,8 @@ def _loads(loads: list[Op], mapping: dict[Value, Value], comes: Value
         pointer = mapping.get(load.operands[0], load.operands[0])
         guard = load.guard and mapping.get(load.guard, load.guard)
         new, under = guards.under(guard, pointer.type)
+        same = {name: value for name, value in load.attributes.items() if name != "moves"}
         ops += [*new, make_op("load", [pointer], load.result.type, guard=under, span=load.span,
-                              **load.attributes)]
+                              **same)]
         values.append(ops[-1].result)
     return ops, values

@@ -6,6 +6,9 @@
                      where rows are loaded without a loop, too: short ones
     sums_columns     a loop loads tiles that are added up; behind it they are reduced but for the last
                      axis: a program has few columns and many rows
+    recurrence       each iteration of a loop reduces a tile of the shape of one that it carries, and
+                     loads none of that shape: it waits for lanes and for memory each time, so there
+                     had better be many programs
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
 """
@@ -58,6 +61,19 @@ def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     return any(op.name == "reduce" and op.operands[0] in carried
                and len(shape(op.operands[0].type)) - 1 not in op.attributes["axes"]
                for op in kernel.ops())
+
+
+def recurrence(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether a loop reduces what it carries on, in each iteration."""
+    cfg = cfg or Cfg(kernel)
+    for loop in cfg.loops:
+        ops = [op for block in loop.blocks for op in block.ops]
+        carried = {shape(phi.result.type) for phi in loop.header.phis()}
+        loaded = {shape(op.result.type) for op in ops if op.name == "load"}
+        if any(op.name == "reduce" and len(extents := shape(op.operands[0].type)) > 1
+               and extents in carried - loaded for op in ops):
+            return True
+    return False
 
 
 def ends_by_tile(kernel: Kernel, cfg: Cfg | None = None) -> bool:

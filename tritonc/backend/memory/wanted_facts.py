@@ -246,16 +246,19 @@ class _Collector:
         """For each access, the scalars that would have to be multiples so that an index that is
         divided by them goes on with its remainder, where no axis of the tile is contiguous but by
         that: the channels of `i % C + i / C % S * C + ...`.  In loops: one access is not worth that
-        the others lose the body."""
+        the others lose the body; or of the flat index of what is stored, of as many accesses."""
         found: list[Multiples] = []
         accesses = self.accesses()
+        stored = {v for op, _ in accesses if op.name == "store" for v in _sums(op.operands[0])}
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
         for op, affinity in accesses:
             pointer = op.operands[0]
             info, reach = self.infos.get(pointer), ACCESS // scalar(pointee(pointer.type)).bytes
-            wanted = affinity is not self.outside and info is not None and reach > 1 \
+            wanted = info is not None and reach > 1 \
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
-            found.append(dict.fromkeys(self.remainders(pointer, reach) if wanted else (), reach))
+            divisors = self.remainders(pointer, reach) if wanted else []
+            found.append({divisor: reach for divided, divisor in divisors
+                          if affinity is not self.outside or divided in stored})
         return found
 
     def helped(self, asked: list[Multiples]) -> list[Multiples]:
@@ -274,8 +277,9 @@ class _Collector:
         return info.contiguity[axis] >= reach and self.multiples.of_pointer(
             pointer, axis, reach) is not None
 
-    def remainders(self, pointer: Value, reach: int) -> list[Value]:
-        """What terms of an address are the remainders by, of an index that goes on for `reach`."""
+    def remainders(self, pointer: Value, reach: int) -> list[tuple[Value, Value]]:
+        """The dividends and divisors of terms of an address that are remainders of an index that
+        goes on for `reach`."""
         found, stack = [], [pointer]
         while stack:
             op = stack.pop().op
@@ -290,7 +294,7 @@ class _Collector:
                     divisor = divisor.op.operands[0]
                 if info is not None and max(info.contiguity) >= reach and not shape(
                         divisor.type) and self.testable(divisor):
-                    found.append(divisor)
+                    found.append((op.operands[0], divisor))
         return found
 
     # ---- the others
@@ -461,6 +465,15 @@ def _terms(pointer: Value) -> list[Value]:
             stack += op.operands
         else:
             found.append(value)
+    return found
+
+
+def _sums(pointer: Value) -> list[Value]:
+    """The tiles that are added up to an address, sums of them included."""
+    found = [pointer]
+    for value in found:
+        if value.op is not None and value.op.name in _SUMS:
+            found += value.op.operands
     return found
 
 

@@ -233,7 +233,8 @@ def test_a_lock_is_fenced() -> None:
 @pytest.mark.parametrize("shape, axis", [((256,), 0), ((8, 32), 1), ((32, 8), 0), ((4, 8, 8), 1)])
 @pytest.mark.parametrize("e, kind", [
     (I32, "add"), (I32, "smin"), (I32, "umax"), (I32, "xor"), (I8, "add"), (I64, "smax"),
-    (I16, "and"), (I1, "or"), (I1, "and"), (F32, "fmax"), (F64, "fadd"), (F16, "fmin"), (BF16, "fadd"),
+    (I16, "and"), (I1, "or"), (I1, "and"), (F32, "fmax"), (F64, "fadd"), (F16, "fmin"),
+    (BF16, "fadd"),
     (F8E4M3, "fmax"), (I32, "mul")], ids=str)
 def test_reductions_and_scans(e: Scalar, kind: str, shape: tuple[int, ...], axis: int,
                               target: str) -> None:

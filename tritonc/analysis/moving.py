@@ -34,7 +34,7 @@ def mark_moving(kernel: Kernel) -> None:
 
 
 def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
-    """Whether addresses of a load or store may be met twice, in one iteration of the loop or two."""
+    """Whether addresses of a load or store may be met twice, in one or in two iterations."""
     iteration = Iteration(loop)
     affinity = Affinity(iteration, known_signs(kernel, cfg, loop.preheader or loop.header))
     pointer = op.operands[0]

@@ -4,11 +4,11 @@
                      what the first brings should still be in a cache, so few programs at a time.
                      Not where the loops reduce tiles: then warps would wait for each other; nor
                      where rows are loaded without a loop, too: short ones
-    sums_columns     a loop loads tiles that are added up; behind it they are reduced but for the last
-                     axis: a program has few columns and many rows
-    recurrence       each iteration of a loop reduces a tile of the shape of one that it carries, and
-                     loads none of that shape: it waits for lanes and for memory each time, so there
-                     had better be many programs
+    sums_columns     a loop loads tiles that are added up; behind it they are reduced but for the
+                     last axis: a program has few columns and many rows
+    recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
+                     and loads none of that shape: it waits for lanes and for memory each time, so
+                     there had better be many programs
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
 """

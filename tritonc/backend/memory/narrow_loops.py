@@ -86,7 +86,8 @@ def _legal(loop: Loop, cfg: Cfg) -> bool:
 def _narrow(kernel: Kernel, loop: Loop) -> None:
     before, (last, behind) = loop.preheader, loop.exits[0]
     assert before is not None
-    enter, leave, join = (Block(f"{loop.header.name}.{name}") for name in ("enter", "leave", "join"))
+    enter, leave, join = (Block(f"{loop.header.name}.{name}")
+                          for name in ("enter", "leave", "join"))
     for phi in loop.header.phis():
         phi.blocks = [enter if block is before else block for block in phi.blocks]
     redirect(last, behind, leave)

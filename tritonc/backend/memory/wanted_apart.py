@@ -86,7 +86,7 @@ def wanted_apart(kernel: Kernel) -> Apart:
                  and all(pair in tested for pair in pairs if root in pair)}
     found.pairs = [(a, b) for a, b in found.pairs if a in found.all or b in found.all]
     found.ranges = {root: found.ranges[root] for pair in found.pairs for root in pair}
-    found.needs = {v: None for v in ranges.needs} if found.pairs else {}
+    found.needs = dict.fromkeys(ranges.needs) if found.pairs else {}
     if not any(a in moving and b in moving for a, b in found.pairs):
         return Apart()
     return found

@@ -85,7 +85,7 @@ def add_of_negated(op: Op, r: Rewriter) -> Value | None:
 
 
 def sum_of_two_exponentials(op: Op, r: Rewriter) -> Value | None:
-    """s exp(x - m) + exp(y - m), with m = max(x, y): one of the differences is 0, its exponential 1.
+    """s exp(x - m) + exp(y - m), with m = max(x, y): one difference is 0, its exponential 1.
 
     With a = x - m, b = y - m and e = exp(a + b), that is s 1 + e where a is 0, and else s e + 1.
     a + b is the other difference, exactly; where one of them is a NaN, as for infinities, so is e,
@@ -124,7 +124,7 @@ def _distance(value: Value) -> tuple[Value, Value, float] | None:
             return None
         value, factor = scaled.operands[0], number
     difference = defined_by(value, "fsub")
-    return None if difference is None else (*difference.operands, factor)
+    return None if difference is None else (difference.operands[0], difference.operands[1], factor)
 
 
 def sub_of_negated(op: Op, r: Rewriter) -> Value | None:

@@ -5,8 +5,8 @@ For 0 <= a < 2^32 and a divisor d of 32 bits, with m = (2^32 - 1) / d rounded do
     q0 = (a * m) >> 32;  r0 = a - q0 * d
 
 gives the quotient or one less: a * m / 2^32 is above a / d - a / 2^32 > a / d - 1.  So r0 < 2 d,
-and q = q0 + (r0 >= d), r = min(r0, r0 - d) as unsigned numbers.  Nothing overflows: where 2 d does not
-fit into 32 bits, m = 1 and r0 = a.  Signed numbers are divided by magnitude.
+and q = q0 + (r0 >= d), r = min(r0, r0 - d) as unsigned numbers.  Nothing overflows: where 2 d does
+not fit into 32 bits, m = 1 and r0 = a.  Signed numbers are divided by magnitude.
 
 The assembler divides by a number that it does not know in some twenty instructions; this takes them
 once for a thread, and then four or eight for each number.

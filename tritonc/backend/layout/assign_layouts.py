@@ -59,6 +59,9 @@ def assign_layouts(kernel: Kernel, context: Context) -> bool:
     return True
 
 
+SHARED = 4  # neighbours of one address, that a load may follow others into their layout
+
+
 class _Assignment:
     """The layouts that are chosen; `rewrite_layouts` carries them out."""
 
@@ -171,7 +174,20 @@ class _Assignment:
                                         self.staged[op]) or best
         if gathered and pointer in self.primary:
             return self.primary[pointer][1]  # addresses come from memory: go where they are
+        if gathered and info is not None and max(info.constancy) >= SHARED:
+            return self.wide_layout(op, pointer.type) or best
         return best
+
+    def wide_layout(self, op: Op, t: Tile) -> Layout | None:
+        """The layout of a wide access of a tile of that shape in the same block: of addresses that
+        neighbours share, a thread loads each once, wherever it is."""
+        for other in self.cfg.block_of[op].ops:
+            if other.name in ("load", "store") and shape(other.operands[0].type) == t.shape \
+                    and other not in self.moved and other not in self.staged:
+                info = self.infos.get(other.operands[0])
+                if info is not None and max(info.contiguity) > 1:
+                    return self.access_layout(other)
+        return None
 
     def likely(self, op: Op) -> int | None:
         """The axis along which the addresses are likely to go on; of several, the one that shared

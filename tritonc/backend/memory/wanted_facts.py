@@ -274,12 +274,13 @@ class _Collector:
             return False
         axis = layout_choice.fastest_axis(info, len(shape(pointer.type)))
         reach = ACCESS // scalar(pointee(pointer.type)).bytes
-        return info.contiguity[axis] >= reach and self.multiples.of_pointer(
-            pointer, axis, reach) is not None
+        return max(info.constancy) >= reach or (
+            info.contiguity[axis] >= reach and self.multiples.of_pointer(
+                pointer, axis, reach) is not None)
 
     def remainders(self, pointer: Value, reach: int) -> list[tuple[Value, Value]]:
         """The dividends and divisors of terms of an address that are remainders of an index that
-        goes on for `reach`."""
+        goes on for `reach`, or that its quotients make, which neighbours share."""
         found, stack = [], [pointer]
         while stack:
             op = stack.pop().op
@@ -287,7 +288,8 @@ class _Collector:
                 continue
             if op.name in _TERMS:
                 stack += op.operands
-            elif op.name in ("srem", "urem"):
+            elif op.name in ("srem", "urem", "sdiv", "udiv"):
+                stack.append(op.operands[0])
                 info, divisor = self.infos.get(op.operands[0]), op.operands[1]
                 while divisor.op is not None and divisor.op.name in ("splat", "broadcast",
                                                                      "reshape"):

@@ -5,7 +5,8 @@
                      Not where the loops reduce tiles: then warps would wait for each other; nor
                      where rows are loaded without a loop, too: short ones
     sums_columns     a loop loads tiles that are added up; behind it they are reduced but for the
-                     last axis: a program has few columns and many rows
+                     last axis, and programs are numbered along one axis: there are as many as
+                     pieces of columns, and each has all rows
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
@@ -18,7 +19,9 @@ from __future__ import annotations
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import Tile, shape
+from tritonc.ir.types import Tile, is_float, shape
+
+_NUMBERED = ("get_program_id", "get_global_range")
 
 
 def several_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
@@ -54,6 +57,8 @@ def _parameter(root: Value) -> Value:
 def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     """Whether what is reduced is carried by a loop that loads, and its last axis is left."""
     cfg = cfg or Cfg(kernel)
+    if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
+        return False
     loading = [loop for loop in cfg.loops if any(
         op.name == "load" and isinstance(op.result.type, Tile)
         for block in loop.blocks for op in block.ops)]
@@ -88,4 +93,18 @@ def ends_by_tile(kernel: Kernel, cfg: Cfg | None = None) -> bool:
                 return True
             if op is not None and op.name in ("and", "or", "xor") and not shape(op.result.type):
                 stack += [v.op for v in op.operands]
+    return False
+
+
+def waits_for_itself(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether a loop carries tiles of numbers and stores in each iteration, or is a recurrence."""
+    cfg = cfg or Cfg(kernel)
+    if recurrence(kernel, cfg):
+        return True
+    for loop in cfg.loops:
+        carried = any(isinstance(phi.result.type, Tile) and is_float(phi.result.type)
+                      for phi in loop.header.phis())
+        if carried and any(op.name == "store" and isinstance(op.operands[0].type, Tile)
+                           for block in loop.blocks for op in block.ops):
+            return True
     return False

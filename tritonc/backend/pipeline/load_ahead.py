@@ -23,7 +23,7 @@ in it that may change what is loaded.  After advance_dots, which parts the loop'
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.analysis.row_loops import several_passes
+from tritonc.analysis.row_loops import sums_columns, waits_for_itself
 from tritonc.backend.pipeline.loop_slice import (
     Slice,
     advance,
@@ -48,7 +48,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
     """Load ahead in the loops of products on wgmma, and in those that wait for memory."""
     changed = False
     products = any(op.name in (*DOTS, "dot") for op in kernel.ops())
-    waiting = not products and not several_passes(kernel)
+    waiting = not products and (sums_columns(kernel) or waits_for_itself(kernel))
     for loop in Cfg(kernel).loops:
         header, latch = loop.header, loop.latch
         if len(loop.blocks) != 2 or latch is None or loop.preheader is None \

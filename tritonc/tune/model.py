@@ -306,6 +306,8 @@ _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of 
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
+_WANTED = {"several_passes": _PASSES, "sums_columns": _PASSES, "ends_by_tile": _WAITING,
+           "recurrence": _RECURRENCE}
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _SQUARE_BYTES = 16 * 1024  # of a tile of two axes that is only moved: long pieces of rows both ways
 
@@ -458,8 +460,7 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         return abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
     rows = [prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
             for feature in reductions]
-    wanted = float({"several_passes": _PASSES, "sums_columns": _PASSES,
-                    "ends_by_tile": _WAITING, "recurrence": _RECURRENCE}.get(form, _STREAM_ELEMENTS))
+    wanted = float(_WANTED.get(form, _STREAM_ELEMENTS))
     if range_ and reductions:
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)

@@ -126,6 +126,9 @@ class _Staged:
     @property
     def thinner(self) -> bool:
         """Whether slices can be thinner."""
+        if self.row is not None and self.row.kind == matrix.WGMMA and len(
+                shape(self.dot.result.type)) > 2:
+            return False
         return shape(self.dot.operands[0].type)[-1] >> self.bits > (self.row.depth if self.row
                                                                     else 1)
 
@@ -265,10 +268,14 @@ def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
                                                 warps)[0]
     slices = slices_of(a, -1, bits)
     left: InMemory | InRegisters = InRegisters(a, wanted, slices, op.span)
+    flat = len(shape(a.type)) == 2
+    moves = _MOVES[:1] if flat else _MOVES
     if computed is None and _needs_memory(a, wanted):
-        left = InMemory(a, _panel(a, slices, None if row.transposes else 1), slices, buffers)
+        left = InMemory(a, _panel(a, slices, None if row.transposes else 1) if flat
+                        else _seen_panel(a, slices), slices, buffers, moves)
     slices = slices_of(b, -2, bits)
-    right = InMemory(b, _panel(b, slices, None if row.transposes else 0), slices, buffers)
+    right = InMemory(b, _panel(b, slices, None if row.transposes else 0) if flat
+                     else _seen_panel(b, slices), slices, buffers, moves)
     ops: list[Op] = []
     for index in range(1 << bits):
         stores = [*left.ready(index), *right.ready(index)]

@@ -335,7 +335,7 @@ def paired_rows(layout: Layout) -> Layout:
     >>> print(paired_rows(Layout((16, 8), (1, 64), (2, 4, 8, 16, 32), ())))
     #layout<shape=[16,8], register=[1,8], lane=[2,4,16,32,64], warp=[]>
     """
-    columns = layout.shape[1]
+    columns = layout.shape[-1]
 
     def basis(b: int) -> int:
         row, column = divmod(b, columns)

@@ -111,12 +111,12 @@ def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
 
 def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
                        along_rows: bool = False) -> Layout:
-    """The layout of a dot's result of `shape`.  A batch, of mma.sync, lies in warps."""
+    """The layout of a dot's result of `shape`.  A batch lies in warps, of wgmma in warpgroups."""
     *batch, rows, columns = shape
     arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
     if row.kind == WGMMA:
-        return fragment.wgmma_accumulator((rows, columns), arranged,
-                                          min(MOST_COLUMNS, columns // arranged[1]))
+        return fragment.batched(fragment.wgmma_accumulator(
+            (rows, columns), arranged, min(MOST_COLUMNS, columns // arranged[1])), tuple(batch))
     part = (rows // arranged[0], columns // arranged[1])
     return fragment.batched(fragment.mma_accumulator(
         (rows, columns), arranged, row.rows, row.columns,
@@ -133,7 +133,7 @@ def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, 
     arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
     bits = row.operand.bits
     if row.kind == WGMMA:
-        return fragment.wgmma_a((rows, depth), arranged, bits), None
+        return fragment.batched(fragment.wgmma_a((rows, depth), arranged, bits), tuple(batch)), None
     part = (rows // arranged[0], columns // arranged[1])
     a = fragment.mma_a((rows, depth), arranged, bits, row.depth, row.rows, max(part[0], row.rows))
     b = fragment.mma_b((depth, columns), arranged, bits, row.depth, max(part[1], row.columns))

@@ -42,7 +42,7 @@ from tritonc.interp.machine_state import (
 )
 from tritonc.interp.undefined import dot_undefined
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import SCALARS, Buffer, Scalar, shape
+from tritonc.ir.types import SCALARS, Buffer, Scalar
 
 
 def _everybody(view: View) -> Threads:

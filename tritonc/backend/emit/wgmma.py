@@ -122,10 +122,10 @@ class _Product:
         f.target.require(self.row.feature, op.span)
         a, b, _ = op.operands
         self.layout = f.layout(op.result)
-        groups = [self.layout.coordinates(basis) if basis else (0, 0)
-                  for basis in self.layout.warp[2:]]
-        self.groups: list[tuple[int, int, int]] = [
-            (group[0] if len(group) > 2 else 0, *group[-2:]) for group in groups]
+        self.groups: list[tuple[int, int, int]] = []  # slice of k, m, n of each bit
+        for basis in self.layout.warp[2:]:
+            *piece, m, n = self.layout.coordinates(basis) if basis else (0, 0)
+            self.groups.append((sum(piece), m, n))
         along = sum(1 for _, _, n in self.groups if n)
         self.columns = min(256, shape(op.result.type)[-1] >> along)
         self.inputs: list[tuple[str, str]] = []  # operands after the accumulators: constraint, text

@@ -14,9 +14,10 @@ part of every step of k; no launch changes, and the sums are added in one order,
 
 Done for loops that only add products to a tile, on CUDA cores or by mma.sync, where a product would
 have fewer than FEW warps; with wgmma, where one warpgroup has all rows and computes the left
-operand (`raw_operands`): the time of such a loop is that of its threads.  Meta-parameter `slices`; 1 splits nothing.  Slices keep LEAST numbers of
-each step, or the depth of an instruction, and their sums must fit shared memory.  Needs extents
-that are powers of two; sets `num_warps`.  The batch becomes warps in `layout_choice.dot_layout`.
+operand (`raw_operands`): the time of such a loop is that of its threads.  Meta-parameter `slices`;
+1 splits nothing.  Slices keep LEAST numbers of each step, or the depth of an instruction, and their
+sums must fit shared memory.  Needs extents that are powers of two; sets `num_warps`.  The batch
+becomes warps in `layout_choice.dot_layout`.
 """
 
 from __future__ import annotations

@@ -253,8 +253,8 @@ class _Assignment:
             return [self.own_layout(op.operands[0]), layout]
         if op.name == "dot":
             a, b, _ = op.operands
-            left = layout_choice.left_operand(op, self.warps)
-            return [left or self.own_layout(a), self.own_layout(b), layout]
+            left, right = layout_choice.operands_in_registers(op, self.warps)
+            return [left or self.own_layout(a), right or self.own_layout(b), layout]
         if op.name in ("channel", "histogram"):
             return [self.own_layout(op.operands[0])]
         if op.name == "reshape":

@@ -316,14 +316,18 @@ def dot_layout(op: Op, warps: int, nesting: Nesting = DEFAULT) -> Layout:
     return paired_rows(found) if op.attributes.get("pairs") else found
 
 
-def left_operand(op: Op, warps: int) -> Layout | None:
-    """The layout of a dot's left operand that is computed in registers; None for others."""
-    if 0 not in op.attributes.get("registers", ()):
-        return None
+def operands_in_registers(op: Op, warps: int) -> tuple[Layout | None, Layout | None]:
+    """The layouts of a dot's operands that are computed in registers; None for others."""
+    numbers = op.attributes.get("registers", ())
+    if not numbers:
+        return None, None
     row = matrix.BY_NAME[op.attributes["instruction"]]
-    found, _ = matrix.operand_layouts(row, shape(op.result.type), shape(op.operands[0].type)[-1],
-                                      warps)
-    return paired_rows(found) if op.attributes.get("pairs") else found
+    left, right = matrix.operand_layouts(
+        row, shape(op.result.type), shape(op.operands[0].type)[-1], warps,
+        contiguous=bool(op.attributes.get("contiguous")))
+    if op.attributes.get("pairs"):
+        left = paired_rows(left)
+    return left if 0 in numbers else None, right if 1 in numbers else None
 
 
 def paired_rows(layout: Layout) -> Layout:

@@ -95,11 +95,9 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
         signs = known_signs(copy, cfg := Cfg(copy), copy.entry)
         signs.testable = testable_scalars(cfg)
         needs = unwrap(copy, signs, blocks)
-    assumed: Multiples = {}
-    if tensor:  # looked at as if what tiles repeat were loaded once
-        copy, onward, assumed = _shared(copy)
-        mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-        needs = {onward.get(v, v): None for v in needs or {}}
+    copy, onward, assumed = _shared(copy)  # looked at as if what tiles repeat were loaded once
+    mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
+    needs = {onward.get(v, v): None for v in needs or {}}
     collector = _Collector(copy, tensor)
     units = collector.units()
     if units:  # looked at as if they were 1

@@ -124,10 +124,12 @@ def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: in
 
 
 def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, warps: int,
-                    along_rows: bool = False) -> tuple[Layout, Layout | None]:
+                    along_rows: bool = False, contiguous: bool = False
+                    ) -> tuple[Layout, Layout | None]:
     """The layouts of A and B in registers; wgmma has none for B.
 
-    `shape`: of the result; `depth`: K of the whole tile.
+    `shape`: of the result; `depth`: K of the whole tile; `contiguous`: of mma.sync, lanes hold
+    neighbours along K.
     """
     *batch, rows, columns = shape
     arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
@@ -137,4 +139,6 @@ def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, 
     part = (rows // arranged[0], columns // arranged[1])
     a = fragment.mma_a((rows, depth), arranged, bits, row.depth, row.rows, max(part[0], row.rows))
     b = fragment.mma_b((depth, columns), arranged, bits, row.depth, max(part[1], row.columns))
+    if contiguous:
+        a, b = (fragment.contiguous_k(x, axis, bits) for x, axis in ((a, 1), (b, 0)))
     return fragment.batched(a, tuple(batch)), fragment.batched(b, tuple(batch))

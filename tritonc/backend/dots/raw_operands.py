@@ -130,7 +130,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 if made is None or not all(_copyable(load, infos) for load in made.raw):
                     continue
                 if row.kind == matrix.MMA and not all(
-                        _bytes_along_k(load, operand, infos) for load in made.raw):
+                        _bytes_along_k(load, infos) for load in made.raw):
                     continue
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
@@ -140,7 +140,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                     op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
                     if row.kind == matrix.MMA:
                         op.attributes["contiguous"] = True
-                    if row.kind == matrix.WGMMA and all(_bytes_by_rows(load, operand, made, infos) for load in made.raw):
+                    elif all(_bytes_by_rows(load, operand, made, infos) for load in made.raw):
                         op.attributes["pairs"] = True
                 _insert(cfg, made, op, in_registers)
                 changed = True
@@ -155,11 +155,10 @@ def _own_warps(kernel: Kernel, dot: Op, row: matrix.MatrixInstruction) -> bool:
         "num_warps") and shape(dot.operands[0].type)[-1] >= 2 * row.depth
 
 
-def _bytes_along_k(load: Op, operand: Value, infos: axis_info.Infos) -> bool:
+def _bytes_along_k(load: Op, infos: axis_info.Infos) -> bool:
     """Whether neighbours along K are neighbours in memory, or parts of one word."""
-    t, info = load.result.type, infos[load.operands[0]]
-    return max(info.contiguity) in (info.contiguity[-1],) and scalar(t).bytes == 1 or (
-        scalar(t).bytes == 4)
+    contiguity, size = infos[load.operands[0]].contiguity, scalar(load.result.type).bytes
+    return size == 4 or (size == 1 and max(contiguity) == contiguity[-1])
 
 
 def _copyable(load: Op, infos: axis_info.Infos) -> bool:

@@ -52,6 +52,7 @@ from tritonc.backend.pipeline.advance_dots import advance_dots
 from tritonc.backend.pipeline.alternate_registers import alternate_registers
 from tritonc.backend.pipeline.carry_fragments import carry_fragments
 from tritonc.backend.pipeline.load_ahead import load_ahead
+from tritonc.backend.pipeline.overlap_sums import overlap_sums
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
 from tritonc.backend.pipeline.safe_divisors import safe_divisors
@@ -261,6 +262,8 @@ BACKEND: list[Pass] = [
          "backend", 0),
     Pass("alternate_registers", alternate_registers,
          "Last: to all passes before, a loop is one iteration.", "backend", 2),
+    Pass("overlap_sums", overlap_sums,
+         "Last, too, of loops whose products the pass before does not look at.", "backend", 2),
 ]
 
 # (earlier, later, why): the first run of `later` comes after a run of `earlier`.
@@ -351,6 +354,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("rematerialize", "limit_registers", "so that less is live"),
     ("delay_loads", "limit_registers", "so that less is held"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
+    ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("allocate_shared", "insert_barriers", "buffers that share bytes conflict"),
 ]

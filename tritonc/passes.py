@@ -45,6 +45,7 @@ from tritonc.backend.memory.rematerialize import rematerialize
 from tritonc.backend.memory.repeat_masks import repeat_masks
 from tritonc.backend.memory.skip_masks import skip_masks
 from tritonc.backend.memory.specialize import specialize
+from tritonc.backend.memory.specialize_stores import specialize_stores
 from tritonc.backend.memory.step_addresses import step_addresses
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import vectorize
@@ -156,6 +157,9 @@ BACKEND: list[Pass] = [
          "Rows are strides apart again, which the next pass asks for.", "backend", 2),
     Pass("specialize", specialize,
          "While addresses and masks are still in the form in which the source gave them.",
+         "backend", 2),
+    Pass("specialize_stores", specialize_stores,
+         "What is still wanted is wanted for stores alone; blocks compute one program yet.",
          "backend", 2),
     Pass("group_instances", group_instances,
          "Program ids are no longer looked at, only their values.", "backend", 2),
@@ -309,6 +313,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("assign_layouts", "privatize_atomics", "an atomic happens once, in the owner of its element"),
     ("privatize_atomics", "allocate_shared", "tables are buffers"),
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
+    ("specialize", "specialize_stores", "what bodies assume need not be tested again"),
+    ("specialize_stores", "group_instances", "a block that ends is followed by nothing"),
     ("specialize", "group_instances", "conditions at entry are made of program ids"),
     ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),
     ("select_dots", "split_dots", "a slice is as deep as an instruction, and wgmma is not split"),

@@ -35,6 +35,7 @@ from tritonc.backend.layout.split_scans import split_scans
 from tritonc.backend.memory.cache_loads import cache_loads
 from tritonc.backend.memory.delay_loads import delay_loads
 from tritonc.backend.memory.fold_masked_loads import fold_masked_loads
+from tritonc.backend.memory.join_bounds import join_bounds
 from tritonc.backend.memory.load_early import load_early
 from tritonc.backend.memory.lower_atomics import lower_atomics
 from tritonc.backend.memory.lower_take import lower_take
@@ -234,6 +235,8 @@ BACKEND: list[Pass] = [
          "backend"),
     Pass("skip_masks", skip_masks,
          "Loops need not be one block any more; equal masks are one.", "backend", 2),
+    Pass("join_bounds", join_bounds,
+         "No pass looks at masks as bounds any more.", "backend", 2),
     Pass("split_reductions", split_reductions,
          "Makes layout conversions.", "backend", 0),
     Pass("lower_conversions", lower_conversions,
@@ -342,6 +345,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("advance_dots", "load_ahead", "parts of a loop are told from its loads"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("prefetch", "skip_masks", "a pipelined loop has few blocks"),
+    ("skip_masks", "join_bounds", "whole tiles are told by bounds"),
     ("prefetch", "step_addresses", "pointers that run ahead are made of the same sums"),
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),

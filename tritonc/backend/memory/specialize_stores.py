@@ -23,6 +23,8 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 
+_ROOTS = ("phi", "assume_multiple", "get_program_id")
+
 
 def specialize_stores(kernel: Kernel, context: Context) -> bool:
     """Do it for the stores behind loops, one to a block."""
@@ -59,9 +61,8 @@ def _addressed_here(cfg: Cfg, block: Block, store: Op, found: Wanted) -> int:
             continue
         if done:
             needed.append(op)
-        elif op not in seen and op.name != "phi" and ALL_OPS[op.name].pure \
-                and cfg.block_of[op] not in cfg.innermost and not (
-                    op.name in ("assume_multiple", "get_program_id")):
+        elif op not in seen and op.name not in _ROOTS and ALL_OPS[op.name].pure \
+                and cfg.block_of[op] not in cfg.innermost:
             seen.add(op)
             stack.append((op, True))
             stack += [(v.op, False) for v in op.inputs()]

@@ -124,7 +124,7 @@ class _Assignment:
         if name in ("scan", "scan_with"):
             return 2, self.scan_layout(op)
         if name in DIVISIONS and self.handed_around(op):
-            return 0, self.default(t)
+            return 0, layout_choice.in_each_warp(t.shape, self.warps)
         if name == "phi" or ALL_OPS[name].elementwise:
             known = [self.primary[v] for v in op.operands
                      if v in self.primary and isinstance(v.type, Tile)]

@@ -66,6 +66,16 @@ def spread(shape: tuple[int, ...], order: tuple[int, ...], vector: int, warps: i
     return blocked(shape, size, lanes, across, order)
 
 
+def in_each_warp(shape: tuple[int, ...], warps: int) -> Layout:
+    """The elements spread over the lanes of each warp, which hand them around by shuffles.
+
+    >>> print(in_each_warp((64,), 4))
+    #layout<shape=[64], register=[32], lane=[1,2,4,8,16], warp=[0,0]>
+    """
+    one = spread(shape, tuple(reversed(range(len(shape)))), 1, 1)
+    return Layout(one.shape, one.register, one.lane, (0,) * log2(warps))
+
+
 def coalesced(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo | None,
               element_bytes: int, warps: int, first: int | None = None) -> Layout:
     """The layout of a load or store: wide accesses on the contiguous axis, lanes side by side.

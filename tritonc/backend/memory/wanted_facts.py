@@ -148,6 +148,29 @@ def _shared(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], Multiples]:
     return shared, mapping, runs.assumed
 
 
+def wanted_of(kernel: Kernel, op: Op) -> Multiples:
+    """What would have to be multiples so that an access alone is wide, whose addresses go on only
+    where remainders do; nothing where that is not enough."""
+    collector = _Collector(kernel, False)
+    at = [one for one, _ in collector.accesses()].index(op) if prod(
+        shape(op.operands[0].type)) >= SMALL else -1
+    info, reach = collector.infos.get(op.operands[0]), collector.reach(op)
+    if at < 0 or info is None or max(info.contiguity) > 1 or reach < 2:
+        return {}
+    divisors = dict.fromkeys(collector.remainders(op.operands[0], reach), reach)
+    if not divisors:
+        return {}
+    blocks, onward = copy_blocks(kernel.blocks)
+    _suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
+    supposed = _Collector(replace(kernel, blocks=blocks), False)
+    twin, _ = supposed.accesses()[at]
+    needs = supposed.needs(twin)
+    if needs is None:
+        return {}
+    back = {new: old for old, new in onward.items()}
+    return joined(divisors, {back.get(v, v): n for v, n in needs.items()})
+
+
 class _Collector:
     """The facts that one text of the kernel lacks."""
 
@@ -244,7 +267,7 @@ class _Collector:
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
         for op, affinity in accesses:
             pointer = op.operands[0]
-            info, reach = self.infos.get(pointer), ACCESS // scalar(pointee(pointer.type)).bytes
+            info, reach = self.infos.get(pointer), self.reach(op)
             wanted = affinity is not self.outside and info is not None and reach > 1 \
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
             found.append(dict.fromkeys(self.remainders(pointer, reach) if wanted else (), reach))
@@ -257,14 +280,25 @@ class _Collector:
 
     def wide(self, op: Op) -> bool:
         """Whether all that the access still lacks are multiples that can be tested."""
-        pointer = op.operands[0]
+        return self.needs(op) is not None
+
+    def needs(self, op: Op) -> Multiples | None:
+        """What must be multiples so that an access is wide; None if that is not all."""
+        pointer, reach = op.operands[0], self.reach(op)
         info = self.infos.get(pointer)
         if info is None:
-            return False
+            return None
         axis = layout_choice.fastest_axis(info, len(shape(pointer.type)))
-        reach = ACCESS // scalar(pointee(pointer.type)).bytes
-        return info.contiguity[axis] >= reach and self.multiples.of_pointer(
-            pointer, axis, reach) is not None
+        guard = self.infos.get(op.guard) if op.guard is not None else None
+        if info.contiguity[axis] < reach or (
+                guard is not None and guard.constancy[axis] < reach and op.name == "store"):
+            return None
+        return self.multiples.of_pointer(pointer, axis, reach)
+
+    @staticmethod
+    def reach(op: Op) -> int:
+        """The elements of the widest access."""
+        return ACCESS // scalar(pointee(op.operands[0].type)).bytes
 
     def remainders(self, pointer: Value, reach: int) -> list[Value]:
         """What terms of an address are the remainders by, of an index that goes on for `reach`."""

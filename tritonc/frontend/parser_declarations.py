@@ -336,9 +336,12 @@ class DeclarationActions:
 
     def declarator_extents(self, values: list[Any], firsts: list[int], last: int) -> Declarator:
         declarator: Declarator = values[0]
-        if declarator.extents is not None:
-            self.unsupported(self.span(firsts[1], last), "there are no arrays of arrays; a tile of "
-                             "two axes is written [M, N]")
+        if declarator.extents is not None and (len(declarator.extents) != 1
+                                               or declarator.count is not None):
+            self.unsupported(self.span(firsts[1], last), "an array holds tiles and has one count, "
+                             "as in 'float x[4][16, 16]'; a tile of two axes is written [M, N]")
+        elif declarator.extents is not None:
+            (declarator.count,), declarator.extents = declarator.extents, values[1]
         else:
             declarator.extents = values[1]
         return declarator
@@ -386,8 +389,8 @@ class DeclarationActions:
         variables: list[syntax.Variable] = []
         for typed, declarator, initializer, span in values[0][1]:
             spec, qualifiers = self._variable_type(typed, declarator)
-            value = self._expression(initializer, declarator.name_span,
-                                     typed.scalar.startswith(("struct ", "auto")))
+            value = self._expression(initializer, declarator.name_span, spec.count is not None
+                                     or typed.scalar.startswith(("struct ", "auto")))
             variables.append(syntax.Variable(span, declarator.name, declarator.name_span, spec,
                                              value, qualifiers))
         return syntax.Declaration(self.span(firsts[0], last), tuple(variables))
@@ -434,7 +437,8 @@ class DeclarationActions:
                                "type and after its name")
                 extents = declarator.extents
         return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
-                               typed.const_pointer, None if extents is None else tuple(extents))
+                               typed.const_pointer, None if extents is None else tuple(extents),
+                               None if declarator is None else declarator.count)
 
     def _variable_type(self, typed: Typed, declarator: Declarator,
                        ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:

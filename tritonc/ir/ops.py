@@ -291,8 +291,9 @@ _ROWS: list[OpInfo] = [
     # control
     OpInfo("phi", ("*values",), rules.phi, "The value that belongs to the block come from.", None),
     OpInfo("br", (), rules.nothing, "Goes to the block.", effects=frozenset({CONTROL})),
-    OpInfo("cond_br", ("c",), rules.condition, "Goes to the first block if c, else the second.",
-           effects=frozenset({CONTROL})),
+    OpInfo("cond_br", ("c",), rules.condition, "Goes to the first block if c, else the second.  "
+           "`unroll`: at the test of a loop, how often its body is to be repeated, 0 for as often "
+           "as it runs.", optional=("unroll",), effects=frozenset({CONTROL})),
     OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL})),
 ]
 

@@ -155,6 +155,9 @@ class Context:
         if term.members and not structs:
             element = term.type.element
             assert isinstance(element, Struct)
+            if element.array:
+                return self.error("struct-value", node.span, f"this is the array {term.type}, "
+                                  "where a tile is wanted; an index, a constant, names one")
             return self.error("struct-value", node.span, f"this is the struct {term.type}, where a "
                               "number is wanted; name a member: "
                               f"{', '.join(name for name, _ in element.members)}")

@@ -98,6 +98,7 @@ class Struct:
     name: str
     members: tuple[tuple[str, CType], ...]
     built_in: bool = False  # of a builtin's result
+    array: bool = False  # the members are its elements, "0", "1" and so on
     ir: Scalar = types.I1
     is_float = is_int = signed = False
 
@@ -124,6 +125,14 @@ class CType:
     def size(self) -> int:
         """The count of elements."""
         return prod(self.shape)
+
+
+@cache
+def array_of(type: CType, count: int) -> CType:
+    """The type of an array of tiles, indexed by constants."""
+    shape = "".join(map(str, [list(type.shape)])) if type.shape else ""
+    return ctype(Struct(f"{type.element}[{count}]{shape}", tuple(
+        (str(at), type) for at in range(count)), array=True))
 
 
 @cache

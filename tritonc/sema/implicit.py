@@ -51,6 +51,9 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
 
 def _struct(context: Context, term: Term, to: CType, span: Span, what: str, *notes: Note) -> Term:
     source = term.type.element
+    if isinstance(to.element, Struct) and to.element.array and not term.members:
+        return Term(to, members=tuple(  # a value fills all tiles of an array
+            assign(context, term, type, span, what, *notes) for _, type in to.element.members))
     fits = source is to.element or (
         isinstance(source, Struct) and isinstance(to.element, Struct) and source.built_in
         and len(source.members) == len(to.element.members))

@@ -122,6 +122,8 @@ PARSER: dict[str, Row] = {
         "Brackets, statements or operators are nested deeper than the compiler takes: 256 open "
         "brackets, or about a thousand levels of any kind, which includes the operators of one "
         "long expression such as a sum of a thousand terms."),
+    "ignored-word": Row("warning",
+        "A word stands where it says nothing, such as 'volatile' of what is no pointer."),
     "misplaced-pragma": Row("warning",
         "#pragma unroll stands before a loop; before anything else it is ignored."),
     "range-precedence": Row("warning",
@@ -148,6 +150,9 @@ SEMA: dict[str, Row] = {
         "of numbers, to one of that type: float f(float a, float b). It is taken to be "
         "associative, and runs for many pairs of elements at once, so it can compute, choose "
         "and call other such functions, but has no loops, and does not touch memory."),
+    "atomic-order": Row("error",
+        "acquire, release and acq_rel order the accesses of an instance around one access of a "
+        "scalar pointer. The accesses of a tile have no order among themselves."),
     "static-loop": Row("error",
         "`static for (int i = a; i < b; i++)` is run by the compiler: it declares its counter with "
         "a constant, tests it by a constant condition and steps it; in the body the counter is a "

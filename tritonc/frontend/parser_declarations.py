@@ -427,6 +427,7 @@ class DeclarationActions:
     def _spec(self, typed: Typed, declarator: Declarator | None = None) -> syntax.TypeSpec:
         """The type that a declaration gives to a name (or a function returns)."""
         const, space, extents = typed.const, typed.space, typed.extents
+        qualifiers = [*typed.qualifiers, *(declarator.qualifiers if declarator else ())]
         if declarator is not None:
             for qualifier in declarator.qualifiers:
                 const = const or qualifier.name == "const"
@@ -438,7 +439,8 @@ class DeclarationActions:
                 extents = declarator.extents
         return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
                                typed.const_pointer, None if extents is None else tuple(extents),
-                               None if declarator is None else declarator.count)
+                               None if declarator is None else declarator.count,
+                               typed.pointer and any(q.name == "volatile" for q in qualifiers))
 
     def _variable_type(self, typed: Typed, declarator: Declarator,
                        ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:
@@ -448,6 +450,11 @@ class DeclarationActions:
         qualifiers = [*typed.qualifiers, *(q for q in declarator.qualifiers
                                            if q.name not in ("const", "constant"))]
         self._check_qualifiers(qualifiers, _VARIABLE_QUALIFIERS, what)
+        for qualifier in qualifiers:
+            if qualifier.name == "volatile" and not spec.pointer:
+                self.diagnostics.warning("ignored-word", qualifier.span, f"{what} is in registers, "
+                                         "where 'volatile' means nothing; a pointer to volatile "
+                                         "says how memory is accessed")
         if spec.space == "constant" and not spec.pointer:
             self.error(declarator.name_span, f"{what} is '__constant__' but no pointer; only "
                        "a pointer can point to constant memory")
@@ -455,7 +462,8 @@ class DeclarationActions:
 
     def _plain_type(self, typed: Typed) -> syntax.TypeSpec:
         """The type of a cast and the like, which has no qualifiers but const and __constant__."""
-        self._check_qualifiers(typed.qualifiers, frozenset(), "a type without a name")
+        allowed = frozenset(["volatile"] if typed.pointer else [])
+        self._check_qualifiers(typed.qualifiers, allowed, "a type without a name")
         return self._spec(typed)
 
     def _check_qualifiers(self, qualifiers: list[syntax.Qualifier], allowed: frozenset[str],

@@ -67,6 +67,7 @@ class TypeSpec(Node):
     const_pointer: bool = False
     extents: tuple[Expression, ...] | None = None
     count: Expression | None = None  # of an array of tiles, `float x[4][16, 16]`
+    volatile: bool = False  # of what a pointer points to
 
 
 @dataclass(slots=True, eq=False)

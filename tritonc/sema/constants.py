@@ -119,7 +119,7 @@ def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
             context.error("void-type", spec.span, "a pointer to void is not supported; name the "
                           "type of what it points to")
             return None
-        pointer = pointer_to(element, spec.const, spec.space)
+        pointer = pointer_to(element, spec.const, spec.space, spec.volatile)
         return None if shape is None else ctype(pointer, shape)
     if element is VOID and spec.extents is not None:
         context.error("void-type", spec.span, "there are no tiles of void")
@@ -134,7 +134,7 @@ def _array(context: Context, spec: syntax.TypeSpec, count: syntax.Expression) ->
     """An array of tiles."""
     number = integer(context, count, "the count of an array")
     plain = syntax.TypeSpec(spec.span, spec.scalar, spec.const, spec.pointer, spec.space,
-                            spec.const_pointer, spec.extents)
+                            spec.const_pointer, spec.extents, volatile=spec.volatile)
     type = resolve_type(context, plain)
     if number is None or type is None:
         return None

@@ -80,13 +80,15 @@ class PointerTo:
     target: Number
     const: bool
     ir: types.Pointer
+    volatile: bool = False
 
     @property
     def space(self) -> str:
         return self.ir.space
 
     def __str__(self) -> str:
-        const = "const " if self.const else ""
+        const = "volatile " if self.volatile else ""
+        const += "const " if self.const else ""
         space = "__constant__ " if self.space == types.CONSTANT else ""
         return f"{const}{space}{self.target}*"
 
@@ -136,8 +138,9 @@ def array_of(type: CType, count: int) -> CType:
 
 
 @cache
-def pointer_to(target: Number, const: bool = False, space: str = types.GLOBAL) -> PointerTo:
-    return PointerTo(target, const, types.Pointer(target.ir, space))
+def pointer_to(target: Number, const: bool = False, space: str = types.GLOBAL,
+               volatile: bool = False) -> PointerTo:
+    return PointerTo(target, const, types.Pointer(target.ir, space), volatile)
 
 
 @cache

@@ -129,6 +129,9 @@ def _implicit_pointer(context: Context, term: Term, source: PointerTo, to: Point
     if source.const and not to.const:
         context.warning("discarded-const", span, f"{what} is {to}: this drops the 'const' of "
                         f"{source}", *notes)
+    if source.volatile and not to.volatile:
+        context.warning("discarded-const", span, f"{what} is {to}: this drops the 'volatile' of "
+                        f"{source}", *notes)
     return convert.pointer(context, term, to)
 
 

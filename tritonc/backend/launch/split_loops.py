@@ -43,7 +43,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     blocks = context.meta.get("cluster_k", 1)
     if blocks < 2:
         return False
-    found = _loops(kernel) if "cluster" in context.target.features else (
+    found = loops_to_share(kernel) if "cluster" in context.target.features else (
         f"{context.target.name} has no clusters", kernel.span)
     if isinstance(found, tuple):
         reason, span = found
@@ -57,7 +57,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     return True
 
 
-def _loops(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]:
+def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]:
     """The loops to share, one before each effect of the kernel; or what is in the way, and where.
     """
     cfg, readers = Cfg(kernel), uses(kernel)

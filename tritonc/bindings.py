@@ -29,9 +29,9 @@ Sizes = Callable[["Kernel", Sequence[str]], list[dict[str, Any]]]
 class Bindings:
     """The values of one compilation, and who chose them.
 
-    `meta` are the meta-parameters that were bound, `chosen` the tunables that the cost model
-    chose, `chosen_meta` its meta-parameters, `tuned` the entry of the tuning file for each name whose value it gave; `tuning` is the
-    path of that file if one of its entries was used.
+    `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
+    chose, `chosen_meta` its meta-parameters; `tuned` is the entry of the tuning file for each name
+    whose value it gave; `tuning` is the path of that file if one of its entries was used.
     """
 
     def __init__(self, options: Options) -> None:

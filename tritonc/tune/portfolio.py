@@ -93,7 +93,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
                  if row.profile]
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
     (kernel,) = lower(base).kernels
-    for blocks in cluster_sizes(kernel, target):
+    # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
+    for blocks in cluster_sizes(kernel, target) if form.axes < 3 else (1,):
         more = {"cluster_k": blocks} if blocks > 1 else {}
         for row in rows:
             key = tuple(row.binding[name] for name in names)

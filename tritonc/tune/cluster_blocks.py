@@ -48,7 +48,7 @@ def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
     analysis made."""
     from tritonc import pass_manager, passes  # none are needed where nothing is known of a launch
 
-    if "cluster" not in target.features:
+    if not {"cluster", "wgmma"} <= target.features:  # the times above are of such a target
         return (1,)
     pass_manager.run(kernel, Context(target=target), passes.OPT)
     return (1, *SIZES) if isinstance(loops_to_share(kernel), list) else (1,)

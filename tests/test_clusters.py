@@ -38,8 +38,9 @@ def built(way: int, cluster: int, path: Path = PATH, target: str = "sm_90a", **m
     defines = (f"WAY={way}", *(f"{n}={v}" for n, v in more.items() if not n.startswith("T")
                                or n == "TYPE"))
     tune = {n: int(v) for n, v in more.items() if n in ("TM", "TN", "TK")}
+    tune = tune if path is not PATH else {"TM": 32, "TN": 64, "TK": 32, **tune}
     options = Options(arch=target, verify_each=True, defines=defines,
-                      tune={"TM": 32, "TN": 64, "TK": 32, **tune, "cluster_k": cluster})
+                      tune={**tune, "cluster_k": cluster})
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
     (problem,) = read_problems(source, options, "tc", Diagnostics())
     return driver.compile(source, options, ("ptx",)), problem
@@ -67,6 +68,15 @@ def test_simulated(way: int, cluster: int) -> None:
     owned = SHARED[way] and cluster != 3  # no bits of an element's number say a third
     assert exchanges(result)
     assert all(bool(op.attributes["owner"]) == owned for op in exchanges(result))
+    simulated(result, problem)
+
+
+@pytest.mark.parametrize("cluster", [2, 3, 4, 8])
+def test_rows_are_added_up_before_they_are_sent(cluster: int) -> None:
+    """Each block owns rows, of 8 at least; else the first block goes on alone."""
+    result, problem = built(0, cluster, ROOT / "tests" / "run" / "cluster_rows.tc", TN=32, TK=64)
+    assert {op.result.type.shape for op in exchanges(result)} == {(32,)}
+    assert {bool(op.attributes["owner"]) for op in exchanges(result)} == {cluster in (2, 4)}
     simulated(result, problem)
 
 

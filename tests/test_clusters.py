@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from programs import PTXAS, ROOT, ptxas
+from programs import PTXAS, ROOT, Setting, ptxas
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -21,7 +22,12 @@ from tritonc.launch.header import header
 from tritonc.launch.interpreter import launch
 from tritonc.launch.kernel import Module
 from tritonc.launch.products import Settings, make
-from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problems
+from tritonc.launch.run_problems import (
+    kernel_of,
+    launch_compiled,
+    read_problems,
+    with_defines,
+)
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
@@ -107,6 +113,21 @@ def test_random_tiles(seed: int) -> None:
                             TK=random.choice([16, 32, 64]), **tile)
     sizes = {"M": random.randrange(1, 150), "N": random.randrange(1, 60 if way == 3 else 150),
              "K": random.choice([1, 16, 64, 150, 200, 256])}
+    simulated(result, problem, **sizes)
+
+
+@pytest.mark.parametrize("name", [
+    "assumed_facts", "gated_products", "later_lstm", "loop_forms", "n_body",
+    "paper_batchnorm_backward", "paper_cross_entropy", "scaled_partial_sums"])
+def test_programs_of_others(name: str) -> None:
+    """Whatever adds up in a loop: products, rows, several sums, with all that follows."""
+    path = ROOT / "tests" / "run" / f"{name}.tc"
+    options, sizes = Setting(path).options(arch="sm_90a")
+    options = replace(options, tune={**options.tune, "cluster_k": 2})
+    source = Setting(path).source
+    problem = read_problems(source, options, "tc", Diagnostics())[0]
+    result = driver.compile(source, with_defines(problem, options), ("manifest",))
+    assert exchanges(result)
     simulated(result, problem, **sizes)
 
 

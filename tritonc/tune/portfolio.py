@@ -30,6 +30,7 @@ from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
+_DOUBT = 0.03
 _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
@@ -108,8 +109,16 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     times = _times(known, form)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
-    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), known[i][1])
+    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), _slower(known[i][1]))
                                             for i in chosen), form.loops, served, worst)
+
+
+def _slower(cost: Cost) -> Cost:
+    """A cost that is `_DOUBT` more: what the model says to be hardly better may be worse, and the
+    general entry is there already."""
+    return cost._replace(**{name: min(round(getattr(cost, name) * (1 + _DOUBT)), most)
+                            for name, most in (("start", 1 << 20), ("busy", choice.MOST_CYCLES),
+                                               ("wait", choice.MOST_CYCLES))})
 
 
 def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
@@ -226,9 +235,8 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -
         steps = -(-sizes[:, -1] // c.depths[0]) if c.depths else np.ones(len(sizes), np.int64)
         waves, rest = np.divmod(-(-tiles // c.processors), c.blocks)
         whole = (sizes[:, :len(tile)] % tile == 0).all(axis=1)
-        outer = _TAPS if len(c.depths) > 1 else 1
-        steps = steps * outer
-        alone = outer * c.fill + steps * np.where(whole, c.wait, c.wait + c.edge)
+        steps = steps * (_TAPS if len(c.depths) > 1 else 1)
+        alone = steps * np.where(whole, c.wait, c.wait + c.edge)
         found.append(c.once + waves * (c.start + np.maximum(alone, steps * c.blocks * c.busy)) + (
             rest > 0) * (c.start + np.maximum(alone, steps * rest * c.busy)))
     return np.array(found, np.float64)

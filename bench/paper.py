@@ -28,6 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import paper_page
 from paper_points import FIGURES, Point, points, write_points
 from suite_report import spread
 from suite_worker import ROOT, Job, Worker, do_all
@@ -267,7 +268,9 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
 
 
 def draw(options: argparse.Namespace) -> None:
-    """The figures, if matplotlib is there."""
+    """The tables of docs/paper.md; the figures, if matplotlib is there."""
+    if options.results == RESULTS:
+        paper_page.rewrite(RESULTS.parent / "paper.md", RESULTS)
     try:
         import paper_figures
     except ImportError:

@@ -27,6 +27,13 @@ GROUPS = {  # figure 8: products by (M, N, K)
 }  # fmt: skip
 
 
+# Where few programs share a long sum: the tuned kernel without split-K, and with it, by clusters
+# of blocks that each take a part of the sum.
+SPLIT = {"whole": {"cluster_k": 1}, "split 2": {"cluster_k": 2}, "split 4": {"cluster_k": 4},
+         "split 8": {"cluster_k": 8}}
+FEW = 128  # columns
+
+
 @dataclass(frozen=True)
 class Point:
     """One place of a figure's axis.  `others` are measured beside it, `variants` are the tuned
@@ -61,7 +68,8 @@ def points() -> list[Point]:
         if w.stem == "product_f32":
             moved = float(w.number(w.problem.bytes or "0"))
             if sizes in GROUPS:
-                found.append(Point(8, label, "float", w, flops, moved))
+                found.append(Point(8, label, "float", w, flops, moved,
+                                   variants=SPLIT if sizes[1] <= FEW else {}))
             if sizes[0] == sizes[2] == 1760 and sizes[1] <= 512:
                 found.append(Point(1, label, "float", w, flops, moved))
         elif w.stem == "product_half" and sizes in GROUPS:

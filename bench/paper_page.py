@@ -85,8 +85,8 @@ def _shifts(rows: Rows) -> list[str]:
     times = _times(rows)
     lines = ["### Figure 11: shift convolution, float", "",
              "![Shift convolution](paper/figure_11.svg)", "",
-             "| | default | told | tuned | triton | naive | ceiling | cuBLAS 1x1 | of the ceiling | "
-             "of naive |", "|---|---|---|---|---|---|---|---|---|---|"]
+             "| | default | told | tuned | triton | naive | ceiling | cuBLAS 1x1 | of the ceiling "
+             "| of naive |", "|---|---|---|---|---|---|---|---|---|---|"]
     ceilings, naives = [], []
     for point, found in times.items():
         if "1x1" in point:

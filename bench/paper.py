@@ -23,6 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from statistics import median
@@ -176,14 +177,18 @@ def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) 
             key = json.dumps(job, sort_keys=True)
             keys[index, name] = key
             jobs.setdefault(key, {**job, "folder": str(folder), "arch": options.arch, "key": key})
+    worker = Worker(folder / "log")
+    about: Job = {}
+    start = threading.Thread(target=lambda: about.update(worker.do(
+        {"do": "about", "peaks": any(point.figure == 1 for point in chosen)}, 120)))
+    start.start()  # while others compile
     started = time.perf_counter()
     compiled = {job["key"]: result for job, result in
                 do_all(list(jobs.values()), options.jobs, COMPILE_LIMIT, folder / "log")}
     print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
     if not options.no_triton:
         _warm(chosen, compiled, keys, options, folder)
-    worker = Worker(folder / "log")
-    about = worker.do({"do": "about", "peaks": True}, 120)
+    start.join()
     about["commit"] = options.commit
     print(", ".join(f"{k} {v}" for k, v in about.items() if k != "where"), flush=True)
     if "failed" in about:
@@ -262,7 +267,8 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
     if peers and best:
         said += f"  ratio {min(peers.values()) / best:.2f}"
     wrong = {**failed, **found.get("wrong", {})}
-    complaints = "; ".join(f"{k}: {v}" for k, v in wrong.items() if k not in skip)
+    complaints = "; ".join(f"{k}: {v}" for k, v in wrong.items()
+                           if k not in skip and k.split()[0] not in skip)
     print(f": {said} {found.get('failed', '')} {complaints}", flush=True)
     return rows
 

@@ -29,8 +29,7 @@ GROUPS = {  # figure 8: products by (M, N, K)
 
 # Where few programs share a long sum: the tuned kernel without split-K, and with it, by clusters
 # of blocks that each take a part of the sum.
-SPLIT = {"whole": {"cluster_k": 1}, "split 2": {"cluster_k": 2}, "split 4": {"cluster_k": 4},
-         "split 8": {"cluster_k": 8}}
+SPLIT = {"whole": {"cluster_k": 1}, "split 2": {"cluster_k": 2}, "split 4": {"cluster_k": 4}}
 FEW = 128  # columns
 
 
@@ -96,8 +95,10 @@ def write_points(folder: Path, rows: Sequence[Mapping[str, Any]], about: Mapping
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(every)
-    known = {k: v for k, v in about.items() if k != "where"}
-    (folder / "machine.json").write_text(json.dumps(known, indent=1) + "\n")
+    machine = folder / "machine.json"
+    known = json.loads(machine.read_text()) if machine.exists() else {}
+    known |= {k: v for k, v in about.items() if k not in ("where", "commit")}
+    machine.write_text(json.dumps(known, indent=1) + "\n")
 
 
 def read_points(folder: Path) -> list[dict[str, str]]:

@@ -45,3 +45,15 @@ def test_accumulators_of_several_products_count_together() -> None:
     text = text.replace("*pc = C;", "*pc = C * D;")
     found = driver.compile(SourceFile("two.tc", text), Options(arch="sm_90a"), ("tir",)).tunables
     assert found["TM"] * found["TN"] <= 128 * 128
+
+
+def test_macros_of_the_command_line_are_sizes_too() -> None:
+    """The range is P * Q * B by F, of which the first three are macros: 196 rows take small tiles."""
+    path = SAMPLES.parent / "bench" / "paper" / "conv_f32.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    tiles = {}
+    for extent in (7, 112):
+        defines = (f"P={extent}", f"Q={extent}", "B=4", "C=64", "R=3", "S=3")
+        tiles[extent] = driver.compile(source, Options(
+            arch="sm_90a", defines=defines, sizes={"F": 512}), ("tir",)).tunables
+    assert tiles[7]["TM"] * tiles[7]["TN"] < tiles[112]["TM"] * tiles[112]["TN"]

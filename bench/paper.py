@@ -30,7 +30,7 @@ from statistics import median
 from typing import Any
 
 import paper_page
-from paper_points import FIGURES, Point, points, write_points
+from paper_points import FEW, FIGURES, Point, points, write_points
 from suite_report import spread
 from suite_worker import ROOT, Job, Worker, do_all
 
@@ -48,7 +48,8 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only the check in the interpreter")
     parser.add_argument("--draw", action="store_true", help="only draw the figures")
     parser.add_argument("--tune", action="store_true", help="search for tuned values first")
-    parser.add_argument("--budget", type=float, help="seconds of the search for one kernel")
+    parser.add_argument("--budget", type=float, default=240, help="seconds of the search for the "
+                        "sizes of one kind of a kernel; 0: all candidates, which takes hours")
     parser.add_argument("--cluster", help="search on the workers of this dask scheduler")
     parser.add_argument("--no-triton", action="store_true", help="leave the peers in Triton out")
     parser.add_argument("--rounds", type=int, default=7)
@@ -125,13 +126,15 @@ def check(pattern: str = "") -> bool:
 
 
 def tune(chosen: list[Point], options: argparse.Namespace) -> None:
-    """`tritonc tune` for each kernel with the macros of its tasks, at the sizes of its points."""
-    wanted: dict[tuple[Path, tuple[str, ...]], dict[str, None]] = {}
+    """`tritonc tune` for each kernel with the macros of its tasks, at the sizes of its points:
+    those of few columns together, since every candidate is measured at all sizes of a search."""
+    wanted: dict[tuple[Path, tuple[str, ...], bool], dict[str, None]] = {}
     for point in chosen:
         for workload in (point.workload, *point.others.values()):
             sizes = ",".join(f"{name}={value}" for name, value in workload.sizes.items())
-            wanted.setdefault((workload.path, workload.defines), {})[sizes] = None
-    for (path, defines), sizes in wanted.items():
+            few = min(workload.sizes.values()) <= FEW
+            wanted.setdefault((workload.path, workload.defines, few), {})[sizes] = None
+    for (path, defines, _), sizes in wanted.items():
         command = [sys.executable, "-m", "tritonc", "tune", str(path), f"--arch={options.arch}",
                    "--within=0", f"--jobs={options.jobs}", *(f"-D{text}" for text in defines),
                    *(f"--set={text}" for text in sizes)]

@@ -48,7 +48,7 @@ def test_accumulators_of_several_products_count_together() -> None:
 
 
 def test_macros_of_the_command_line_are_sizes_too() -> None:
-    """The range is P * Q * B by F, of which the first three are macros: 196 rows take small tiles."""
+    """The range is P * Q * B by F, of which the first three are macros: few pixels, small tiles."""
     path = SAMPLES.parent / "bench" / "paper" / "conv_f32.tc"
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
     tiles = {}

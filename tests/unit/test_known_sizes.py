@@ -80,3 +80,15 @@ def test_no_clusters_where_the_loop_is_no_sum() -> None:
     text = MATMUL.replace("C += dot(A, B);", "C = max(C, dot(A, B));")
     assert text != MATMUL
     assert clusters(text, M=64, N=1760, K=1760) == 1
+
+
+def test_macros_of_the_command_line_are_sizes_too() -> None:
+    """The range is P * Q * B by F, of which the first three are macros: few pixels, small tiles."""
+    path = SAMPLES.parent / "bench" / "paper" / "conv_f32.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    tiles = {}
+    for extent in (7, 112):
+        defines = (f"P={extent}", f"Q={extent}", "B=4", "C=64", "R=3", "S=3")
+        tiles[extent] = driver.compile(source, Options(
+            arch="sm_90a", defines=defines, sizes={"F": 512}), ("tir",)).tunables
+    assert tiles[7]["TM"] * tiles[7]["TN"] < tiles[112]["TM"] * tiles[112]["TN"]

@@ -23,12 +23,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from paper_points import FIGURES, Point, points, write_points
+import paper_page
+from paper_points import FEW, FIGURES, Point, points, write_points
 from suite_report import spread
 from suite_worker import ROOT, Job, Worker, do_all
 
@@ -46,7 +48,8 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only the check in the interpreter")
     parser.add_argument("--draw", action="store_true", help="only draw the figures")
     parser.add_argument("--tune", action="store_true", help="search for tuned values first")
-    parser.add_argument("--budget", type=float, help="seconds of the search for one kernel")
+    parser.add_argument("--budget", type=float, default=240, help="seconds of the search for the "
+                        "sizes of one kind of a kernel; 0: all candidates, which takes hours")
     parser.add_argument("--cluster", help="search on the workers of this dask scheduler")
     parser.add_argument("--no-triton", action="store_true", help="leave the peers in Triton out")
     parser.add_argument("--rounds", type=int, default=7)
@@ -123,13 +126,15 @@ def check(pattern: str = "") -> bool:
 
 
 def tune(chosen: list[Point], options: argparse.Namespace) -> None:
-    """`tritonc tune` for each kernel with the macros of its tasks, at the sizes of its points."""
-    wanted: dict[tuple[Path, tuple[str, ...]], dict[str, None]] = {}
+    """`tritonc tune` for each kernel with the macros of its tasks, at the sizes of its points:
+    those of few columns together, since every candidate is measured at all sizes of a search."""
+    wanted: dict[tuple[Path, tuple[str, ...], bool], dict[str, None]] = {}
     for point in chosen:
         for workload in (point.workload, *point.others.values()):
             sizes = ",".join(f"{name}={value}" for name, value in workload.sizes.items())
-            wanted.setdefault((workload.path, workload.defines), {})[sizes] = None
-    for (path, defines), sizes in wanted.items():
+            few = min(workload.sizes.values()) <= FEW
+            wanted.setdefault((workload.path, workload.defines, few), {})[sizes] = None
+    for (path, defines, _), sizes in wanted.items():
         command = [sys.executable, "-m", "tritonc", "tune", str(path), f"--arch={options.arch}",
                    "--within=0", f"--jobs={options.jobs}", *(f"-D{text}" for text in defines),
                    *(f"--set={text}" for text in sizes)]
@@ -175,14 +180,18 @@ def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) 
             key = json.dumps(job, sort_keys=True)
             keys[index, name] = key
             jobs.setdefault(key, {**job, "folder": str(folder), "arch": options.arch, "key": key})
+    worker = Worker(folder / "log")
+    about: Job = {}
+    start = threading.Thread(target=lambda: about.update(worker.do(
+        {"do": "about", "peaks": any(point.figure == 1 for point in chosen)}, 120)))
+    start.start()  # while others compile
     started = time.perf_counter()
     compiled = {job["key"]: result for job, result in
                 do_all(list(jobs.values()), options.jobs, COMPILE_LIMIT, folder / "log")}
     print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
     if not options.no_triton:
         _warm(chosen, compiled, keys, options, folder)
-    worker = Worker(folder / "log")
-    about = worker.do({"do": "about", "peaks": True}, 120)
+    start.join()
     about["commit"] = options.commit
     print(", ".join(f"{k} {v}" for k, v in about.items() if k != "where"), flush=True)
     if "failed" in about:
@@ -261,13 +270,16 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
     if peers and best:
         said += f"  ratio {min(peers.values()) / best:.2f}"
     wrong = {**failed, **found.get("wrong", {})}
-    complaints = "; ".join(f"{k}: {v}" for k, v in wrong.items() if k not in skip)
+    complaints = "; ".join(f"{k}: {v}" for k, v in wrong.items()
+                           if k not in skip and k.split()[0] not in skip)
     print(f": {said} {found.get('failed', '')} {complaints}", flush=True)
     return rows
 
 
 def draw(options: argparse.Namespace) -> None:
-    """The figures, if matplotlib is there."""
+    """The tables of docs/paper.md; the figures, if matplotlib is there."""
+    if options.results == RESULTS:
+        paper_page.rewrite(RESULTS.parent / "paper.md", RESULTS)
     try:
         import paper_figures
     except ImportError:

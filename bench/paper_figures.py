@@ -17,7 +17,7 @@ Rows = Sequence[Mapping[str, str]]
 COLOURS = {"tuned": "#1f5fa8", "told": "#4f93d8", "default": "#9fc5ee", "cublas": "#6aa84f",
            "cudnn": "#6aa84f", "triton": "#e08a2e", "naive": "#999999", "ceiling": "#6aa84f",
            "split": "#0b2f59", "whole": "#7f9fc4"}
-NAMES = {"tuned": "tritonc, tuned", "told": "tritonc, told the sizes", "default": "tritonc",
+NAMES = {"tuned": "tritonc, tuned", "told": "told the sizes", "default": "tritonc",
          "cublas": "cuBLAS", "cudnn": "cuDNN, best layout", "triton": "Triton",
          "naive": "shift kernel + cuBLAS", "ceiling": "1x1 convolution (the ceiling)",
          "split": "tritonc, with split-K", "whole": "tritonc, without split-K"}
@@ -76,6 +76,12 @@ def _bars(axes: Any, rows: Rows, places: Sequence[str], names: Sequence[str]) ->
     axes.grid(True, axis="y", alpha=0.2)
 
 
+def _legend(axes: Any, columns: int) -> None:
+    """Above the bars, which it would hide."""
+    axes.set_title(axes.get_title(), pad=40 if columns < 7 else 24)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=columns, frameon=False)
+
+
 def _products(rows: Rows, machine: Mapping[str, Any]) -> Any:
     kinds = [kind for kind in ("float", "half", "bfloat16") if any(r["type"] == kind for r in rows)]
     figure, panels = plt.subplots(len(kinds), 1, figsize=(9, 3.2 * len(kinds)), squeeze=False)
@@ -86,7 +92,7 @@ def _products(rows: Rows, machine: Mapping[str, Any]) -> Any:
         _bars(axes, mine, places, ("tuned", "told", "default", "split", "whole", "cublas",
                                    "triton"))
         axes.set_title(f"Products M x N x K, {kind}, {machine['gpu']}")
-        axes.legend(ncols=3)
+        _legend(axes, 7)
     return figure
 
 
@@ -98,7 +104,7 @@ def _convolutions(rows: Rows, machine: Mapping[str, Any]) -> Any:
         _bars(axes, mine, sorted({row["point"] for row in mine}),
               ("tuned", "told", "default", "cudnn", "triton"))
         axes.set_title(f"Implicit matrix product, {kind}, {machine['gpu']}")
-        axes.legend()
+        _legend(axes, 3)
     return figure
 
 
@@ -108,5 +114,5 @@ def _shifts(rows: Rows, machine: Mapping[str, Any]) -> Any:
     _bars(axes, mine, sorted({row["point"] for row in mine}),
           ("naive", "tuned", "told", "default", "triton", "ceiling"))
     axes.set_title(f"Shift convolution, float, {machine['gpu']}")
-    axes.legend()
+    _legend(axes, 3)
     return figure

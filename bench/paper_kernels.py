@@ -156,22 +156,22 @@ def _naive_inputs(t: Any) -> Mapping[str, Any]:
 
 
 KINDS = {
-    **{stem: Kind(group, want=_product, peers=_product_peers, hot=True, variants=variants)
+    **{stem: Kind(group, want=_product, peers=_product_peers, variants=variants)
        for stem, group, variants in (
            ("product_f32", "products", ({},)),
            ("product_half", "half products", ({"TYPE": "half"}, {"TYPE": "bfloat16"})))},
-    "conv_f32": Kind("convolution", want=lambda t: _conv(t, False), hot=True, tolerance=2e-5,
+    "conv_f32": Kind("convolution", want=lambda t: _conv(t, False), tolerance=2e-5,
                      peers=lambda t: _conv_peers(t, False), inputs=_bordered(False),
                      variants=tuple(DENSE.values()), only=_of_task),
-    "conv_half": Kind("convolution", want=lambda t: _conv(t, True), hot=True,
+    "conv_half": Kind("convolution", want=lambda t: _conv(t, True),
                       peers=lambda t: _conv_peers(t, True), inputs=_bordered(True),
                       variants=tuple(row for row in DENSE.values() if row["C"] % 32 == 0),
                       only=_of_task),
-    "shift_f32": Kind("shift convolution", hot=True, inputs=_shift_inputs,
+    "shift_f32": Kind("shift convolution", inputs=_shift_inputs,
                       want=lambda t: {"c": t.b.double().t() @ _moved(t).double()},
                       peers=lambda t: _triton("shift", t), variants=tuple(SHIFTED.values()),
                       only=_of_task),
-    "shift_naive": Kind("shift convolution", hot=True, inputs=_naive_inputs,
+    "shift_naive": Kind("shift convolution", inputs=_naive_inputs,
                         want=lambda t: {"moved": _moved(t),
                                         "c": t.b.double().t() @ _moved(t).double()},
                         peers=lambda t: {}, variants=tuple(SHIFTED.values()), only=_of_task,

@@ -27,6 +27,12 @@ GROUPS = {  # figure 8: products by (M, N, K)
 }  # fmt: skip
 
 
+# Where few programs share a long sum: the tuned kernel without split-K, and with it, by clusters
+# of blocks that each take a part of the sum.
+SPLIT = {"whole": {"cluster_k": 1}, "split 2": {"cluster_k": 2}, "split 4": {"cluster_k": 4}}
+FEW = 128  # columns
+
+
 @dataclass(frozen=True)
 class Point:
     """One place of a figure's axis.  `others` are measured beside it, `variants` are the tuned
@@ -61,7 +67,8 @@ def points() -> list[Point]:
         if w.stem == "product_f32":
             moved = float(w.number(w.problem.bytes or "0"))
             if sizes in GROUPS:
-                found.append(Point(8, label, "float", w, flops, moved))
+                found.append(Point(8, label, "float", w, flops, moved,
+                                   variants=SPLIT if sizes[1] <= FEW else {}))
             if sizes[0] == sizes[2] == 1760 and sizes[1] <= 512:
                 found.append(Point(1, label, "float", w, flops, moved))
         elif w.stem == "product_half" and sizes in GROUPS:
@@ -88,8 +95,10 @@ def write_points(folder: Path, rows: Sequence[Mapping[str, Any]], about: Mapping
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(every)
-    known = {k: v for k, v in about.items() if k != "where"}
-    (folder / "machine.json").write_text(json.dumps(known, indent=1) + "\n")
+    machine = folder / "machine.json"
+    known = json.loads(machine.read_text()) if machine.exists() else {}
+    known |= {k: v for k, v in about.items() if k not in ("where", "commit")}
+    machine.write_text(json.dumps(known, indent=1) + "\n")
 
 
 def read_points(folder: Path) -> list[dict[str, str]]:

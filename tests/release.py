@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 # What is run in the empty environments; `lit` and the programs compile with every pass.
-CORE = ("tests/lit", "tests/test_readme.py", "tests/unit/test_parser.py")
+CORE = ("tests/lit", "tests/test_readme.py::test_blocks", "tests/unit/test_parser.py")
 
 
 def run(*words: str | Path, cwd: Path = ROOT, **environment: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from programs import PTXAS, ROOT, ptxas
+from programs import PTXAS, ROOT, Setting, ptxas
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -21,7 +22,12 @@ from tritonc.launch.header import header
 from tritonc.launch.interpreter import launch
 from tritonc.launch.kernel import Module
 from tritonc.launch.products import Settings, make
-from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problems
+from tritonc.launch.run_problems import (
+    kernel_of,
+    launch_compiled,
+    read_problems,
+    with_defines,
+)
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
@@ -38,8 +44,9 @@ def built(way: int, cluster: int, path: Path = PATH, target: str = "sm_90a", **m
     defines = (f"WAY={way}", *(f"{n}={v}" for n, v in more.items() if not n.startswith("T")
                                or n == "TYPE"))
     tune = {n: int(v) for n, v in more.items() if n in ("TM", "TN", "TK")}
+    tune = tune if path is not PATH else {"TM": 32, "TN": 64, "TK": 32, **tune}
     options = Options(arch=target, verify_each=True, defines=defines,
-                      tune={"TM": 32, "TN": 64, "TK": 32, **tune, "cluster_k": cluster})
+                      tune={**tune, "cluster_k": cluster})
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
     (problem,) = read_problems(source, options, "tc", Diagnostics())
     return driver.compile(source, options, ("ptx",)), problem
@@ -70,6 +77,15 @@ def test_simulated(way: int, cluster: int) -> None:
     simulated(result, problem)
 
 
+@pytest.mark.parametrize("cluster", [2, 3, 4, 8])
+def test_rows_are_added_up_before_they_are_sent(cluster: int) -> None:
+    """Each block owns rows, of 8 at least; else the first block goes on alone."""
+    result, problem = built(0, cluster, ROOT / "tests" / "run" / "cluster_rows.tc", TN=32, TK=64)
+    assert {op.result.type.shape for op in exchanges(result)} == {(32,)}
+    assert {bool(op.attributes["owner"]) for op in exchanges(result)} == {cluster in (2, 4)}
+    simulated(result, problem)
+
+
 def test_effects_before_the_loop() -> None:
     """A store that every block would make keeps the loop to one block."""
     result, problem = built(10, 2)
@@ -97,6 +113,21 @@ def test_random_tiles(seed: int) -> None:
                             TK=random.choice([16, 32, 64]), **tile)
     sizes = {"M": random.randrange(1, 150), "N": random.randrange(1, 60 if way == 3 else 150),
              "K": random.choice([1, 16, 64, 150, 200, 256])}
+    simulated(result, problem, **sizes)
+
+
+@pytest.mark.parametrize("name", [
+    "assumed_facts", "gated_products", "later_lstm", "loop_forms", "n_body",
+    "paper_batchnorm_backward", "paper_cross_entropy", "scaled_partial_sums"])
+def test_programs_of_others(name: str) -> None:
+    """Whatever adds up in a loop: products, rows, several sums, with all that follows."""
+    path = ROOT / "tests" / "run" / f"{name}.tc"
+    options, sizes = Setting(path).options(arch="sm_90a")
+    options = replace(options, tune={**options.tune, "cluster_k": 2})
+    source = Setting(path).source
+    problem = read_problems(source, options, "tc", Diagnostics())[0]
+    result = driver.compile(source, with_defines(problem, options), ("manifest",))
+    assert exchanges(result)
     simulated(result, problem, **sizes)
 
 

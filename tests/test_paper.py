@@ -60,3 +60,24 @@ def test_points_replace_those_measured_before(monkeypatch: pytest.MonkeyPatch, t
     paper_points.write_points(tmp_path, [{**row, "candidate": "new"}], {"gpu": "none"})
     found = [(r["point"], r["candidate"]) for r in paper_points.read_points(tmp_path)]
     assert found == [("2", "1"), ("1", "new")]
+
+
+def test_the_search_says_how_far_the_rule_is_from_the_best(monkeypatch: pytest.MonkeyPatch,
+                                                           tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    import paper_search
+
+    tile = {"TM": 64, "TN": 64, "TK": 8}
+    nesting = dict(zip(paper_search.NESTING, (32, 16, 4, 4), strict=True))
+    size = {"M": 1, "N": 1, "K": 1}
+    records = [{"size": size, "candidate": tile, "milliseconds": 2.0, "error": ""},
+               {"size": size, "candidate": {**tile, **nesting}, "milliseconds": 1.6, "error": ""},
+               {"size": size, "candidate": {**tile, "TK": 16}, "milliseconds": None,
+                "error": "it does not run\n"}]
+    found = paper_search.summarised(records, size, (64, 64, 8))
+    assert found["best nesting"] == (32, 16, 4, 4) and found["rule by the best"] == 1.25
+    assert (found["candidates"], found["timed"]) == (3, 2)
+    assert found["tiles where the rule is best"] == 0 and found["default"] == 2.0
+    paper_search.write(tmp_path / "search.csv", records)
+    assert len((tmp_path / "search.csv").read_text().splitlines()) == 4

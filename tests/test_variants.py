@@ -450,7 +450,7 @@ def test_logarithms_grow() -> None:
 
 
 def test_times_hold_in_64_bits() -> None:
-    cycles = [choice.MOST_CYCLES] * 4
+    cycles = [choice.MOST_CYCLES] * 3
     for blocks in (1, choice.MOST_BLOCKS):
         most = choice.Cost(1, blocks, 1 << 20, 1 << 20, *cycles, (1, 1))
         assert choice.time(most, (2, 1, 1), (2**31 - 1, 2**31, 2**31), (2**63, 2**63)) < 2**63

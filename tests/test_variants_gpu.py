@@ -14,21 +14,22 @@ torch = pytest.importorskip("torch")
 ODD = ((1, 1, 1), (17, 2560, 33), (2560, 16, 2560), (300, 500, 700), (1024, 1024, 1024))
 
 
+@pytest.mark.parametrize("options", [{"variants": 4}, {}], ids=["compiled", "planned"])
 @pytest.mark.parametrize("tuned", [False, True], ids=["model", "tuned"])
-def test_products(tuned: bool, tmp_path: Path) -> None:
+def test_products(tuned: bool, options: dict[str, int], tmp_path: Path) -> None:
     """At several sizes, as chosen and each variant by hand."""
     path = write(tmp_path, "product.tc", PRODUCT)
-    kernel = tritonc.compile(path, variants=4)
+    kernel = tritonc.compile(path, **options)
     if tuned:
         write_tuning(path, kernel.module.manifest["target"])
-        kernel = tritonc.compile(path, variants=4)
-    assert kernel.variants
+        kernel = tritonc.compile(path, **options)
     stream = torch.cuda.current_stream()
     chosen = set()
     for m, n, k in (*ODD, *((s["M"], s["N"], s["K"]) for s in SIZES[:3])):
         a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
         wanted = (a.double() @ b.double()).float()
         numbers = [None, *range(len(kernel.variants) + 1)]
+        assert len(numbers) > 2
         for number in numbers:
             c = torch.full((m, n), float("nan"), device="cuda")
             arguments = (m, n), a, b, c, m, n, k, 1

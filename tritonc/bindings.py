@@ -29,14 +29,15 @@ Sizes = Callable[["Kernel", Sequence[str]], list[dict[str, Any]]]
 class Bindings:
     """The values of one compilation, and who chose them.
 
-    `meta` are the meta-parameters that were bound, `chosen` the tunables that the cost model
-    chose, `tuned` the entry of the tuning file for each name whose value it gave; `tuning` is the
-    path of that file if one of its entries was used.
+    `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
+    chose, `chosen_meta` its meta-parameters; `tuned` is the entry of the tuning file for each name
+    whose value it gave; `tuning` is the path of that file if one of its entries was used.
     """
 
     def __init__(self, options: Options) -> None:
         self.meta: dict[str, int] = {}
         self.chosen: dict[str, int] = {}
+        self.chosen_meta: dict[str, int] = {}
         self.tuned: dict[str, Entry] = {}
         self.tuning: str | None = None
         self._options = options
@@ -72,7 +73,7 @@ class Bindings:
         given = self.split({t.name for t in declared})
         self._lists = {t.name: t.values for t in declared if t.values}
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
-        if not unbound:
+        if not unbound and known is None:
             return dict(given)
         from tritonc.backend.target.target import find  # where something is left to choose
         from tritonc.tune.model import MAX_COMBINATIONS, choose
@@ -91,12 +92,17 @@ class Bindings:
         elif known is not None and known.extents:
             from tritonc.tune.portfolio import best_at
 
+            bound = "cluster_k" in {**given, **unbound, **self._given_meta}
             try:
-                self.chosen = best_at(unbound, lower, target, known.extents, known.arguments) or {}
-            except ValueError:  # several kernels
+                self.chosen = best_at(unbound, lower, target, known.extents, known.arguments,
+                                      (1,) if bound else None) or {}
+            except (ValueError, CompileError):  # several kernels; others report what is wrong
                 self.chosen = {}
-        self.chosen = self.chosen or choose(
-            unbound, lower, target, known.extents if known is not None else ())
+            if "cluster_k" in self.chosen:
+                self.chosen_meta = {"cluster_k": self.chosen.pop("cluster_k")}
+        if unbound and not self.chosen:
+            self.chosen = choose(unbound, lower, target,
+                                 known.extents if known is not None else ())
         return {**given, **self.chosen}
 
     def split(self, declared: set[str]) -> dict[str, int]:
@@ -120,7 +126,7 @@ class Bindings:
         """The meta-parameters of a kernel: given, else its entry's of the tuning file.  `tunables`
         are the program's, some of which may have a meta-parameter's name."""
         entry = self._entries.get(kernel.name)
-        meta = {}
+        meta = dict(self.chosen_meta) if entry is None else {}
         if entry is not None:
             for name, value in entry.tunables.items():
                 if name in BY_NAME and name not in tunables:

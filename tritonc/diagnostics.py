@@ -80,7 +80,8 @@ PREPROCESSOR: dict[str, Row] = {
         "A comment or string has a Unicode character that changes the direction of text. Editors "
         "show such a line in another order than the compiler reads it, which can hide code."),
     "unknown-pragma": Row("warning",
-        "A #pragma that tritonc does not know is ignored. It knows #pragma once."),
+        "A #pragma that tritonc does not know is ignored. It knows #pragma once and #pragma "
+        "unroll."),
     "include-not-found": Row("error",
         'A file to be included is in none of the directories searched. #include "FILE" looks '
         "beside the file that includes it and then in the directories of -I, in their order; "
@@ -121,6 +122,10 @@ PARSER: dict[str, Row] = {
         "Brackets, statements or operators are nested deeper than the compiler takes: 256 open "
         "brackets, or about a thousand levels of any kind, which includes the operators of one "
         "long expression such as a sum of a thousand terms."),
+    "ignored-word": Row("warning",
+        "A word stands where it says nothing, such as 'volatile' of what is no pointer."),
+    "misplaced-pragma": Row("warning",
+        "#pragma unroll stands before a loop; before anything else it is ignored."),
     "range-precedence": Row("warning",
         "A range binds tighter than every other binary operator, so that 0 ... T * 8 multiplies "
         "each element of 0 ... T by 8. Parentheses silence the warning: (0 ... T) * 8 or "
@@ -145,6 +150,13 @@ SEMA: dict[str, Row] = {
         "of numbers, to one of that type: float f(float a, float b). It is taken to be "
         "associative, and runs for many pairs of elements at once, so it can compute, choose "
         "and call other such functions, but has no loops, and does not touch memory."),
+    "atomic-order": Row("error",
+        "acquire, release and acq_rel order the accesses of an instance around one access of a "
+        "scalar pointer. The accesses of a tile have no order among themselves."),
+    "static-loop": Row("error",
+        "`static for (int i = a; i < b; i++)` is run by the compiler: it declares its counter with "
+        "a constant, tests it by a constant condition and steps it; in the body the counter is a "
+        "constant. There are 1024 turns at most."),
     "auto-type": Row("error",
         "'auto' is the type of a variable with an initial value, of a parameter or of a result of "
         "a function that is called. A kernel's parameters, members of structs, constants and casts "

@@ -43,7 +43,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("wgmma", "select_dots", "Whether wgmma may be used.", (0,), range(2),
                   frozenset({"wgmma"})),
     MetaParameter("slices", "split_dots", "Parts of a product's inner axis, each for warps of its "
-                  "own; without wgmma.", (1, 2, 4, 8), (1, 2, 4, 8, 16),
+                  "own; with wgmma for 64 rows.", (1, 2, 4, 8), (1, 2, 4, 8, 16),
                   frozenset({"dot in a loop"}), (("wgmma", None),)),
     MetaParameter("tensor_copy", "pipeline", "Whether TMA may load operands.", (0, 1),
                   range(2), frozenset({"wgmma"}), (("wgmma", 0),)),

@@ -35,6 +35,7 @@ from tritonc.backend.layout.split_scans import split_scans
 from tritonc.backend.memory.cache_loads import cache_loads
 from tritonc.backend.memory.delay_loads import delay_loads
 from tritonc.backend.memory.fold_masked_loads import fold_masked_loads
+from tritonc.backend.memory.join_bounds import join_bounds
 from tritonc.backend.memory.load_early import load_early
 from tritonc.backend.memory.lower_atomics import lower_atomics
 from tritonc.backend.memory.lower_take import lower_take
@@ -46,6 +47,7 @@ from tritonc.backend.memory.rematerialize import rematerialize
 from tritonc.backend.memory.repeat_masks import repeat_masks
 from tritonc.backend.memory.skip_masks import skip_masks
 from tritonc.backend.memory.specialize import specialize
+from tritonc.backend.memory.specialize_stores import specialize_stores
 from tritonc.backend.memory.step_addresses import step_addresses
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import vectorize
@@ -53,6 +55,7 @@ from tritonc.backend.pipeline.advance_dots import advance_dots
 from tritonc.backend.pipeline.alternate_registers import alternate_registers
 from tritonc.backend.pipeline.carry_fragments import carry_fragments
 from tritonc.backend.pipeline.load_ahead import load_ahead
+from tritonc.backend.pipeline.overlap_sums import overlap_sums
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
 from tritonc.backend.pipeline.safe_divisors import safe_divisors
@@ -158,6 +161,9 @@ BACKEND: list[Pass] = [
     Pass("specialize", specialize,
          "While addresses and masks are still in the form in which the source gave them.",
          "backend", 2),
+    Pass("specialize_stores", specialize_stores,
+         "What is still wanted is wanted for stores alone; blocks compute one program yet.",
+         "backend", 2),
     Pass("group_instances", group_instances,
          "Program ids are no longer looked at, only their values.", "backend", 2),
     Pass("fold_constants", fold_constants,
@@ -231,6 +237,8 @@ BACKEND: list[Pass] = [
          "backend"),
     Pass("skip_masks", skip_masks,
          "Loops need not be one block any more; equal masks are one.", "backend", 2),
+    Pass("join_bounds", join_bounds,
+         "No pass looks at masks as bounds any more.", "backend", 2),
     Pass("split_reductions", split_reductions,
          "Makes layout conversions.", "backend", 0),
     Pass("lower_conversions", lower_conversions,
@@ -264,6 +272,8 @@ BACKEND: list[Pass] = [
          "backend", 0),
     Pass("alternate_registers", alternate_registers,
          "Last: to all passes before, a loop is one iteration.", "backend", 2),
+    Pass("overlap_sums", overlap_sums,
+         "Last, too, of loops whose products the pass before does not look at.", "backend", 2),
 ]
 
 # (earlier, later, why): the first run of `later` comes after a run of `earlier`.
@@ -312,6 +322,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("assign_layouts", "privatize_atomics", "an atomic happens once, in the owner of its element"),
     ("privatize_atomics", "allocate_shared", "tables are buffers"),
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
+    ("specialize", "specialize_stores", "what bodies assume need not be tested again"),
+    ("specialize_stores", "group_instances", "a block that ends is followed by nothing"),
     ("specialize", "group_instances", "conditions at entry are made of program ids"),
     ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),
     ("select_dots", "split_dots", "a slice is as deep as an instruction, and wgmma is not split"),
@@ -339,6 +351,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("advance_dots", "load_ahead", "parts of a loop are told from its loads"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("prefetch", "skip_masks", "a pipelined loop has few blocks"),
+    ("skip_masks", "join_bounds", "whole tiles are told by bounds"),
     ("prefetch", "step_addresses", "pointers that run ahead are made of the same sums"),
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
@@ -355,6 +368,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("rematerialize", "limit_registers", "so that less is live"),
     ("delay_loads", "limit_registers", "so that less is held"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
+    ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("allocate_shared", "insert_barriers", "buffers that share bytes conflict"),
 ]

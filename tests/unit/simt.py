@@ -45,6 +45,7 @@ class Function:
 
 
 _INSTRUCTION = re.compile(r"\s+(?:(%\S+) = )?(\w+) ?(.*)")
+_ORDER = re.compile(r'( syncscope\("\w+"\))? monotonic')
 _METADATA = re.compile(r", !\w+(\.\w+)? !\d+")
 _FLAGS = re.compile(r"\b(?:nuw|nsw|disjoint|reassoc|nsz|arcp|contract|afn|volatile)\b ?")
 
@@ -341,7 +342,7 @@ class Machine:
 
     def _load(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
         t, pointer, *_ = split(rest.removeprefix("atomic "))
-        space, text = typed(pointer.replace(' syncscope("device") monotonic', ""))
+        space, text = typed(_ORDER.sub("", pointer))
         address = self.value(env, space, text)
         self._aligned(rest, address, active)
         types = element_types(t)
@@ -352,9 +353,9 @@ class Machine:
         return found if t[0] == "<" else found[0]
 
     def _store(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
-        value, pointer, *_ = split(rest)
+        value, pointer, *_ = split(rest.removeprefix("atomic "))
         t, text = typed(value)
-        space, address_text = typed(pointer)
+        space, address_text = typed(_ORDER.sub("", pointer))
         address = self.value(env, space, address_text)
         self._aligned(rest, address, active)
         found = self.value(env, t, text)

@@ -423,7 +423,7 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
 
 def _atomic(m: Any, op: str, parts: list[str], address: Any, data: list[int], registers: list[Any],
             mask: Any) -> None:
-    kind, t = parts[2], parts[-1]
+    kind, t = parts[parts.index("global") + 1], parts[-1]
     size = int(t.lstrip("usfb")) // 8
     value = registers[data[-1]]
     old = np.zeros(m.threads, f"u{size}")

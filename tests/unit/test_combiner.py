@@ -23,3 +23,7 @@ def test_warps_combine_what_they_hold(count: int) -> None:
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_selection(target: str) -> None:
     execute(Setting(RUN / "language" / "builtins_selection.tc"), target)
+
+
+def test_memory_order() -> None:
+    execute(Setting(RUN / "language" / "memory_order.tc"), "sm_80")

@@ -38,5 +38,9 @@ def test_a_name_stands_in_one_table() -> None:
 
 
 def test_a_module_of_python_is_named() -> None:
+    (found, *_) = diagnose("kernel void k(float* p) { *p = tl.sum(v, 1); }")
+    assert any("in the place of tl.sum: 'v[:, +]', or" in n.message for n in found.notes)
+    (found, *_) = diagnose("kernel void k(float* p) { *p = tl.exp(1.0f); }")
+    assert any("functions have no prefix here: exp(...)" in n.message for n in found.notes)
     (found, *_) = diagnose("kernel void k(float* p) { *p = tl.load(p); }")
     assert any("in the place of tl.load: '*p' loads" in n.message for n in found.notes)

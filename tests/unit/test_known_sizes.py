@@ -45,3 +45,50 @@ def test_accumulators_of_several_products_count_together() -> None:
     text = text.replace("*pc = C;", "*pc = C * D;")
     found = driver.compile(SourceFile("two.tc", text), Options(arch="sm_90a"), ("tir",)).tunables
     assert found["TM"] * found["TN"] <= 128 * 128
+
+
+def clusters(text: str, arch: str = "sm_90a", tune: dict[str, int] | None = None, **sizes: int
+             ) -> int:
+    """How many blocks share the loop of a program."""
+    options = Options(arch=arch, sizes=sizes, tune=tune or {})
+    found = driver.compile(SourceFile("p.tc", text), options, ("manifest",)).manifest
+    assert found is not None
+    return int(found["kernels"][0].get("cluster", 1))
+
+
+MATMUL = (SAMPLES / "matmul_bf16.tc").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("m", "n", "k", "shared"), [
+    (1760, 64, 1760, True), (1, 4096, 4096, True), (32, 4096, 14336, True),
+    (1024, 1024, 1024, False), (64, 14336, 4096, False), (4096, 4096, 4096, False),
+    (2560, 64, 64, False)])
+def test_clusters_share_long_loops_of_few_tiles(m: int, n: int, k: int, shared: bool) -> None:
+    assert (clusters(MATMUL, M=m, N=n, K=k) > 1) == shared
+
+
+def test_clusters_where_there_are_some() -> None:
+    sizes = {"M": 64, "N": 1760, "K": 1760}
+    assert clusters(MATMUL, **sizes) > 1
+    assert clusters(MATMUL, "sm_80", **sizes) == 1
+    assert clusters(MATMUL, tune={"cluster_k": 1}, **sizes) == 1
+    assert clusters(MATMUL, tune={"TM": 64, "TN": 64, "TK": 64}, **sizes) == 4
+    assert clusters(MATMUL) == 1
+
+
+def test_no_clusters_where_the_loop_is_no_sum() -> None:
+    text = MATMUL.replace("C += dot(A, B);", "C = max(C, dot(A, B));")
+    assert text != MATMUL
+    assert clusters(text, M=64, N=1760, K=1760) == 1
+
+
+def test_macros_of_the_command_line_are_sizes_too() -> None:
+    """The range is P * Q * B by F, of which the first three are macros: few pixels, small tiles."""
+    path = SAMPLES.parent / "bench" / "paper" / "conv_f32.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    tiles = {}
+    for extent in (7, 112):
+        defines = (f"P={extent}", f"Q={extent}", "B=4", "C=64", "R=3", "S=3")
+        tiles[extent] = driver.compile(source, Options(
+            arch="sm_90a", defines=defines, sizes={"F": 512}), ("tir",)).tunables
+    assert tiles[7]["TM"] * tiles[7]["TN"] < tiles[112]["TM"] * tiles[112]["TN"]

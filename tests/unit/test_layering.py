@@ -27,6 +27,7 @@ LAYERS: list[list[str]] = [
      "tritonc.variants.kernels"],
     ["tritonc.tune.loops"],
     ["tritonc.tune.times"],
+    ["tritonc.tune.cluster_blocks"],
     ["tritonc.tune.portfolio"],
     ["tritonc.bindings"],
     ["tritonc.driver"],

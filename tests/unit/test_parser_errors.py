@@ -156,7 +156,7 @@ def test_message(body: str, expected: list[str]) -> None:
     ("for (i = 0; i < n; i++, j++) x;", "2:23", "the comma operator is not supported"),
     ("int x = {1, 2};", "2:9", "initialiser lists are only for structs and tunables; assign"),
     ("int x = {0};", "2:9", "write the value without braces; it fills the tile"),
-    ("int x[4][4];", "2:9", "there are no arrays of arrays; a tile of two axes is written [M, N]"),
+    ("int x[4][4][4];", "2:12", "an array holds tiles and has one count, as in"),
     ("float** q = p;", "2:7", "a pointer to a pointer is not supported; pass each pointer"),
     ("int* const * q;", "2:12", "a pointer to a pointer is not supported"),
     ('char* s = "abc";', "2:11", "a string can only be an argument of printf"),

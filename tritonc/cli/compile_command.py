@@ -115,6 +115,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
 
     diagnostics = driver.new_diagnostics(options)
     options = native(options)
+    if others and options.sizes:  # one launch for all targets
+        options = replace(options, tune={"cluster_k": 1, **options.tune})
     source = read_source(path, diagnostics)
     wanted = kinds_to_compile([*targets], given["embed"])
     if given["depend"] in ("M", "MM"):

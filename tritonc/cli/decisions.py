@@ -88,7 +88,7 @@ def _registers(result: Result, arch: str, path: str | None) -> Iterator[str]:
 def _origin(name: str, result: Result) -> str:
     """Who chose the value of a tunable or meta-parameter."""
     who = result.bindings
-    if name in who.chosen:
+    if name in who.chosen or name in who.chosen_meta:
         return "the cost model's choice"
     if name not in who.tuned:
         return "given"

@@ -13,8 +13,6 @@ VOCABULARY: dict[str, dict[str, str]] = {
         "program_id": "`get_program_id(axis)`",
         "num_programs": "`get_num_programs(axis)`",
         "arange": "`a ... b` is the tile a, a + 1, ..., b - 1",
-        "load": "`*p` loads, and so does `p[i]`; `mask ? *p : other` loads where the mask holds",
-        "store": "`*p = x` stores, and so does `p[i] = x`; `@mask *p = x` where the mask holds",
         "make_block_ptr": "a tile of pointers, as in `p + i[:, newaxis] * stride + j`; the "
                           "compiler finds the block that it is",
         "make_tensor_descriptor": "a tile of pointers, as in `p + i[:, newaxis] * stride + j`; "
@@ -131,6 +129,21 @@ VOCABULARY: dict[str, dict[str, str]] = {
         "square": "`x * x`",
         **dict.fromkeys(("NULL", "nullptr"), "0 converts to every pointer type"),
     },
+}
+# Of `tl.NAME`, where NAME is a function here, too, but something says it better.
+MEMBERS: dict[str, str] = {
+    "load": "`*p` loads, and so does `p[i]`; `mask ? *p : other` loads where the mask holds",
+    "store": "`*p = x` stores, and so does `p[i] = x`; `@mask *p = x` where the mask holds",
+    "sum": "`v[:, +]`, or `sum(v, axis)`",
+    "max": "`v[:, max]`, or `max(v)` of all elements; `max(a, b)` of two tiles",
+    "min": "`v[:, min]`, or `min(v)` of all elements; `min(a, b)` of two tiles",
+    "dot": "`a @ b`, or `dot(a, b, acc)`",
+    "cumsum": "`cumsum(v, axis)`",
+    "reduce": "`reduce(v, axis, f)`, with f a function of the program",
+    "trans": "`trans(x)`, or `^x`",
+    "reshape": "`reshape(x, extents...)`, or `(float[M, N])x`",
+    "split": "`split(x)`, whose members are `first` and `second`",
+    "topk": "`topk(x, k, axis)`, whose members are `values` and `indices`",
 }
 FOREIGN: dict[str, str] = {name: text for names in VOCABULARY.values()
                            for name, text in names.items()}

@@ -107,6 +107,8 @@ class _Driver:
             kind = token.kind
             if kind == "identifier" or kind == "punctuator":
                 terminal = fixed.get(token.text) or self.identifier_terminal(token)
+                if token.text == "static" and tokens[self.index + 1].text == "for":
+                    terminal = "STATIC"
             else:
                 terminal = KINDS.get(kind, "UNSUPPORTED")
             if self.feed(terminal, token, self.index):

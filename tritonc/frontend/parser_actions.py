@@ -137,9 +137,22 @@ class Actions(DeclarationActions):
     def for_head(self, values: list[Any], firsts: list[int], last: int) -> Any:
         return values[2], values[3], values[5]
 
+    def static_for_head(self, values: list[Any], firsts: list[int], last: int) -> Any:
+        return values[3], values[4], values[6], True
+
+    def unrolled(self, values: list[Any], firsts: list[int], last: int) -> syntax.Statement:
+        statement: syntax.Statement = values[1]
+        if isinstance(statement, syntax.For | syntax.While | syntax.DoWhile):
+            statement.unroll = values[0]
+        else:
+            self.diagnostics.warning("misplaced-pragma", values[0].span, "'#pragma unroll' stands "
+                                     "before a loop; it is ignored here")
+        return statement
+
     def for_statement(self, values: list[Any], firsts: list[int], last: int) -> syntax.For:
-        init, condition, step = values[0]
-        return syntax.For(self.span(firsts[0], last), init, condition, step, values[1])
+        init, condition, step, *static = values[0]
+        return syntax.For(self.span(firsts[0], last), init, condition, step, values[1],
+                          bool(static))
 
     def predicated(self, values: list[Any], firsts: list[int], last: int) -> syntax.Predicated:
         return syntax.Predicated(self.span(firsts[0], last), values[0], values[1])

@@ -336,9 +336,12 @@ class DeclarationActions:
 
     def declarator_extents(self, values: list[Any], firsts: list[int], last: int) -> Declarator:
         declarator: Declarator = values[0]
-        if declarator.extents is not None:
-            self.unsupported(self.span(firsts[1], last), "there are no arrays of arrays; a tile of "
-                             "two axes is written [M, N]")
+        if declarator.extents is not None and (len(declarator.extents) != 1
+                                               or declarator.count is not None):
+            self.unsupported(self.span(firsts[1], last), "an array holds tiles and has one count, "
+                             "as in 'float x[4][16, 16]'; a tile of two axes is written [M, N]")
+        elif declarator.extents is not None:
+            (declarator.count,), declarator.extents = declarator.extents, values[1]
         else:
             declarator.extents = values[1]
         return declarator
@@ -386,8 +389,8 @@ class DeclarationActions:
         variables: list[syntax.Variable] = []
         for typed, declarator, initializer, span in values[0][1]:
             spec, qualifiers = self._variable_type(typed, declarator)
-            value = self._expression(initializer, declarator.name_span,
-                                     typed.scalar.startswith(("struct ", "auto")))
+            value = self._expression(initializer, declarator.name_span, spec.count is not None
+                                     or typed.scalar.startswith(("struct ", "auto")))
             variables.append(syntax.Variable(span, declarator.name, declarator.name_span, spec,
                                              value, qualifiers))
         return syntax.Declaration(self.span(firsts[0], last), tuple(variables))
@@ -424,6 +427,7 @@ class DeclarationActions:
     def _spec(self, typed: Typed, declarator: Declarator | None = None) -> syntax.TypeSpec:
         """The type that a declaration gives to a name (or a function returns)."""
         const, space, extents = typed.const, typed.space, typed.extents
+        qualifiers = [*typed.qualifiers, *(declarator.qualifiers if declarator else ())]
         if declarator is not None:
             for qualifier in declarator.qualifiers:
                 const = const or qualifier.name == "const"
@@ -434,7 +438,9 @@ class DeclarationActions:
                                "type and after its name")
                 extents = declarator.extents
         return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
-                               typed.const_pointer, None if extents is None else tuple(extents))
+                               typed.const_pointer, None if extents is None else tuple(extents),
+                               None if declarator is None else declarator.count,
+                               typed.pointer and any(q.name == "volatile" for q in qualifiers))
 
     def _variable_type(self, typed: Typed, declarator: Declarator,
                        ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:
@@ -444,6 +450,11 @@ class DeclarationActions:
         qualifiers = [*typed.qualifiers, *(q for q in declarator.qualifiers
                                            if q.name not in ("const", "constant"))]
         self._check_qualifiers(qualifiers, _VARIABLE_QUALIFIERS, what)
+        for qualifier in qualifiers:
+            if qualifier.name == "volatile" and not spec.pointer:
+                self.diagnostics.warning("ignored-word", qualifier.span, f"{what} is in registers, "
+                                         "where 'volatile' means nothing; a pointer to volatile "
+                                         "says how memory is accessed")
         if spec.space == "constant" and not spec.pointer:
             self.error(declarator.name_span, f"{what} is '__constant__' but no pointer; only "
                        "a pointer can point to constant memory")
@@ -451,7 +462,8 @@ class DeclarationActions:
 
     def _plain_type(self, typed: Typed) -> syntax.TypeSpec:
         """The type of a cast and the like, which has no qualifiers but const and __constant__."""
-        self._check_qualifiers(typed.qualifiers, frozenset(), "a type without a name")
+        allowed = frozenset(["volatile"] if typed.pointer else [])
+        self._check_qualifiers(typed.qualifiers, allowed, "a type without a name")
         return self._spec(typed)
 
     def _check_qualifiers(self, qualifiers: list[syntax.Qualifier], allowed: frozenset[str],

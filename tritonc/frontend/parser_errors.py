@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tritonc.frontend.foreign import FOREIGN, plain
+from tritonc.frontend.foreign import FOREIGN, MEMBERS, plain
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_types import CONTEXTUAL, PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
 from tritonc.frontend.parser_words import (
@@ -103,8 +103,11 @@ def _foreign(place: Place) -> tuple[Note, ...]:
     if place.index > 1 and place.tokens[place.index - 2].text == "@":
         return (Note("a kernel is marked by a word: 'kernel void f(...)'"),)
     after = place.tokens[min(place.index + 1, len(place.tokens) - 1)].text
-    if before in _MODULES and after in FOREIGN:
-        return (Note(f"in the place of {before}.{after}: {plain(FOREIGN[after])}"),)
+    if before in _MODULES and (after in FOREIGN or after in MEMBERS):
+        text = plain(MEMBERS.get(after) or FOREIGN[after])
+        return (Note(f"in the place of {before}.{after}: {text}"),)
+    if before in _MODULES:
+        return (Note(f"functions have no prefix here: {after}(...)"),)
     if before in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
         return (Note("there are no threads in a program: get_global_range(0) is the tile of this "
                      "instance's indices, get_program_id(0) the instance's number"),)

@@ -119,6 +119,7 @@ class Declarator:
     name_span: Span
     extents: list[syntax.Expression] | None
     qualifiers: list[syntax.Qualifier]
+    count: syntax.Expression | None = None
 
 
 @dataclass(slots=True, eq=False)

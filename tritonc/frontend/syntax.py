@@ -66,6 +66,8 @@ class TypeSpec(Node):
     space: str = "global"
     const_pointer: bool = False
     extents: tuple[Expression, ...] | None = None
+    count: Expression | None = None  # of an array of tiles, `float x[4][16, 16]`
+    volatile: bool = False  # of what a pointer points to
 
 
 @dataclass(slots=True, eq=False)
@@ -225,12 +227,17 @@ class If(Statement):
 
 @dataclass(slots=True, eq=False)
 class For(Statement):
-    """`for (init; condition; step) body`; each part of the head may be missing."""
+    """`for (init; condition; step) body`; each part of the head may be missing.
+
+    `static`: the compiler runs it.  `unroll`: how often a turn is repeated, as for other loops.
+    """
 
     init: Statement | None
     condition: Expression | None
     step: Expression | None
     body: Statement
+    static: bool = False
+    unroll: Expression | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -239,6 +246,7 @@ class While(Statement):
 
     condition: Expression
     body: Statement
+    unroll: Expression | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -247,6 +255,7 @@ class DoWhile(Statement):
 
     body: Statement
     condition: Expression
+    unroll: Expression | None = None
 
 
 @dataclass(slots=True, eq=False)

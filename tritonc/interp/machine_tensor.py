@@ -42,7 +42,7 @@ from tritonc.interp.machine_state import (
 )
 from tritonc.interp.undefined import dot_undefined
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import SCALARS, Buffer, Scalar, shape
+from tritonc.ir.types import SCALARS, Buffer, Scalar
 
 
 def _everybody(view: View) -> Threads:
@@ -65,14 +65,15 @@ def _proxy_fence(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def _wgmma(machine: Machine, frame: Frame, op: Op) -> None:
-    start, end = op.attributes.get("inner", (0, shape(op.operands[0].type)[-1]))
+    inner = op.attributes.get("inner")
+    part = slice(*inner) if inner is not None else slice(None)
     views: list[View] = []
     found, masks, causes = [], [], []
     for i, operand in enumerate(op.operands):
         array, unknown = _known(machine, frame, operand)
         if isinstance(operand.type, Buffer):
-            part = (slice(None), slice(start, end)) if i == 0 else (slice(start, end),)
-            view: View = array._replace(offsets=array.offsets[(slice(None), *part)])
+            axes = (..., part) if i == 0 else (..., part, slice(None))
+            view: View = array._replace(offsets=array.offsets[axes])
             extents = view.offsets.shape[1:]
             _fenced(machine, frame, op, view, extents)
             array, *rest = machine.get(frame, op, view, _everybody(view), extents)
@@ -80,7 +81,7 @@ def _wgmma(machine: Machine, frame: Frame, op: Op) -> None:
             view.space.products.reshape(-1, view.element.bytes)[view.places] += 1
             views.append(view)
         elif i == 0:
-            array = array[:, start:end]
+            array = array[..., part]
         found.append(array)
         masks.append(None if unknown is None else unknown[0])
         causes.append(None if unknown is None else unknown[1])

@@ -74,8 +74,8 @@ def atomic(launch: Launch, op: Op) -> Step:
             if unknown is not None:
                 frame.fail(op, "run-out-of-bounds", "this operation lies in a buffer's padding",
                            unknown)
-            after = combine(before, *inputs)
-            frame.scatter(op, e, addresses, after, part)
+            if op.attributes.get("kind") != "load":
+                frame.scatter(op, e, addresses, combine(before, *inputs), part)
             old[part] = before[part]
         mask = None if active is None else ~active
         frame.define(op.result, old if extents else old[0], mask, op)
@@ -95,6 +95,6 @@ def _combination(op: Op, e: Element) -> Callable[..., Any]:
     if op.name == "atomic_cas":
         return lambda old, compare, new: np.where(old == compare, new, old)
     kind = op.attributes["kind"]
-    if kind == "xchg":
+    if kind in ("xchg", "store", "load"):
         return lambda old, new: new
     return lambda old, new: arrays.combine(e, kind, old, new)

@@ -179,6 +179,24 @@ def mma_b(
     return tile(fragment, shape, ((None, warps[0]), (1, warps[1])), (depth, warp_columns or 8))
 
 
+def contiguous_k(layout: Layout, axis: int, element_bits: int) -> Layout:
+    """The layout in which the k of a lane, over all instructions, are neighbours.
+
+    A product does not mind in which order it adds, if both operands have the same: so the lanes
+    that stood side by side along k take runs of a quarter of it each.
+
+    >>> print(contiguous_k(mma_b((32, 8), (1, 1), 16, 16), 0, 16))
+    #layout<shape=[32,8], register=[8,16,32], lane=[64,128,1,2,4], warp=[]>
+    """
+    steps = axis_bases(layout.shape, axis)
+    first = log2(_packed(element_bits))
+    order = [*range(first), len(steps) - 2, len(steps) - 1, *range(first, len(steps) - 2)]
+    moved = {steps[old]: steps[new] for old, new in enumerate(order)}
+    register, lane, warp = (tuple(moved.get(basis, basis) for basis in bases)
+                            for bases in (layout.register, layout.lane, layout.warp))
+    return Layout(layout.shape, register, lane, warp)
+
+
 def batched(layout: Layout, batch: tuple[int, ...]) -> Layout:
     """The same in each of a batch of tiles, which come first, one after the other in warps.
 

@@ -25,6 +25,7 @@ SHARED_READ, SHARED_WRITE = "shared read", "shared write"
 OUTPUT = "output"  # prints, or ends the kernel
 CONTROL = "control"  # a terminator
 
+ORDERS, SCOPES = ("relaxed", "acquire", "release", "acq_rel"), ("block", "gpu", "system")
 ICMP = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 FCMP = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "ord", "uno")
 
@@ -237,12 +238,14 @@ _ROWS: list[OpInfo] = [
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves")),
     _memory("atomic_rmw", "p value", rules.atomic,
-            "Combines memory with value by `kind` atomically, device scope; gives the old value.  "
-            "`order`: \"acquire\" where it need not release what came before.",
-            {READ, WRITE}, ("kind",), optional=("order",)),
+            "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
+            "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
+            "release or acq_rel, without one acq_rel of a scalar and relaxed of a tile; `scope` is "
+            "block, gpu (without one) or system; `volatile`: no other access stands for it.",
+            {READ, WRITE}, ("kind",), ("order", "scope", "volatile")),
     _memory("atomic_cas", "p compare value", rules.atomic,
-            "Writes value where memory equals compare, atomically; gives the old value.",
-            {READ, WRITE}),
+            "Writes value where memory equals compare, atomically; gives the old value.  `order` "
+            "and `scope` as of atomic_rmw.", {READ, WRITE}, (), ("order", "scope")),
     OpInfo("memory_barrier", (), rules.nothing,
            "Earlier writes of the instance are seen by its later reads.",
            effects=frozenset({SYNC, READ, WRITE})),
@@ -276,7 +279,7 @@ _ROWS: list[OpInfo] = [
            "others do not count.", lambda m, op, a: m.histogram(op, a), ("extent",)),
     OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading axes.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
-           optional=("instruction", "registers", "pairs", "swapped")),
+           optional=("instruction", "registers", "pairs", "contiguous", "swapped")),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,
            "a, which is a multiple of `n` (bytes, for a pointer), not less than `least` and not "
@@ -294,8 +297,9 @@ _ROWS: list[OpInfo] = [
     # control
     OpInfo("phi", ("*values",), rules.phi, "The value that belongs to the block come from.", None),
     OpInfo("br", (), rules.nothing, "Goes to the block.", effects=frozenset({CONTROL})),
-    OpInfo("cond_br", ("c",), rules.condition, "Goes to the first block if c, else the second.",
-           effects=frozenset({CONTROL})),
+    OpInfo("cond_br", ("c",), rules.condition, "Goes to the first block if c, else the second.  "
+           "`unroll`: at the test of a loop, how often its body is to be repeated, 0 for as often "
+           "as it runs.", optional=("unroll",), effects=frozenset({CONTROL})),
     OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL})),
 ]
 

@@ -387,5 +387,5 @@ REDUCTIONS: dict[str, str] = {
 # The same of atomic operations; "any" is both, and pointers.
 ATOMICS: dict[str, str] = {
     **{kind: takes for kind, takes in REDUCTIONS.items() if kind not in ("mul", "fmul")},
-    "xchg": "any",
+    "xchg": "any", "load": "any", "store": "any",
 }

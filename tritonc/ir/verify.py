@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from tritonc.ir import combiner, rules
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Module, Op, Value
-from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, OpInfo
+from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, ORDERS, SCOPES, OpInfo
 from tritonc.ir.text import print_op
 from tritonc.ir.types import CONSTANT, I1, Buffer, Pointer, Scalar, Tile, element, with_element
 from tritonc.source import Diagnostics, Span
@@ -286,6 +286,8 @@ def _attribute_fits(op: Op, name: str, value: Any) -> bool:
         return value in (ICMP if op.name == "icmp" else FCMP)
     if name in ("kind", "message", "format", "symbol"):
         return isinstance(value, str)
+    if name in ("order", "scope"):
+        return value in (ORDERS if name == "order" else SCOPES)
     if name == "function":
         return isinstance(value, str) and _combines(op, value)
     if name in ("value", "other") and op.results:

@@ -84,10 +84,8 @@ def _timed(rule: Mapping[str, Any], tiles: Sequence[Sequence[int]]
     """`choice.choose` by costs, of extents from 1, where every variant may run: the same numbers,
     with what does not change taken out of the loops."""
     loops = [(int(of.get("factor", 1)), tuple(of["arguments"])) for of in rule["loops"]]
-    loops.reverse()  # the outermost first
     most_length, most_steps = choice.MOST_LENGTH, choice.MOST_STEPS
-    rows = [(number, tuple(tiles[number]), *rule["costs"][number][:8],
-             tuple(reversed(rule["costs"][number][8])))
+    rows = [(number, tuple(tiles[number]), *rule["costs"][number])
             for number in (*range(1, len(tiles)), 0)]
 
     def choose(extents: Sequence[int], arguments: Sequence[int]) -> int:
@@ -97,8 +95,7 @@ def _timed(rule: Mapping[str, Any], tiles: Sequence[Sequence[int]]
                 found = min(found * min(max(arguments[place], 0), most_length), most_length)
             lengths.append(found)
         best = least = -1
-        for (number, tile, processors, blocks, once, start, busy, wait, edge, fill,
-                depths) in rows:
+        for number, tile, processors, blocks, once, start, busy, wait, edge, depths in rows:
             count = 1
             for extent, part in zip(extents, tile):
                 if extent % part:
@@ -107,13 +104,12 @@ def _timed(rule: Mapping[str, Any], tiles: Sequence[Sequence[int]]
                 count *= -(-extent // part)
             if count > _MOST_TILES:
                 count = _MOST_TILES
-            steps = outer = 1
+            steps = 1
             for length, depth in zip(lengths, depths):
-                outer = steps
                 steps *= -(-length // depth)
                 if steps > most_steps:
                     steps = most_steps
-            alone = outer * fill + steps * wait
+            alone = steps * wait
             busy *= steps
             waves = -(-count // processors)
             time = once

@@ -100,13 +100,13 @@ def _cost(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[
         for axis, part in zip(axes, tiles[number], strict=True):
             count = f"tritonc_tiles({count}, {axis}, {part})"
         *numbers, depths = choice["costs"][number]
-        steps = outer = "1"
-        for place in reversed(range(len(depths))):
-            outer, steps = steps, f"tritonc_steps({steps}, length_{place}, {depths[place]})"
+        steps = "1"
+        for place, depth in enumerate(depths):
+            steps = f"tritonc_steps({steps}, length_{place}, {depth})"
         whole = " && ".join(f"{axis} % {part} == 0" for axis, part in zip(
             axes, tiles[number], strict=True) if part > 1) or "1"
         yield f"  time = tritonc_time({count}, {whole},"
-        yield f"                      {steps}, {outer},"
+        yield f"                      {steps},"
         yield f"                      {', '.join(map(str, numbers))});"
         condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"
         yield f"  if ({condition}) {{\n    least = time;\n    best = {number};\n  }}"

@@ -16,7 +16,7 @@ not to wrap, as the language says; widened first, its terms add up to the same i
 is no sum, product or widening is a term: a quotient, a number that is looked up.
 
 After hoist_addresses, which does the same for what rests on proofs alone, in loops of all kinds.
-Here only loops with products are served.  Needs preheaders.
+Here only loops with products are served, whose operands have 32 bits or more.  Needs preheaders.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import I64, Tile, Type, element, make, shape, with_element
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import I64, Tile, Type, element, make, scalar, shape, with_element
 
 Shape = tuple[int, ...]
 _MOVES = ("broadcast", "reshape", "splat", "range", "constant")
+LEAST_BITS = 32  # of an element: of narrower ones a thread has more than it can hold 64 bits for
 LESS = 1.33  # so much less work must be left: 64 bits take twice the registers
 _ENOUGH = 12  # terms of one address
 
@@ -50,8 +52,9 @@ def separate_axes(kernel: Kernel, context: Context) -> bool:
             if cfg.innermost[block] is not loop:
                 continue
             for op in list(block.ops):
-                if op.name == "addptr" and isinstance(op.result.type, Tile) and any(
-                        user.name == "load" for user in users.get(op.result, ())):
+                if op.name == "addptr" and isinstance(op.result.type, Tile) \
+                        and scalar(pointee(op.result.type)).bits >= LEAST_BITS and any(
+                            user.name == "load" for user in users.get(op.result, ())):
                     separation = _Separation(cfg, loop, loop.preheader, op)
                     found = separation.run()
                     if found is not None:

@@ -136,8 +136,10 @@ class _Split:
         new.operands.append(following.result)
         new.blocks.append(loop.latch)
         loop.header.ops.insert(0, new)
-        loop.latch.ops[-1:-1] = [constant, following]
-        self.cfg.block_of.update({new: loop.header, constant: loop.latch, following: loop.latch})
+        loop.preheader.ops.insert(-1, constant)
+        loop.latch.ops.insert(-1, following)
+        self.cfg.block_of.update({new: loop.header, constant: loop.preheader,
+                                  following: loop.latch})
         return new.result
 
     # operations

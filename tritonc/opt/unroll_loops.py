@@ -8,6 +8,9 @@ Loops of one iteration always; others if their body, repeated, stays small, as a
 a loop of its own, which would otherwise not be the innermost one, nor have a constant in the place
 of the counter.  The number is found by counting, exactly as the program would.
 
+`#pragma unroll` decides for its loop (the attribute `unroll` of its test): all iterations, none,
+or n of them in a row, if n divides their number, with one test for all.
+
 Needs preheaders and single latches.  What constants in the place of counters decide is folded here,
 so that the passes below see what is left.
 """
@@ -28,6 +31,8 @@ from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
 
 MOST_ITERATIONS = 4  # around a product, and
+MOST_ASKED = 1024  # of a loop that the source wants unrolled
+MOST_COPIED = 20_000  # operations
 MOST_OPERATIONS = 160  # of all iterations together; about two products with their masks
 ITERATIONS, OPERATIONS = 8, 256  # without a product, such as the taps of a filter
 _FREE = frozenset({"constant", "splat", "reshape", "broadcast", "cmpp", "phi", "br", "cond_br"})
@@ -36,8 +41,8 @@ _FREE = frozenset({"constant", "splat", "reshape", "broadcast", "cmpp", "phi", "
 def unroll_loops(kernel: Kernel, context: Context) -> bool:
     """Unroll the innermost loops that are short enough, until none is."""
     changed = False
-    while _unroll_one(kernel):
-        while _unroll_one(kernel):
+    while _unroll_one(kernel, context):
+        while _unroll_one(kernel, context):
             pass
         for clean in (fold_constants, peephole, simplify_cfg, cse, dce):
             clean(kernel, context)
@@ -45,7 +50,7 @@ def unroll_loops(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _unroll_one(kernel: Kernel) -> bool:
+def _unroll_one(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     outer = {loop.parent for loop in cfg.loops}
     for loop in cfg.loops:
@@ -54,15 +59,46 @@ def _unroll_one(kernel: Kernel) -> bool:
                 or loop.exits[0][0] is not loop.header:
             continue
         ops = [op for block in loop.blocks for op in block.ops]
+        test, times = _asked(loop)
+        if test is not None and times is not None and times != 1:
+            test.attributes["unroll"] = 1
+            count, why = _possible(loop, times, len(ops))
+            if not why:
+                _unroll(kernel, loop, count, count if times in (0, count) else times)
+                return True
+            context.remark("unroll_loops", f"loop not unrolled as '#pragma unroll' says: {why}",
+                           test.span, missed=True)
+        if times is not None:
+            continue
         product = any(op.name == "dot" for op in ops)
-        count = iterations(loop, MOST_ITERATIONS if product else ITERATIONS)
+        few = iterations(loop, MOST_ITERATIONS if product else ITERATIONS)
         size, most = len(ops), MOST_OPERATIONS
         if not product:
             size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
-        if count is not None and (count < 2 or count * size <= most):
-            _unroll(kernel, loop, count)
+        if few is not None and (few < 2 or few * size <= most):
+            _unroll(kernel, loop, few, few)
             return True
     return False
+
+
+def _asked(loop: Loop) -> tuple[Op | None, int | None]:
+    """The test of the loop that says how often to unroll it, and how often."""
+    for block in loop.blocks:
+        if "unroll" in block.terminator.attributes:
+            return block.terminator, block.terminator.attributes["unroll"]
+    return None, None
+
+
+def _possible(loop: Loop, times: int, size: int) -> tuple[int, str]:
+    """How often the loop runs, and why it cannot be unrolled so often, "" if it can."""
+    count = iterations(loop, MOST_ASKED)
+    if count is None:
+        return 0, f"its number of iterations, up to {MOST_ASKED}, is not known"
+    if times and count % times:
+        return count, f"{times} does not divide its {count} iterations"
+    if (times or count) * size > MOST_COPIED:
+        return count, f"more than {MOST_COPIED} operations"
+    return count, ""
 
 
 def iterations(loop: Loop, most: int) -> int | None:
@@ -95,15 +131,22 @@ def iterations(loop: Loop, most: int) -> int | None:
     return None
 
 
-def _unroll(kernel: Kernel, loop: Loop, count: int) -> None:
-    """Copies of the loop's blocks, one after the other; the header stays behind the last."""
+def _unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:
+    """Copies of the loop's blocks, one after the other.
+
+    If all `count` iterations are `copied`, the header stays behind the last one.  Else the loop
+    stays, and the copies of all but the first iteration of each run come before its back edge.
+    """
     assert loop.preheader is not None and loop.latch is not None
-    header, source = loop.header, loop.preheader
-    values = {phi.result: incoming(phi, loop.preheader) for phi in header.phis()}
+    header, whole = loop.header, copied == count
+    source, edge = (loop.preheader, loop.preheader) if whole else (loop.latch, loop.latch)
+    values = {phi.result: incoming(phi, edge) for phi in header.phis()}
+    latched = {phi.result: incoming(phi, loop.latch) for phi in header.phis()}
     made: list[Block] = []
-    for number in range(count):
+    for number in range(0 if whole else 1, copied):
         copies = {block: Block(f"{block.name}.{number}") for block in loop.blocks}
-        mapping: dict[Value, Value] = dict(values)
+        starts = {phi: Value(phi.type) for phi in values}  # until all else is mapped
+        mapping: dict[Value, Value] = dict(starts)
         for block in loop.blocks:
             ops = block.ops[len(block.phis()):] if block is header else block.ops
             copies[block].ops = copy_ops(ops, mapping, {**copies, header: header})
@@ -115,12 +158,26 @@ def _unroll(kernel: Kernel, loop: Loop, count: int) -> None:
         end = copies[header].terminator
         copies[header].ops[-1] = Op("br", [], span=end.span, blocks=[
             copies[next(b for b in header.successors if b in loop)]])
-        redirect(source, header, copies[header])
+        begun = {starts[phi]: value for phi, value in values.items()}
+        for block in copies.values():
+            for op in block.ops:
+                op.replace_inputs(begun)
+        if made or whole:
+            redirect(source, header, copies[header])
         source = copies[loop.latch]
-        latched = {phi.result: incoming(phi, loop.latch) for phi in header.phis()}
-        values = {phi: mapping.get(v, v) for phi, v in latched.items()}
+        ends = {phi: mapping.get(v, v) for phi, v in latched.items()}
+        values = {phi: begun.get(v, v) for phi, v in ends.items()}
         made += copies.values()
     at = kernel.blocks.index(header)
+    if not whole:
+        for phi in header.phis():
+            place = phi.blocks.index(loop.latch)
+            phi.operands[place], phi.blocks[place] = values[phi.result], source
+        if made:  # only now: the copies were made of what it was
+            redirect(loop.latch, header, made[loop.blocks.index(header)])
+        at = kernel.blocks.index(loop.latch) + 1
+        kernel.blocks[at:at] = made
+        return
     gone = {block for block in loop.blocks if block is not header}
     kernel.blocks[at:at] = made
     kernel.blocks = [block for block in kernel.blocks if block not in gone]

@@ -92,8 +92,15 @@ def _article(entity: Entity) -> str:
     return f"a {entity.kind}"
 
 
-def _subscripted(context: Context, node: syntax.Subscript) -> MemoryPlace | None:
-    """`p[i]` of a pointer; None after a message for anything else."""
+def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
+    """`p[i]` of a pointer or an array; None after a message for anything else."""
+    array = structs.part_of(context, node.base)
+    if array is not None and structs.is_array(array.type):
+        if array.const:
+            context.error("const-assignment", node.span, f"'{array.name}' is const",
+                          Note("it is declared here", array.span))
+            return None
+        return structs.part_of(context, node)
     if isinstance(node.base, syntax.Name):
         entity = context.scope.lookup(node.base.name)
         if isinstance(entity, Table):

@@ -32,7 +32,7 @@ _NAMED_TYPES = {"float": "float32", "f32": "float32", "double": "float64", "f64"
 
 def atomic(operation: str) -> Lower:
     """p, v (cas: p, compare, v), and a mask if there is one argument more."""
-    count = 3 if operation == "cas" else 2
+    count = {"cas": 3, "load": 1}.get(operation, 2)
 
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
         stated = _stated(context, node)
@@ -45,11 +45,41 @@ def atomic(operation: str) -> Lower:
             return context.error("type-mismatch", node.arguments[0].span, f"this spelling is for "
                                  f"{target}, the pointer is {pointer.type}")
         mask = arguments[count] if len(arguments) > count else None
+        words = _said(context)
+        tile = next((t for t in arguments if t.shape), None)
+        if words.order not in ("", "relaxed") and tile is not None:
+            return context.error("atomic-order", node.span, f"the accesses of a tile, here "
+                                 f"{tile.type}, have no order; '{words.order}' says something of a "
+                                 "scalar pointer alone")
         return memory.atomic(context, operation, pointer, arguments[1:count], mask, shape,
-                             node.span, [a.span for a in node.arguments],
-                             used=context.statement is not node)
+                             node.span, [a.span for a in node.arguments[: len(arguments)]],
+                             used=context.statement is not node, words=words)
 
     return lower
+
+
+def _said(context: Context) -> memory.Words:
+    """The words behind the arguments of this call."""
+    words, context.words = context.words or memory.PLAIN, None
+    return words
+
+
+def plain_load(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """load(p, mask), with words about caches."""
+    words, mask = _said(context), None
+    if len(arguments) == 2:
+        mask = memory.mask_term(context, arguments[1], node.arguments[1].span)
+    return memory.load(context, arguments[0], mask, node.span, node.arguments[0].span, words=words)
+
+
+def plain_store(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """store(p, v, mask), with words about caches."""
+    words, mask = _said(context), None
+    if len(arguments) == 3:
+        mask = memory.mask_term(context, arguments[2], node.arguments[2].span)
+    memory.store(context, arguments[0], mask, arguments[1], node.span, node.arguments[1].span,
+                 node.arguments[0].span, words=words)
+    return NOTHING
 
 
 def _stated(context: Context, node: syntax.Call) -> tuple[Number | None, Shape | None] | None:

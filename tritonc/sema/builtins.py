@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tritonc.frontend import syntax
+from tritonc.ir.ops import ORDERS, SCOPES
 from tritonc.sema import (
     builtin_bits,
     builtin_math,
@@ -25,6 +26,7 @@ from tritonc.sema import (
 )
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import STRING_TYPE
+from tritonc.sema.memory import Words
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.term import POISON, Term
 
@@ -37,7 +39,8 @@ class Builtin:
 
     `strings` are positions that a string may take, `words` those of a bare name which is not
     looked up; `functions` says that names of the program's functions are such, `structs` that the
-    first argument may be a struct.  `template` says that `f[...](...)` or `f(...)(...)` is a form
+    first argument may be a struct; `access` are words that may stand behind all arguments and say
+    how memory is accessed.  `template` says that `f[...](...)` or `f(...)(...)` is a form
     of the call.  `effects` covers reading memory: a predicate must guard such a call, and one that
     `divides`.
     """
@@ -56,15 +59,16 @@ class Builtin:
     divides: bool = False
     functions: bool = False
     structs: bool = False
+    access: tuple[str, ...] = ()
 
 
 def _row(signature: str, least: int, most: int | None, doc: str, lower: Lower,
          *spellings: str, strings: tuple[int, ...] = (), words: tuple[int, ...] = (),
          template: bool = False, effects: bool = False, divides: bool = False,
-         functions: bool = False, structs: bool = False) -> Builtin:
+         functions: bool = False, structs: bool = False, access: tuple[str, ...] = ()) -> Builtin:
     name = signature.partition("(")[0].partition("[")[0]
     return Builtin(name, signature, least, most, doc, lower, spellings, strings, words, template,
-                   effects, divides, functions, structs)
+                   effects, divides, functions, structs, access)
 
 
 def _math(name: str, doc: str, *spellings: str) -> Builtin:
@@ -81,7 +85,8 @@ def _library(file: str, signature: str, doc: str, *spellings: str,
 
 def _atomic(operation: str, doc: str, *spellings: str) -> Builtin:
     return _row(f"atomic_{operation}(p, v, mask)", 2, 3, doc, builtin_memory.atomic(operation),
-                f"__atomic_{operation}", *spellings, template=True, effects=True)
+                f"__atomic_{operation}", *spellings, template=True, effects=True,
+                access=(*ORDERS, *SCOPES))
 
 
 BUILTINS: tuple[Builtin, ...] = (
@@ -248,7 +253,18 @@ BUILTINS: tuple[Builtin, ...] = (
     _atomic("xchg", "*p = v, atomically.", "__atomic_exch", "atomic_exch"),
     _row("atomic_cas(p, compare, v, mask)", 3, 4, "*p = v where *p equals compare, atomically; "
          "gives the old value.", builtin_memory.atomic("cas"), "__atomic_cas", template=True,
-         effects=True),
+         effects=True, access=(*ORDERS, *SCOPES)),
+    _row("atomic_load(p, mask)", 1, 2, "*p, by one access that no other stands for; with the words "
+         "relaxed or acquire, and block, gpu or system.", builtin_memory.atomic("load"),
+         effects=True, access=("relaxed", "acquire", *SCOPES)),
+    _row("atomic_store(p, v, mask)", 2, 3, "*p = v, by one access; with the words relaxed or "
+         "release, and block, gpu or system.", builtin_memory.atomic("store"), effects=True,
+         access=("relaxed", "release", *SCOPES)),
+    _row("load(p, mask)", 1, 2, "*p, or *?(mask) p; with the words stream (read once: the first to "
+         "leave the caches) or keep.", builtin_memory.plain_load, effects=True,
+         access=("stream", "keep")),
+    _row("store(p, v, mask)", 2, 3, "*p = v, or *?(mask) p = v; with the words stream (not read "
+         "soon) or keep.", builtin_memory.plain_store, effects=True, access=("stream", "keep")),
     _row("__debug_barrier()", 0, 0, "What any element wrote before is seen by all elements of the "
          "instance afterwards.", builtin_memory.barrier, effects=True),
     # hints and checks
@@ -287,6 +303,24 @@ def names() -> list[str]:
     return list(_by_spelling())
 
 
+_ACCESS = frozenset(word for row in BUILTINS for word in row.access)
+
+
+def _words(context: Context, said: list[syntax.Name]) -> Words | None:
+    """What words behind the arguments say; None after a message."""
+    found: dict[str, str] = {}
+    for word in said:
+        what = "order" if word.name in ORDERS else "scope" if word.name in SCOPES else "cache"
+        if what in found:
+            context.error("call-arguments", word.span, f"'{found[what]}' and '{word.name}' are one "
+                          "too many: an access has one of them")
+            return None
+        found[what] = word.name
+    if "cache" in found:
+        found["cache"] = {"stream": "evict_first", "keep": "evict_last"}[found["cache"]]
+    return Words(**found)
+
+
 def _is_word(context: Context, row: Builtin, at: int, node: syntax.Name) -> bool:
     """Whether an argument is no value, but a word that the builtin knows, or a function's name."""
     entity = context.scope.lookup(node.name)
@@ -299,10 +333,21 @@ def call(context: Context, row: Builtin, node: syntax.Call) -> Term:
     """Lower a call of a builtin."""
     arguments: list[Term] = []
     good = True
+    said: list[syntax.Name] = []
     for at, argument in enumerate(node.arguments):
         if isinstance(argument, syntax.Name) and _is_word(context, row, at, argument):
             arguments.append(Term(STRING_TYPE, constant=argument.name))
             continue
+        if row.access and isinstance(argument, syntax.Name) and argument.name in _ACCESS \
+                and context.scope.lookup(argument.name) is None:
+            if argument.name not in row.access:
+                return context.error("call-arguments", argument.span, f"'{row.name}' takes no "
+                                     f"'{argument.name}'; its words are {', '.join(row.access)}")
+            said.append(argument)
+            continue
+        if said:
+            return context.error("call-arguments", argument.span, f"'{said[-1].name}' and its like "
+                                 "stand behind all other arguments")
         term = context.lower(argument) if at in row.strings else context.operand(
             argument, row.structs and at == 0)
         good = good and not term.poisoned
@@ -324,5 +369,9 @@ def call(context: Context, row: Builtin, node: syntax.Call) -> Term:
         return constants.not_constant(context, node.span, context.constant_for,
                                       f"'{node.callee}' runs on the GPU")
     context.at(node.span)
+    words = _words(context, said) if said else None
+    if said and words is None:
+        return POISON
+    context.words = words
     with context.about(*node.arguments):
         return row.lower(context, node, arguments)

@@ -18,6 +18,7 @@ from tritonc.sema.ctypes import (
     Element,
     Number,
     Struct,
+    array_of,
     ctype,
     pointer_to,
 )
@@ -94,6 +95,8 @@ def extents(context: Context, nodes: tuple[syntax.Expression, ...], span: Span
 
 def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
     """The type that the source spells; None after a message."""
+    if spec.count is not None:
+        return _array(context, spec, spec.count)
     shape: tuple[int, ...] | None = ()
     if spec.extents is not None:
         span = spec.extents[0].span.to(spec.extents[-1].span) if spec.extents else spec.span
@@ -116,12 +119,30 @@ def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
             context.error("void-type", spec.span, "a pointer to void is not supported; name the "
                           "type of what it points to")
             return None
-        pointer = pointer_to(element, spec.const, spec.space)
+        pointer = pointer_to(element, spec.const, spec.space, spec.volatile)
         return None if shape is None else ctype(pointer, shape)
     if element is VOID and spec.extents is not None:
         context.error("void-type", spec.span, "there are no tiles of void")
         return None
     return None if shape is None else ctype(element, shape)
+
+
+MOST_ELEMENTS = 256  # of an array of tiles
+
+
+def _array(context: Context, spec: syntax.TypeSpec, count: syntax.Expression) -> CType | None:
+    """An array of tiles."""
+    number = integer(context, count, "the count of an array")
+    plain = syntax.TypeSpec(spec.span, spec.scalar, spec.const, spec.pointer, spec.space,
+                            spec.const_pointer, spec.extents, volatile=spec.volatile)
+    type = resolve_type(context, plain)
+    if number is None or type is None:
+        return None
+    if not 1 <= number <= MOST_ELEMENTS:
+        context.error("tile-extent", count.span, f"an array has 1 to {MOST_ELEMENTS} tiles, found "
+                      f"{number}")
+        return None
+    return array_of(type, number)
 
 
 def struct_of(context: Context, spec: syntax.TypeSpec) -> Struct | None:

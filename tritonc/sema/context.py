@@ -30,6 +30,7 @@ from tritonc.source import CompileError, Diagnostics, Note, Span
 
 if TYPE_CHECKING:
     from tritonc.sema.in_force import Mask, Region
+    from tritonc.sema.memory import Words
     from tritonc.sema.unit import Unit
 
 _ROUNDED = frozenset({"fadd", "fsub", "fmul", "fdiv"})
@@ -83,6 +84,7 @@ class Context:
     statement: syntax.Expression | None = None  # the expression that is a statement
     widened: syntax.Expression | None = None  # a load that may take the predicate's shape
     constant_for: str | None = None  # what wants a constant expression, while one is read
+    words: Words | None = None  # behind the arguments of the builtin that is called
     involved: tuple[syntax.Expression, ...] = ()  # operands of what is being made
     nesting: int = 0
     assignments: int = 0  # lowered so far; tells whether an expression has any
@@ -155,6 +157,9 @@ class Context:
         if term.members and not structs:
             element = term.type.element
             assert isinstance(element, Struct)
+            if element.array:
+                return self.error("struct-value", node.span, f"this is the array {term.type}, "
+                                  "where a tile is wanted; an index, a constant, names one")
             return self.error("struct-value", node.span, f"this is the struct {term.type}, where a "
                               "number is wanted; name a member: "
                               f"{', '.join(name for name, _ in element.members)}")

@@ -25,6 +25,7 @@ from tritonc.sema.ctypes import (
     ctype,
     integer_ends,
     member_type,
+    pointer_to,
 )
 from tritonc.sema.shapes import Shape
 from tritonc.sema.term import POISON, Term
@@ -222,7 +223,7 @@ def _common_pointer(context: Context, span: Span, pointers: list[PointerTo]) -> 
         if e.ir != to.ir or e.target is not to.target:
             context.error("type-mismatch", span, f"pointers of different types: {to} and {e}")
             return None
-        to = e if e.const else to
+        to = pointer_to(to.target, to.const or e.const, to.space, to.volatile or e.volatile)
     return to
 
 

@@ -80,13 +80,15 @@ class PointerTo:
     target: Number
     const: bool
     ir: types.Pointer
+    volatile: bool = False
 
     @property
     def space(self) -> str:
         return self.ir.space
 
     def __str__(self) -> str:
-        const = "const " if self.const else ""
+        const = "volatile " if self.volatile else ""
+        const += "const " if self.const else ""
         space = "__constant__ " if self.space == types.CONSTANT else ""
         return f"{const}{space}{self.target}*"
 
@@ -98,6 +100,7 @@ class Struct:
     name: str
     members: tuple[tuple[str, CType], ...]
     built_in: bool = False  # of a builtin's result
+    array: bool = False  # the members are its elements, "0", "1" and so on
     ir: Scalar = types.I1
     is_float = is_int = signed = False
 
@@ -127,8 +130,17 @@ class CType:
 
 
 @cache
-def pointer_to(target: Number, const: bool = False, space: str = types.GLOBAL) -> PointerTo:
-    return PointerTo(target, const, types.Pointer(target.ir, space))
+def array_of(type: CType, count: int) -> CType:
+    """The type of an array of tiles, indexed by constants."""
+    shape = "".join(map(str, [list(type.shape)])) if type.shape else ""
+    return ctype(Struct(f"{type.element}[{count}]{shape}", tuple(
+        (str(at), type) for at in range(count)), array=True))
+
+
+@cache
+def pointer_to(target: Number, const: bool = False, space: str = types.GLOBAL,
+               volatile: bool = False) -> PointerTo:
+    return PointerTo(target, const, types.Pointer(target.ir, space), volatile)
 
 
 @cache

@@ -311,11 +311,11 @@ def _check_access_hints(context: Context, node: syntax.Function) -> None:
             continue
         for value in roots.get(op.operands[0], ()):
             info, parameter = hinted[value]
-            if WRITE in effects and info.read_only:
+            if WRITE in effects and info.read_only and op.attributes.get("kind") != "load":
                 info.read_only = False
                 if any(q.name == "read_only" for q in parameter.qualifiers):
                     _warn(context, "read-only", op, parameter, "a store through it")
-            if READ in effects and info.write_only:
+            if READ in effects and info.write_only and op.attributes.get("kind") != "store":
                 info.write_only = False
                 _warn(context, "write-only", op, parameter, "a load through it")
 

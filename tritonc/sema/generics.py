@@ -87,7 +87,8 @@ def deduced(context: Context, spec: syntax.TypeSpec, found: CType, what: str) ->
             context.error("type-mismatch", spec.span, f"{what} is a pointer, but the value is "
                           f"{found}")
             return None
-        element = pointer_to(element.target, spec.const or element.const, element.space)
+        element = pointer_to(element.target, spec.const or element.const, element.space,
+                             spec.volatile or element.volatile)
     if spec.extents is None:
         return ctype(element, found.shape)
     span = spec.extents[0].span.to(spec.extents[-1].span) if spec.extents else spec.span

@@ -51,6 +51,9 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
 
 def _struct(context: Context, term: Term, to: CType, span: Span, what: str, *notes: Note) -> Term:
     source = term.type.element
+    if isinstance(to.element, Struct) and to.element.array and not term.members:
+        return Term(to, members=tuple(  # a value fills all tiles of an array
+            assign(context, term, type, span, what, *notes) for _, type in to.element.members))
     fits = source is to.element or (
         isinstance(source, Struct) and isinstance(to.element, Struct) and source.built_in
         and len(source.members) == len(to.element.members))
@@ -125,6 +128,9 @@ def _implicit_pointer(context: Context, term: Term, source: PointerTo, to: Point
                              f"{term.type}; a cast ({to}) converts it", *notes)
     if source.const and not to.const:
         context.warning("discarded-const", span, f"{what} is {to}: this drops the 'const' of "
+                        f"{source}", *notes)
+    if source.volatile and not to.volatile:
+        context.warning("discarded-const", span, f"{what} is {to}: this drops the 'volatile' of "
                         f"{source}", *notes)
     return convert.pointer(context, term, to)
 

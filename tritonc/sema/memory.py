@@ -12,6 +12,7 @@ shape of m anyway, it takes the predicate's shape.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import CONSTANT
@@ -36,6 +37,24 @@ from tritonc.sema.term import NOTHING, POISON, Term
 from tritonc.source import Note, Span
 
 Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the words behind the arguments of an access say; "" for those that are missing."""
+
+    order: str = ""
+    scope: str = ""
+    cache: str = ""
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        found = {"order": self.order, "scope": self.scope, "cache": self.cache}
+        return {name: value for name, value in found.items() if value}
+
+
+PLAIN = Words()
+VOLATILE: dict[str, Any] = {"order": "relaxed", "volatile": True}
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +108,7 @@ def _access(context: Context, span: Span, mask: Term | None, *terms: Term) -> Ac
 
 
 def _value_of(context: Context, span: Span, name: str, target: Number, mask: Term | None,
-              terms: list[Term], shape: Shape, **attributes: str) -> Term:
+              terms: list[Term], shape: Shape, **attributes: Any) -> Term:
     """An access for its value: its elements are those of the terms, and of `shape`.
 
     Where a predicate is in force, what is needed of the value will say which take place.
@@ -116,7 +135,7 @@ def mask_term(context: Context, mask: Term, span: Span) -> Term:
 
 
 def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Span,
-         widen: bool = False) -> Term:
+         widen: bool = False, words: Words = PLAIN) -> Term:
     """`*pointer`; `at` is where an error about the pointer stands.
 
     `widen`: the result may take the shape of the predicate in force.
@@ -126,11 +145,15 @@ def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Spa
         return POISON
     context.at(span)
     shape = context.mask.own[0].shape if widen and context.mask is not None else ()
-    return _value_of(context, span, "load", target, mask, [pointer], shape)
+    element = pointer.type.element
+    if isinstance(element, PointerTo) and element.volatile:
+        return _value_of(context, span, "atomic_rmw", target, mask, [pointer, _nothing(target)],
+                         shape, kind="load", **VOLATILE)
+    return _value_of(context, span, "load", target, mask, [pointer], shape, **words.attributes)
 
 
 def store(context: Context, pointer: Term, mask: Term | None, value: Term, span: Span,
-          value_span: Span, at: Span) -> Term:
+          value_span: Span, at: Span, words: Words = PLAIN) -> Term:
     """`*pointer = value`; gives the value as it was stored."""
     target = writable(context, pointer, at)
     if target is None or is_poisoned(value) or (mask is not None and mask.poisoned):
@@ -144,7 +167,11 @@ def store(context: Context, pointer: Term, mask: Term | None, value: Term, span:
     access = _access(context, span, mask, pointer, converted)
     if access is None:
         return POISON
-    context.emit("store", *(context.value(t) for t in access.terms), guard=access.guard)
+    element, values = pointer.type.element, [context.value(t) for t in access.terms]
+    if isinstance(element, PointerTo) and element.volatile:
+        context.emit("atomic_rmw", *values, guard=access.guard, kind="store", **VOLATILE)
+    else:
+        context.emit("store", *values, guard=access.guard, **words.attributes)
     return converted
 
 
@@ -180,17 +207,19 @@ _TARGETS: dict[str, tuple[Number, ...]] = {
 
 
 def atomic(context: Context, operation: str, pointer: Term, values: list[Term], mask: Term | None,
-           shape: Shape | None, span: Span, spans: list[Span], used: bool = False) -> Term:
+           shape: Shape | None, span: Span, spans: list[Span], used: bool = False,
+           words: Words = PLAIN) -> Term:
     """The old value of `*pointer`, which `operation` combines with values atomically.
 
     `shape` is one that the spelling states; `spans` are those of pointer, values and mask.  Under a
     predicate a statement, and an operation on scalars, takes place once for each element that the
     predicate selects; one on tiles whose value is `used`, for those elements that are needed.
     """
-    target = writable(context, pointer, spans[0], "an atomic operation")
+    loads = operation == "load"
+    target = (pointee if loads else writable)(context, pointer, spans[0], "an atomic operation")
     if target is None or is_poisoned(*values) or (mask is not None and mask.poisoned):
         return POISON
-    if target not in _TARGETS[operation]:
+    if operation not in ("load", "store") and target not in _TARGETS[operation]:
         names = ", ".join(str(t) for t in _TARGETS[operation])
         return context.error("atomic-type", spans[0], f"no atomic {operation} on {target}; it is "
                              f"possible on {names}")
@@ -211,7 +240,11 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
             pointer = shapes.broadcast(context, pointer, shape)
     terms = [pointer, *converted]
     name = "atomic_cas" if operation == "cas" else "atomic_rmw"
-    kind = {} if operation == "cas" else {"kind": kind_of(operation, target)}
+    kind: dict[str, Any] = words.attributes
+    if operation != "cas":
+        kind["kind"] = kind_of(operation, target)
+    if loads:
+        terms.append(_nothing(target))
     if used and any(t.shape for t in terms):
         return _value_of(context, span, name, target, mask, terms, (), **kind)
     access = _access(context, span, mask, *terms)
@@ -219,6 +252,11 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
         return POISON
     return context.op(name, ctype(target, access.terms[0].shape), *access.terms,
                       guard=access.guard, **kind)
+
+
+def _nothing(target: Number) -> Term:
+    """The operand of a load that is made as an atomic operation: it is not read."""
+    return Term(ctype(target), constant=0.0 if target.is_float else 0)
 
 
 def kind_of(operation: str, target: Number) -> str:

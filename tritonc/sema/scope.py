@@ -50,7 +50,8 @@ class Variable(Entity):
     def __post_init__(self) -> None:
         if isinstance(self.type.element, Struct):
             self.parts = tuple(
-                Variable(f"{self.name}.{name}", self.span, member_type(self.type, at), self.const,
+                Variable(f"{self.name}[{name}]" if self.type.element.array else
+                         f"{self.name}.{name}", self.span, member_type(self.type, at), self.const,
                          self.parameter, self.mask)
                 for at, (name, _) in enumerate(self.type.element.members))
 

@@ -17,6 +17,7 @@ from tritonc.sema import (
     implicit,
     launch,
     predicates,
+    static_loop,
     structs,
 )
 from tritonc.sema.context import Context, Frame, Loop, decayed
@@ -34,6 +35,7 @@ from tritonc.sema.scope import Poisoned, Scope, Variable
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
 
+MOST_COPIES = 64  # of a loop's body
 HINTS = frozenset({"align", "multiple_of"})  # qualifiers that promise a divisor
 
 
@@ -252,6 +254,9 @@ def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
 
 
 def for_(context: Context, node: syntax.For) -> None:
+    if node.static:
+        static_loop.lower(context, node)
+        return
     with context.inner_scope():
         frame = context.frame
         lift = frame.lift if frame is not None else None
@@ -277,7 +282,9 @@ def _loop(context: Context, node: syntax.For | syntax.While, condition: syntax.E
     context.start(head, seal=False)
     term = _loop_condition(context, condition)
     context.at(at)
+    test = context.block
     context.branch_if(term, body, exit)
+    _unroll(context, node, test)
     context.start(body)
     _body(context, node.body, Loop(context.mask, exit, latch))
     if context.ssa.is_live(latch):
@@ -302,9 +309,24 @@ def do_while(context: Context, node: syntax.DoWhile) -> None:
         context.start(latch)
     term = _loop_condition(context, node.condition)
     context.at(node.condition.span)
+    test = context.block
     context.branch_if(term, head, exit)
+    _unroll(context, node, test)
     context.ssa.seal(head)
     context.start(exit)
+
+
+def _unroll(context: Context, node: syntax.For | syntax.While | syntax.DoWhile, test: Block
+            ) -> None:
+    """Note at the loop's test how often its body is to be repeated."""
+    if node.unroll is None:
+        return
+    times = constants.integer(context, node.unroll, "how often a loop is unrolled")
+    if times is not None and not 0 <= times <= MOST_COPIES:
+        context.error("call-arguments", node.unroll.span, f"a loop is unrolled 1 to {MOST_COPIES} "
+                      f"times, found {times}")
+    elif times is not None and test.ops and test.terminator.name == "cond_br":
+        test.terminator.attributes["unroll"] = times
 
 
 def _body(context: Context, node: syntax.Statement, loop: Loop) -> None:

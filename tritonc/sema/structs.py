@@ -44,6 +44,9 @@ def _made(context: Context, node: syntax.StructValue, type: CType, what: str) ->
         return context.error("struct-value", node.span, f"{what} is {type}, which a list in "
                              "braces cannot make; a scalar fills a tile")
     count = len(struct.members)
+    if struct.array and len(node.values) != count:
+        return context.error("struct-value", node.span, f"{what} has {count} tiles, but this list "
+                             f"has {len(node.values)}")
     if len(node.values) != count:
         names = ", ".join(name for name, _ in struct.members)
         return context.error("struct-value", node.span, f"{struct} has {count} "
@@ -82,6 +85,13 @@ def part_of(context: Context, node: syntax.Expression) -> Variable | None:
     if isinstance(node, syntax.Name):
         entity = context.scope.lookup(node.name)
         return entity if isinstance(entity, Variable) else None
+    if isinstance(node, syntax.Subscript):
+        base = part_of(context, node.base)
+        if base is None or not isinstance(base.type.element, Struct) or \
+                not base.type.element.array:
+            return None
+        at = place_in(context, node, base.type.element)
+        return None if at is None else base.parts[at]
     if not isinstance(node, syntax.Member):
         return None
     base = part_of(context, node.base)
@@ -89,6 +99,34 @@ def part_of(context: Context, node: syntax.Expression) -> Variable | None:
         return None
     names = [name for name, _ in base.type.element.members]
     return base.parts[names.index(node.name)] if node.name in names else None
+
+
+def place_in(context: Context, node: syntax.Subscript, array: Struct) -> int | None:
+    """The number of the element that a subscript names; None after a message."""
+    (entry, *more) = node.entries
+    if more or not isinstance(entry, syntax.Index):
+        context.error("subscript", node.span, "an array of tiles has one index, a constant; "
+                      "a subscript of its tile follows, as in x[0][:, newaxis]")
+        return None
+    at = constants.integer(context, entry.index, "the index of an array of tiles")
+    if at is None:
+        return None
+    if not 0 <= at < len(array.members):
+        context.error("subscript-index", entry.span, f"the array has {len(array.members)} tiles, "
+                      f"0 to {len(array.members) - 1}, found {at}")
+        return None
+    return at
+
+
+def element(context: Context, node: syntax.Subscript, base: Term) -> Term:
+    """`base[i]` of an array of tiles."""
+    assert isinstance(base.type.element, Struct)
+    at = place_in(context, node, base.type.element)
+    return POISON if at is None else base.members[at]
+
+
+def is_array(type: CType) -> bool:
+    return isinstance(type.element, Struct) and type.element.array
 
 
 def _place(context: Context, node: syntax.Member, type: CType) -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, shapes
+from tritonc.sema import constants, convert, shapes, structs
 from tritonc.sema.context import Context
 from tritonc.sema.ctypes import BOOL, INT, Number, PointerTo, ctype, promote
 from tritonc.sema.memory import kind_of, load
@@ -32,9 +32,17 @@ def subscript(context: Context, node: syntax.Subscript) -> Term:
     if element is not None:
         return element
     widen = context.widened is node
-    base = context.operand(node.base)
+    array = structs.part_of(context, node.base)
+    if array is not None and structs.is_array(array.type):
+        part = structs.part_of(context, node)
+        return POISON if part is None else context.read(part, node.span)
+    base = context.operand(node.base, structs=True)
     if base.poisoned:
         return POISON
+    if structs.is_array(base.type):
+        return structs.element(context, node, base)
+    if base.members:
+        return context.operand(node.base)  # which says that it is a struct
     if is_memory(base, node):
         if context.constant_for is not None:
             return constants.not_constant(context, node.span, context.constant_for,

@@ -21,6 +21,8 @@ import numpy as np
 
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
+from tritonc.tune.cluster_blocks import cluster_sizes
+from tritonc.tune.cluster_blocks import priced as cost_of
 from tritonc.tune.loops import Around, forms, loops_around
 from tritonc.tune.model import Binding, Lower, Ranked, features, ranked
 from tritonc.tune.times import formula
@@ -28,6 +30,7 @@ from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
+_DOUBT = 0.03
 _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
@@ -90,37 +93,60 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         rows += [row for row in ranked({n: [v] for n, v in base.items()}, lower, target)
                  if row.profile]
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
-    for row in rows:
-        key = tuple(row.binding[name] for name in names)
-        assert row.profile is not None
-        known.append((row.binding, formula(row.profile, form.depths[key], target),
-                      form.tiles[key]))
+    (kernel,) = lower(base).kernels
+    # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
+    for blocks in cluster_sizes(kernel, target) if form.axes < 3 else (1,):
+        more = {"cluster_k": blocks} if blocks > 1 else {}
+        for row in rows:
+            key = tuple(row.binding[name] for name in names)
+            assert row.profile is not None
+            found = cost_of(row.profile, form.depths[key], target, blocks)
+            if found is not None:
+                known.append(({**row.binding, **more}, found, form.tiles[key]))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
     times = _times(known, form)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
-    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), known[i][1])
+    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), _slower(known[i][1]))
                                             for i in chosen), form.loops, served, worst)
 
 
+def _slower(cost: Cost) -> Cost:
+    """A cost that is `_DOUBT` more: what the model says to be hardly better may be worse, and the
+    general entry is there already."""
+    return cost._replace(**{name: min(round(getattr(cost, name) * (1 + _DOUBT)), most)
+                            for name, most in (("start", 1 << 20), ("busy", choice.MOST_CYCLES),
+                                               ("wait", choice.MOST_CYCLES))})
+
+
 def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
-            extents: Sequence[int], arguments: Mapping[str, int]) -> Binding | None:
+            extents: Sequence[int], arguments: Mapping[str, int],
+            clusters: Sequence[int] | None = (1,)) -> Binding | None:
     """The combination that takes the least time at one range, `arguments` being the scalars that
-    are known of a launch; None where the model knows no cost."""
+    are known of a launch; None where the model knows no cost.  It has `cluster_k`, if that is not
+    1: one of `clusters`, or of all that are legal for None."""
     rows = [row for row in ranked(space, lower, target) if row.cost < 1e6 and row.profile]
-    times = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments)
-    if times is None:
-        return None
-    return dict(rows[min(range(len(times)), key=lambda i: (times[i], rows[i].cost))].binding)
+    if rows and clusters is None:
+        (kernel,) = lower(rows[0].binding).kernels
+        clusters = cluster_sizes(kernel, target)
+    found: list[tuple[int, float, Binding]] = []
+    for blocks in clusters or ():
+        times = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments, blocks)
+        if times is None:
+            return None
+        more = {"cluster_k": blocks} if blocks > 1 else {}
+        found += [(time, row.cost, {**row.binding, **more})
+                  for time, row in zip(times, rows, strict=False)]
+    return min(found, key=lambda each: each[:2])[2] if found else None
 
 
 def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
-             rows: Sequence[Ranked], extents: Sequence[int], arguments: Mapping[str, int]
-             ) -> list[int] | None:
-    """The times of combinations at one range, to compare with each other; None where the model
-    knows no cost."""
+             rows: Sequence[Ranked], extents: Sequence[int], arguments: Mapping[str, int],
+             blocks: int = 1) -> list[int] | None:
+    """The times of combinations at one range, to compare with each other, in clusters of `blocks`;
+    None where the model knows no cost."""
     names = [name for name in space if space[name]]
     if not rows:
         return None
@@ -136,7 +162,9 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     def taken(row: Ranked) -> int:
         key = tuple(row.binding[name] for name in names)
         assert row.profile is not None
-        found = formula(row.profile, form.depths[key], target)
+        found = cost_of(row.profile, form.depths[key], target, blocks)
+        if found is None:
+            return choice.LARGEST
         return choice.time(found, form.tiles[key], extents, lengths)
 
     return [taken(row) for row in rows]
@@ -207,9 +235,8 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -
         steps = -(-sizes[:, -1] // c.depths[0]) if c.depths else np.ones(len(sizes), np.int64)
         waves, rest = np.divmod(-(-tiles // c.processors), c.blocks)
         whole = (sizes[:, :len(tile)] % tile == 0).all(axis=1)
-        outer = _TAPS if len(c.depths) > 1 else 1
-        steps = steps * outer
-        alone = outer * c.fill + steps * np.where(whole, c.wait, c.wait + c.edge)
+        steps = steps * (_TAPS if len(c.depths) > 1 else 1)
+        alone = steps * np.where(whole, c.wait, c.wait + c.edge)
         found.append(c.once + waves * (c.start + np.maximum(alone, steps * c.blocks * c.busy)) + (
             rest > 0) * (c.start + np.maximum(alone, steps * rest * c.busy)))
     return np.array(found, np.float64)

@@ -84,7 +84,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
         {"work": 1, "access": -_PLAIN}.get(feature.kind, 0) * prod(feature.extents)
         for feature in profile))
     beside = work / _WORK
-    uses = [use(dot, target, len(depths) > 1, work) for dot in found]
+    uses = [use(dot, target, work) for dot in found]
     # Of products that follow from each other one waits for the other, in one block.
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)
@@ -94,42 +94,40 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
         busy *= max(1.0, cost(profile, target))
     once = _ONCE + (_MAPS if widest.persistent else 0)
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
-                _cycles(busy), _cycles(wait), _cycles(_EDGE[widest.kind]),
-                _cycles(_LATENCY if len(depths) > 1 else 0), depths)
+                _cycles(busy), _cycles(wait), _cycles(_EDGE[widest.kind]), depths)
 
 
-def use(dot: Feature, target: Target, nested: bool = False, work: int = 0) -> Use:
-    """What a block takes that computes a dot in a loop.  `nested`: in a loop of a loop, where the
-    passes neither share the inner axis nor turn the product round, and addresses are kept.
-    `work`: operations of single elements beside it."""
+def use(dot: Feature, target: Target, work: int = 0) -> Use:
+    """What a block takes that computes a dot in a loop.  `work`: operations of single elements
+    beside it."""
     *batch, m, n, k = dot.extents
     results, stage = prod(batch) * m * n, _stage(dot)
     rows = [] if batch else [row for row in INSTRUCTIONS if row.feature in target.features
                              and str(row.operand) == dot.element and k >= row.depth]
-    wide = next((row for row in rows if _takes(row, dot, nested)), None)
+    wide = next((row for row in rows if _takes(row, dot)), None)
     if wide is not None:
         groups = max(1, min(4, (m if m >= wide.rows else n) // wide.rows))
-        persistent = results >= LARGE and not nested
+        persistent = results >= LARGE
         room = target.shared_per_block - 2048
         stages = room // stage if persistent else min(
             MOST_ASYNCHRONOUS, room // stage, 2 - -IN_FLIGHT // stage)
         threads = 128 * groups + (128 if persistent and groups > 1 else 0)
-        return Use("wgmma", threads, 1, results // (128 * groups) + (200 if nested else 80),
+        return Use("wgmma", threads, 1, results // (128 * groups) + 80,
                    room if persistent else stages * stage, stages - 2, persistent)
     copies = "async_copy" in target.features
     if any(m >= row.rows and n >= row.columns for row in rows):
         warps = max(1, results // (FRAGMENT * 32))
         depth = next(row.depth for row in rows if m >= row.rows and n >= row.columns)
         warps = warps if warps < FEW else max(FEW, results // (128 * 32))
-        slices = 1 if nested else _slices(MATRIX_WARPS // warps, k // depth, results)
+        slices = _slices(MATRIX_WARPS // warps, k // depth, results)
         half = (target.shared_per_multiprocessor // 2 - target.shared_reserved) // stage
         stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
         threads = 32 * warps * slices
-        registers = results * slices // threads + (200 if nested else 48)
+        registers = results * slices // threads + 48
         return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1)
     threads = results // ACCUMULATORS
     slices = 1
-    if threads < FEW * 32 and not nested:
+    if threads < FEW * 32:
         warps = max(1, results // (ACCUMULATORS * 32))
         slices = _slices(WARPS // warps, k // 4, results)
         threads = 32 * warps * slices
@@ -145,12 +143,11 @@ def use(dot: Feature, target: Target, nested: bool = False, work: int = 0) -> Us
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
 
 
-def _takes(row: MatrixInstruction, dot: Feature, nested: bool) -> bool:
+def _takes(row: MatrixInstruction, dot: Feature) -> bool:
     """Whether wgmma computes a dot, as it is or the other way round (`turn_dots`)."""
     m, n, _ = dot.extents
     return row.kind == WGMMA and (row.transposes or all(dot.inner)) and (
-        (m >= row.rows and n >= row.columns)
-        or (n >= row.rows and m >= row.columns and not nested))
+        (m >= row.rows and n >= row.columns) or (n >= row.rows and m >= row.columns))
 
 
 def _slices(wanted: int, most: int, results: int) -> int:

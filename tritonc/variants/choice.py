@@ -7,7 +7,7 @@ or the axis of the global range that gives a number; variant 0 is the general en
     {"rule": "nearest", "sizes": [{"name": "M", "range": 0}, {"name": "K", "argument": 5}],
      "points": [{"size": [4096, 4096], "variant": 1}, ...]}
     {"rule": "cost", "loops": [{"factor": 1, "arguments": [5]}],
-     "costs": [[processors, blocks, once, start, busy, wait, edge, fill, [depth, ...]], ...]}
+     "costs": [[processors, blocks, once, start, busy, wait, edge, [depth, ...]], ...]}
 
 Headers have the same in C (`launch/header_choice.py`), so nothing here may depend on floats.
 Numbers are cut off before they are multiplied, so that 64 bits hold every sum: whatever a launch is
@@ -31,10 +31,9 @@ class Cost(NamedTuple):
     """What a variant's time is made of; times are quarters of a clock cycle.
 
     A multiprocessor takes `busy` for a step of each of its blocks, and a block no less than `wait`,
-    whatever runs beside it; where the tiles do not divide the range, `edge` more.  Each time that
-    the innermost loop begins anew, a block takes `fill` more.  `start` is what a block does before
-    and after its steps, `once` what a launch takes beside its blocks.  `depths`: how much of each
-    loop around the product a step takes.
+    whatever runs beside it; where the tiles do not divide the range, `edge` more.  `start` is what
+    a block does before and after its steps, `once` what a launch takes beside its blocks.
+    `depths`: how much of each loop around the product a step takes.
     """
 
     processors: int
@@ -44,7 +43,6 @@ class Cost(NamedTuple):
     busy: int
     wait: int
     edge: int = 0
-    fill: int = 0
     depths: tuple[int, ...] = ()
 
 
@@ -79,11 +77,11 @@ def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[int],
 
     1024 tiles are 8 for each of 132 multiprocessors, twice 3 at a time and once 2:
 
-    >>> time(Cost(132, 3, 50, 0, 100, 250, 0, 0, (64,)), (128, 128), (4096, 4096), (640,))
+    >>> time(Cost(132, 3, 50, 0, 100, 250, 0, (64,)), (128, 128), (4096, 4096), (640,))
     8550
     """
-    processors, blocks, once, start, busy, wait, edge, fill = (int(n) for n in cost[:8])
-    depths: Sequence[int] = cost[8]
+    processors, blocks, once, start, busy, wait, edge = (int(n) for n in cost[:7])
+    depths: Sequence[int] = cost[7]
     tiles = 1
     for extent, part in zip(extents, tile):
         if extent <= 0:
@@ -95,13 +93,12 @@ def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[int],
         tiles *= min((extent - 1) // part + 1, MOST_TILES)
         if tiles > MOST_TILES:
             tiles = MOST_TILES
-    steps = outer = 1
-    for place in range(len(depths) - 1, -1, -1):  # from the outermost loop inwards
-        outer, length, depth = steps, lengths[place], depths[place]
+    steps = 1
+    for length, depth in zip(lengths, depths):
         steps *= min((length - 1) // depth + 1, MOST_STEPS) if length > 0 else 0
         if steps > MOST_STEPS:
             steps = MOST_STEPS
-    alone = outer * fill + steps * wait
+    alone = steps * wait
     waves, rest = divmod((tiles + processors - 1) // processors, blocks)
     taken = once + waves * (start + max(alone, steps * blocks * busy))
     return taken + start + max(alone, steps * rest * busy) if rest else taken

@@ -70,8 +70,10 @@ def halves_of(result: Value, right: Value) -> list[Op] | None:
     """Views of the columns of B that each half of a large result takes; None for others."""
     t, b = result.type, right.type
     assert isinstance(t, Tile) and isinstance(b, Buffer) and b.layout is not None
-    depth, columns = b.shape
     assert t.layout is not None
+    if len(b.shape) != 2:
+        return None
+    depth, columns = b.shape
     if t.layout.registers <= MOST_PROMOTED or columns // 2 not in t.layout.register:
         return None
     size, half = b.element.bytes, (depth, columns // 2)

@@ -20,6 +20,7 @@ thread computes what it needs, where the loads come in pieces that copies can mo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.share_repeats import share_repeats
@@ -119,7 +120,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
         inside = {op for b in loop.blocks for op in b.ops}
         for op in [op for op in block.ops if op.name == "dot"]:
             row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
-            if row is None or row.kind != matrix.WGMMA:
+            if row is None or (row.kind != matrix.WGMMA and not _own_warps(kernel, op, row)):
                 continue
             for number in (0, 1):
                 operand = op.operands[number]
@@ -128,17 +129,36 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 made = computed_operand(operand, inside)
                 if made is None or not all(_copyable(load, infos) for load in made.raw):
                     continue
+                if row.kind == matrix.MMA and not all(
+                        _bytes_along_k(load, infos) for load in made.raw):
+                    continue
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
                     continue  # another reader has it in registers
-                in_registers = number == 0
+                in_registers = number == 0 or row.kind == matrix.MMA
                 if in_registers:
-                    op.attributes["registers"] = (0,)
-                    if all(_bytes_by_rows(load, operand, made, infos) for load in made.raw):
+                    op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
+                    if row.kind == matrix.MMA:
+                        op.attributes["contiguous"] = True
+                    elif all(_bytes_by_rows(load, operand, made, infos) for load in made.raw):
                         op.attributes["pairs"] = True
                 _insert(cfg, made, op, in_registers)
                 changed = True
     return changed
+
+
+def _own_warps(kernel: Kernel, dot: Op, row: matrix.MatrixInstruction) -> bool:
+    """Whether each warp has a slice of K of a product on mma.sync: then none computes what another
+    one does."""
+    *batch, _, _ = shape(dot.result.type)
+    return row.operand.bits == 16 and prod(batch) > 1 and prod(batch) == kernel.attributes.get(
+        "num_warps") and shape(dot.operands[0].type)[-1] >= 2 * row.depth
+
+
+def _bytes_along_k(load: Op, infos: axis_info.Infos) -> bool:
+    """Whether neighbours along K are neighbours in memory, or parts of one word."""
+    contiguity, size = infos[load.operands[0]].contiguity, scalar(load.result.type).bytes
+    return size == 4 or (size == 1 and max(contiguity) == contiguity[-1])
 
 
 def _copyable(load: Op, infos: axis_info.Infos) -> bool:

@@ -15,7 +15,7 @@ counter: then it is known how far the loop moves the tile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from tritonc.analysis import axis_info
@@ -24,13 +24,16 @@ from tritonc.analysis.facts import Facts
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
 from tritonc.analysis.values import int_of
+from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, scalar, shape
 
+OF_A_WARP = ACCUMULATORS * WARP_SIZE  # elements of a product
 MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
 
 
@@ -102,7 +105,7 @@ class Runs:
 
 
 def share_repeats(kernel: Kernel) -> bool:
-    """Load once what tiles repeat, in loops around products on wgmma."""
+    """Load once what tiles repeat, in loops around products of computed operands."""
     cfg, infos, facts = Cfg(kernel), axis_info.analyze(kernel), Facts(kernel)
     runs = Runs(infos, known_signs(kernel, cfg, kernel.entry))
     replaced: dict[Value, Value] = {}
@@ -116,10 +119,12 @@ def share_repeats(kernel: Kernel) -> bool:
 
 
 def loads_of_products(kernel: Kernel, cfg: Cfg) -> list[Op]:
-    """Loads of tiles in innermost loops around products on wgmma."""
+    """Loads of tiles in innermost loops around products whose operands threads may compute in
+    registers: on wgmma, or by mma.sync where a warp has all of a result (`split_dots`)."""
     loops = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot" and (
         row := matrix.BY_NAME.get(op.attributes.get("instruction", ""))) is not None
-        and row.kind == matrix.WGMMA}
+        and (row.kind == matrix.WGMMA or (
+            row.operand.bits == 16 and prod(shape(op.result.type)[-2:]) <= OF_A_WARP))}
     return [op for block in cfg.order if (loop := cfg.innermost.get(block)) is not None
             and loop in loops for op in block.ops
             if op.name == "load" and isinstance(op.result.type, Tile)]

@@ -13,18 +13,21 @@ paper lost such products to cuBLAS.  With S slices S times as many threads multi
 part of every step of k; no launch changes, and the sums are added in one order, in one block.
 
 Done for loops that only add products to a tile, on CUDA cores or by mma.sync, where a product would
-have fewer than FEW warps.  Meta-parameter `slices`; 1 splits nothing.  Slices keep LEAST numbers of
-each step, or the depth of an instruction, and their sums must fit shared memory.  Needs extents
-that are powers of two; sets `num_warps`.  The batch becomes warps in `layout_choice.dot_layout`.
+have fewer than FEW warps; with wgmma, where one warpgroup has all rows and computes the left
+operand (`raw_operands`): the time of such a loop is that of its threads.  Meta-parameter `slices`;
+1 splits nothing.  Slices keep LEAST numbers of each step, or the depth of an instruction, and their
+sums must fit shared memory.  Needs extents that are powers of two; sets `num_warps`.  The batch
+becomes warps in `layout_choice.dot_layout`.
 """
 
 from __future__ import annotations
 
 from math import prod
 
+from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, dot_threads
-from tritonc.backend.target.matrix import BY_NAME, WGMMA
+from tritonc.backend.target.matrix import BY_NAME, WGMMA, MatrixInstruction
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -33,6 +36,7 @@ from tritonc.ir.types import Tile, element, is_float, scalar, shape
 
 FEW = 4  # warps; a product that has as many is not split
 WARPS = 8  # of a block whose product is split, on CUDA cores
+COMPUTED = 2  # warpgroups, each of which computes its slice of a product's operand
 MATRIX_WARPS = 4  # with mma.sync
 LEAST = 4  # numbers of a step of k that each slice multiplies: one access reads them
 SUMS = 1 << 16  # bytes of shared memory for the sums of all slices
@@ -59,7 +63,7 @@ def _slices(dot: Op, context: Context) -> tuple[int, int]:
     name, depth = dot.attributes.get("instruction"), shape(dot.operands[0].type)[-1]
     row = BY_NAME[name] if name is not None else None
     if row is not None and row.kind == WGMMA:
-        return 4, 1
+        return 4, _warpgroups(dot, row, context)
     size = prod(shape(dot.result.type))
     most = min(depth // (row.depth if row else LEAST),
                SUMS // (size * scalar(dot.result.type).bytes))
@@ -74,6 +78,17 @@ def _slices(dot: Op, context: Context) -> tuple[int, int]:
     slices = min(wanted, most)
     slices = 1 << (slices.bit_length() - 1) if slices > 0 else 1
     return warps, slices if given in (None, warps * slices) else 1
+
+
+def _warpgroups(dot: Op, row: MatrixInstruction, context: Context) -> int:
+    """How many warpgroups share K of a product that has rows for one."""
+    rows, columns = shape(dot.result.type)
+    depth = shape(dot.operands[0].type)[-1]
+    if rows != row.rows or not row.transposes or "num_warps" in context.meta:
+        return 1
+    wanted = context.meta.get("slices", COMPUTED if not is_plain(dot.operands[0], True) else 1)
+    most = min(depth // row.depth, SUMS // (rows * columns * scalar(dot.result.type).bytes), 4)
+    return 1 << (min(wanted, most).bit_length() - 1) if most > 0 else 1
 
 
 def _split(kernel: Kernel, one: SummedDot, slices: int) -> None:

@@ -51,7 +51,7 @@ from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
-from tritonc.backend.layout.layout_choice import fma_operand, left_operand
+from tritonc.backend.layout.layout_choice import fma_operand, operands_in_registers
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.backend.shared.allocate_shared import fits
@@ -126,6 +126,9 @@ class _Staged:
     @property
     def thinner(self) -> bool:
         """Whether slices can be thinner."""
+        if self.row is not None and len(shape(self.dot.result.type)) > 2 and (
+                self.row.kind == matrix.WGMMA or "registers" in self.dot.attributes):
+            return False
         return shape(self.dot.operands[0].type)[-1] >> self.bits > (self.row.depth if self.row
                                                                     else 1)
 
@@ -226,13 +229,15 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
               ) -> list[Op]:
     a, b, total = op.operands
     extents, depth = shape(op.result.type), shape(a.type)[-1]
-    whole = matrix.operand_layouts(row, extents, depth, warps)
-    thin = matrix.operand_layouts(row, extents, depth >> bits, warps)
+    contiguous = bool(op.attributes.get("contiguous"))
+    whole = matrix.operand_layouts(row, extents, depth, warps, contiguous=contiguous)
+    thin = matrix.operand_layouts(row, extents, depth >> bits, warps, contiguous=contiguous)
     staged: list[InMemory | InRegisters] = []
-    for operand, layout, axis in zip((a, b), whole, (-1, -2), strict=True):
+    computed = op.attributes.get("registers", ())
+    for number, (operand, layout, axis) in enumerate(zip((a, b), whole, (-1, -2), strict=True)):
         assert layout is not None
         slices = slices_of(operand, axis, bits)
-        if _needs_memory(operand, layout):
+        if number not in computed and _needs_memory(operand, layout):
             staged.append(InMemory(operand, _seen_panel(operand, slices), slices, buffers,
                                    _MOVES if len(extents) > 2 else _MOVES[:1]))
         else:
@@ -260,15 +265,19 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
 def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
                    buffers: list[Op], exact: bool) -> list[Op]:
     a, b, total = op.operands
-    computed = left_operand(op, warps)
+    computed, _ = operands_in_registers(op, warps)
     wanted = computed or matrix.operand_layouts(row, shape(op.result.type), shape(a.type)[-1],
                                                 warps)[0]
     slices = slices_of(a, -1, bits)
     left: InMemory | InRegisters = InRegisters(a, wanted, slices, op.span)
+    flat = len(shape(a.type)) == 2
+    moves = _MOVES[:1] if flat else _MOVES
     if computed is None and _needs_memory(a, wanted):
-        left = InMemory(a, _panel(a, slices, None if row.transposes else 1), slices, buffers)
+        left = InMemory(a, _panel(a, slices, None if row.transposes else 1) if flat
+                        else _seen_panel(a, slices), slices, buffers, moves)
     slices = slices_of(b, -2, bits)
-    right = InMemory(b, _panel(b, slices, None if row.transposes else 0), slices, buffers)
+    right = InMemory(b, _panel(b, slices, None if row.transposes else 0) if flat
+                     else _seen_panel(b, slices), slices, buffers, moves)
     ops: list[Op] = []
     for index in range(1 << bits):
         stores = [*left.ready(index), *right.ready(index)]

@@ -3,8 +3,9 @@
 A load happens in every thread that holds the element, a store or an atomic in one of them (see
 `FunctionEmitter.owner`): a result of an atomic is valid in that thread alone.
 
-Atomics are relaxed at device scope.  LLVM drops the ordering of `atomicrmw`, so around an atomic on
-a scalar, which may be a lock, stand device-scope fences, and one before a store marked `release`.
+Atomics are relaxed; of which scope, they say.  LLVM drops the ordering of `atomicrmw`, so around an
+atomic on a scalar, which may be a lock, stand the fences that its order asks for, and one before a
+store marked `release`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from tritonc.backend.emit.registers import access_chunks, alike_registers, owned
 from tritonc.ir.core import Op
 from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
 
-FENCE = 'fence syncscope("device") acq_rel'
+_SCOPES = {"block": 'syncscope("block") ', "gpu": 'syncscope("device") ', "system": ""}
+FENCE = f"fence {_SCOPES['gpu']}acq_rel"
+_NAMES = {"block": "cta", "gpu": "gpu", "system": "sys"}
+_SUFFIXES = {"block": ".relaxed.cta", "gpu": "", "system": ".relaxed.sys"}  # of instructions
 
 
 def _pointer(op: Op) -> Pointer:
@@ -127,17 +131,21 @@ _NATIVE: dict[tuple[str, str], tuple[str, str, str]] = {
 
 def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     kind, e = op.attributes["kind"], _pointer(op).element
+    if kind in ("load", "store"):
+        _atomics(f, op, partial(_load_or_store, f, op))
+        return
     native = _NATIVE.get((kind, memory_type(e)))
     if native is not None and native[1] and native[1] not in f.target.features:
         native = None
-    wanted = bool(f.wanted(op.result))
+    wanted, scope = bool(f.wanted(op.result)), op.attributes.get("scope", "gpu")
     order = _order(f, op) if native is not None and (wanted or kind == "xchg") else ""
+    at = f".{order}.{_NAMES[scope]}" if order else _SUFFIXES[scope]
 
     def one(address: str, value: str, guard: str) -> str:
         if native is not None:
-            return _native(f, native, llvm_type(e), address, value, guard, wanted, order)
+            return _native(f, native, llvm_type(e), address, value, guard, wanted, f"{at}.global")
         return _guarded(f, e, guard, lambda: _loop(f, e, address, lambda old: _changed(
-            f, kind, e, old, value)))
+            f, kind, e, old, value), scope))
 
     _atomics(f, op, one, fenced=not order)
 
@@ -146,7 +154,26 @@ def _order(f: FunctionEmitter, op: Op) -> str:
     """How an atomic of a scalar is ordered by itself: cheaper than by fences around it."""
     if isinstance(op.operands[0].type, Tile) or "atomic_order" not in f.target.features:
         return ""
-    return f"{op.attributes.get('order', 'acq_rel')}.gpu."
+    return str(op.attributes.get("order", "acq_rel"))
+
+
+def _load_or_store(f: FunctionEmitter, op: Op, address: str, value: str, guard: str) -> str:
+    """One access, that is neither split nor merged with another."""
+    e = _pointer(op).element
+    stored, place = f"i{max(e.bits, 8)}", f"ptr addrspace(1) {address}"
+    if op.attributes.get("volatile"):
+        how, kind = f"{place}, align {e.bytes}", "volatile"
+    else:
+        scope = _SCOPES[op.attributes.get("scope", "gpu")]
+        how, kind = f"{place} {scope}monotonic, align {e.bytes}", "atomic"
+
+    def emit() -> str:
+        if op.attributes["kind"] == "load":
+            return _from_memory(f, e, f.op(f"load {kind} {stored}, {how}"))
+        f.line(f"store {kind} {stored} {_to_memory(f, e, value)}, {how}")
+        return "zeroinitializer"
+
+    return _guarded(f, e, guard, emit)
 
 
 def _changed(f: FunctionEmitter, kind: str, e: Scalar, old: str, value: str) -> str:
@@ -155,11 +182,11 @@ def _changed(f: FunctionEmitter, kind: str, e: Scalar, old: str, value: str) -> 
 
 def atomic_cas(f: FunctionEmitter, op: Op) -> None:
     """Bits are compared, so that a NaN equals itself and -0 is not 0."""
-    e = _pointer(op).element
+    e, scope = _pointer(op).element, op.attributes.get("scope", "gpu")
 
     def one(address: str, compare: str, value: str, guard: str) -> str:
         return _guarded(f, e, guard, lambda: _from_memory(f, e, _exchange(
-            f, e, address, _to_memory(f, e, compare), _to_memory(f, e, value))[0]))
+            f, e, address, _to_memory(f, e, compare), _to_memory(f, e, value), scope)[0]))
 
     _atomics(f, op, one)
 
@@ -175,22 +202,27 @@ def _atomics(f: FunctionEmitter, op: Op, one: Callable[..., str], fenced: bool =
         if isinstance(op.operands[0].type, Tile):
             found[r] = one(*operands, guard)
         else:
-            emit = partial(_fenced, f, one, operands) if fenced else partial(one, *operands, "")
+            emit = partial(_fenced, f, op, one, operands) if fenced else partial(
+                one, *operands, "")
             found[r] = _guarded(f, _pointer(op).element, guard, emit)
     for r in range(layout.registers):
         found[r] = found[r & ~layout.replicated_registers]
     f.values[op.result] = found
 
 
-def _fenced(f: FunctionEmitter, one: Callable[..., str], operands: list[str]) -> str:
-    f.line(FENCE)
+def _fenced(f: FunctionEmitter, op: Op, one: Callable[..., str], operands: list[str]) -> str:
+    order = op.attributes.get("order", "acq_rel")
+    fence = f"fence {_SCOPES[op.attributes.get('scope', 'gpu')]}acq_rel"
+    if order in ("release", "acq_rel"):
+        f.line(fence)
     name = one(*operands, "")
-    f.line(FENCE)
+    if order in ("acquire", "acq_rel"):
+        f.line(fence)
     return name
 
 
 def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: str, value: str,
-            guard: str, wanted: bool, order: str = "") -> str:
+            guard: str, wanted: bool, at: str) -> str:
     suffix, _, constraint = native
     register = {"half": "i16", "bfloat": "i16"}.get(t, t)
     if register != t:
@@ -202,12 +234,12 @@ def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: s
         inputs += ",b"
     if not wanted and not suffix.startswith("exch"):
         predicate = "@$2 " if guard else ""
-        f.asm("void", f"{predicate}red.global.{suffix} [$0], $1;", f"{inputs},~{{memory}}",
+        f.asm("void", f"{predicate}red{at}.{suffix} [$0], $1;", f"{inputs},~{{memory}}",
               arguments, WRITES)
         return "poison"
     bits = {"h": 16, "r": 32, "f": 32}.get(constraint, 64)
     start = f"mov.b{bits} $0, 0; @$3 " if guard else ""
-    old = f.asm(register, f"{start}atom.{order}global.{suffix} $0, [$1], $2;",
+    old = f.asm(register, f"{start}atom{at}.{suffix} $0, [$1], $2;",
                 f"=&{constraint},{inputs},~{{memory}}", arguments, WRITES)
     return old if register == t else f.op(f"bitcast {register} {old} to {t}")
 
@@ -227,10 +259,11 @@ def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str])
     return f.op(f"phi {t} [ {name}, %{end} ], [ zeroinitializer, %{before} ]")
 
 
-def _loop(f: FunctionEmitter, e: Scalar, address: str, change: Callable[[str], str]) -> str:
+def _loop(f: FunctionEmitter, e: Scalar, address: str, change: Callable[[str], str],
+          scope: str) -> str:
     """Change memory by compare-and-swap until nobody came between; gives the old element."""
     stored = f"i{max(e.bits, 8)}"
-    first = f.op(f"load atomic {stored}, ptr addrspace(1) {address} syncscope(\"device\") "
+    first = f.op(f"load atomic {stored}, ptr addrspace(1) {address} {_SCOPES[scope]}"
                  f"monotonic, align {e.bytes}")
     before, again, done = f.label, f.new_label("retry"), f.new_label("retry.end")
     f.line(f"br label %{again}")
@@ -239,19 +272,19 @@ def _loop(f: FunctionEmitter, e: Scalar, address: str, change: Callable[[str], s
     seen = f"%seen.{again}"
     f.lines.append("")
     new = _to_memory(f, e, change(_from_memory(f, e, seen)))
-    found, success = _exchange(f, e, address, seen, new)
+    found, success = _exchange(f, e, address, seen, new, scope)
     f.lines[at] = f"  {seen} = phi {stored} [ {first}, %{before} ], [ {found}, %{f.label} ]"
     f.line(f"br i1 {success}, label %{done}, label %{again}")
     f.start_block(done)
     return _from_memory(f, e, seen)
 
 
-def _exchange(f: FunctionEmitter, e: Scalar, address: str, compare: str, value: str
+def _exchange(f: FunctionEmitter, e: Scalar, address: str, compare: str, value: str, scope: str
               ) -> tuple[str, str]:
     """Compare and swap of integers as in memory; gives what was there, and whether it was equal."""
     t = f"i{max(e.bits, 8)}"
     pair = f.op(f"cmpxchg ptr addrspace(1) {address}, {t} {compare}, {t} {value} "
-                f'syncscope("device") monotonic monotonic, align {e.bytes}')
+                f"{_SCOPES[scope]}monotonic monotonic, align {e.bytes}")
     return (f.op(f"extractvalue {{ {t}, i1 }} {pair}, 0"),
             f.op(f"extractvalue {{ {t}, i1 }} {pair}, 1"))
 

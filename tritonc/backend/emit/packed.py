@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tritonc.analysis.values import int_of
 from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members
@@ -137,6 +138,8 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
     pattern, number = (0x4300, 128) if target == BF16 else (0x6400, 1024)
     t = f"<2 x {llvm_type(target)}>"
     known: dict[str, str] = {}
+    if source.bits == 32 and _masked(f, op, least, pattern, number):
+        return True
 
     def bits(name: str) -> str:
         if name not in known:
@@ -159,6 +162,41 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
     return True
 
 
+def _masked(f: FunctionEmitter, op: Op, least: int, pattern: int, number: int) -> bool:
+    """Convert `(x & mask) + least`: two x are packed first, and meet mask and exponent at once.
+
+    `pattern`: the bits of `number`, from which on floats count in ones.
+    """
+    e, bits, added = scalar(op.result.type), op.operands[0].op, 0
+    if bits is not None and bits.name == "add":
+        added, bits = int_of(bits.operands[1]) or 0, bits.operands[0].op
+    mask = int_of(bits.operands[1]) if bits is not None and bits.name == "and" else None
+    if bits is None or mask is None or added != least or not 0 < mask < EXTENT:
+        return False
+    names, t = f.values[bits.operands[0]], f"<2 x {llvm_type(e)}>"
+    one = f"{llvm_type(e)} {literal(e, float(number - least))}"
+    found, magic = f.blank(op.result.type), _hidden(f, pattern << 16 | pattern)
+    for r in members(f.wanted(op.result)):
+        if not r & 1:
+            word = f.call("llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}",
+                          f"i32 {0x5410}")
+            word = _logic(f, word, mask << 16 | mask, magic, "0xEA")
+            vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, <{one}, {one}>")
+            found[r], found[r | 1] = _take(f, e, vector)
+    f.values[op.result] = found
+    return True
+
+
+def _logic(f: FunctionEmitter, word: str, mask: int, number: str, table: str) -> str:
+    """lop3 of a word, a mask and a number.
+
+    ptxas makes two instructions of `(x & c) | d`, at half the rate of others each, if it knows
+    both numbers: so it is not told d.
+    """
+    return f.op(f'call i32 asm "lop3.b32 $0, $1, {mask}, $2, {table};", "=r,r,r"'
+                f"(i32 {word}, i32 {number})")
+
+
 def _spread(f: FunctionEmitter, a: tuple[str, int], b: tuple[str, int]) -> str:
     """A word with one byte at its byte 0 and the other one at byte 2."""
     (word, i), (other, j) = a, b
@@ -169,17 +207,11 @@ def _spread(f: FunctionEmitter, a: tuple[str, int], b: tuple[str, int]) -> str:
 
 
 def _signed_pair(f: FunctionEmitter, target: Scalar, word: str) -> str:
-    """Bytes 0 and 2 as two floats.
-
-    ptxas makes two instructions of `(x & c) | d`, at half the rate of others each, if it knows
-    both numbers: so it is not told d.
-    """
+    """Bytes 0 and 2 as two floats."""
     t = f"<2 x {llvm_type(target)}>"
 
     def logic(mask: int, number: str, table: str) -> str:
-        made = f.op(f'call i32 asm "lop3.b32 $0, $1, {mask}, $2, {table};", "=r,r,r"'
-                    f"(i32 {word}, i32 {number})")
-        return f.op(f"bitcast i32 {made} to {t}")
+        return f.op(f"bitcast i32 {_logic(f, word, mask, number, table)} to {t}")
 
     if target == F16:
         first, second = logic(0x00FF00FF, _hidden(f, 0x64806480), "0x6A"), literal(F16, 1152.0)

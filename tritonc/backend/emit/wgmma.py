@@ -40,7 +40,7 @@ from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.core import Op, Value
 from tritonc.ir.fragment import a_fragment, accumulator_fragment, instances
 from tritonc.ir.layout import LANE_BITS, SharedLayout
-from tritonc.ir.shared_layout import tensor_core
+from tritonc.ir.shared_layout import tensor_core, transpose
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar, shape
 
 WARPGROUP_BITS = LANE_BITS + 2  # of a thread's number, below that of its warpgroup
@@ -122,14 +122,15 @@ class _Product:
         f.target.require(self.row.feature, op.span)
         a, b, _ = op.operands
         self.layout = f.layout(op.result)
-        groups = [self.layout.coordinates(basis) if basis else (0, 0)
-                  for basis in self.layout.warp[2:]]
-        self.groups: list[tuple[int, int]] = [(m, n) for m, n in groups]
-        along = sum(1 for _, n in self.groups if n)
-        self.columns = min(256, shape(op.result.type)[1] >> along)
+        self.groups: list[tuple[int, int, int]] = []  # slice of k, m, n of each bit
+        for basis in self.layout.warp[2:]:
+            *piece, m, n = self.layout.coordinates(basis) if basis else (0, 0)
+            self.groups.append((sum(piece), m, n))
+        along = sum(1 for _, _, n in self.groups if n)
+        self.columns = min(256, shape(op.result.type)[-1] >> along)
         self.inputs: list[tuple[str, str]] = []  # operands after the accumulators: constraint, text
         self.outputs = self.layout.registers
-        first, last = op.attributes.get("inner") or (0, shape(a.type)[1])
+        first, last = op.attributes.get("inner") or (0, shape(a.type)[-1])
         self.steps = range(first, last, self.row.depth)
         self.zero = self._starts_from_zero()
         self.transposed = [False, False]  # A, B
@@ -161,7 +162,7 @@ class _Product:
             words = [self._word([names[r] for r in registers[i : i + each]])
                      for i in range(0, len(registers), each)]
             f.held.setdefault(self.op.result, []).extend(words)
-            texts[origin] = f"{{{', '.join(self._input('r', f'i32 {w}') for w in words)}}}"
+            texts[origin[-2:]] = f"{{{', '.join(self._input('r', f'i32 {w}') for w in words)}}}"
         return lambda row, k: ("", texts[row, k])
 
     def _word(self, names: Sequence[str]) -> str:
@@ -173,10 +174,11 @@ class _Product:
     def _shared(self, buffer: Value, rows: int) -> Callable[[int, int], tuple[str, str]]:
         """An operand in shared memory: a descriptor for each warpgroup, constants for the rest."""
         f, size = self.f, scalar(buffer.type).bytes
-        operand = shared_operand(buffer_layout(buffer.type), size, rows)
+        operand = shared_operand(_together(buffer_layout(buffer.type), rows), size, rows)
         assert self.row.transposes or not operand.transposed, "k must be the contiguous axis"
         address = shared_address(f, f.buffers[buffer])
-        moves = [operand.offset(origin[rows], 0) for origin in self.groups]
+        depth = shape(buffer.type)[-1 if rows == 0 else -2]
+        moves = [operand.offset(origin[1 + rows], origin[0] * depth) for origin in self.groups]
         for bit, move in enumerate(moves):
             if move:
                 part = f.prelude(f"and i32 {warpgroup(f)}, {1 << bit}")
@@ -201,7 +203,7 @@ class _Product:
 
     def _instruction(self, origin: tuple[int, ...], first_register: int, count: int, k: int) -> str:
         row = self.row
-        m, n = origin
+        m, n = origin[-2:]
         before_a, a = self.left(m, k)
         before_b, b = self.right(n, k)
         total = ", ".join(f"${first_register + i}" for i in range(count))
@@ -228,6 +230,17 @@ class _Product:
         names = [] if self.zero else self.f.values[self.op.operands[2]]
         return _threaded(self.f, "\\0A".join(lines), self.row.accumulator, self.outputs, names,
                          self.inputs)
+
+
+def _together(layout: SharedLayout, rows: int) -> SharedLayout:
+    """A buffer of slices of k as the matrix that they are of."""
+    if len(layout.shape) == 2:
+        return layout
+    count, first, second = layout.shape
+    if rows == 1:
+        return SharedLayout((count * first, second), layout.offset, layout.alignment)
+    turned = transpose(layout, (1, 0, 2))
+    return SharedLayout((first, count * second), turned.offset, turned.alignment)
 
 
 def _signed(word: int) -> int:

@@ -136,6 +136,6 @@ def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op]) -> bool:
     return False
 
 
-def kind_of_sum(phi: Op) -> str:
+def kind_of_sum(value: Value) -> str:
     """How its parts are added."""
-    return "fadd" if is_float(phi.result.type) else "add"
+    return "fadd" if is_float(value.type) else "add"

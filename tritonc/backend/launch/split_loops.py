@@ -43,7 +43,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     blocks = context.meta.get("cluster_k", 1)
     if blocks < 2:
         return False
-    found = _loops(kernel) if "cluster" in context.target.features else (
+    found = loops_to_share(kernel) if "cluster" in context.target.features else (
         f"{context.target.name} has no clusters", kernel.span)
     if isinstance(found, tuple):
         reason, span = found
@@ -57,7 +57,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     return True
 
 
-def _loops(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]:
+def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]:
     """The loops to share, one before each effect of the kernel; or what is in the way, and where.
     """
     cfg, readers = Cfg(kernel), uses(kernel)
@@ -99,22 +99,39 @@ def _split(kernel: Kernel, one: SharedLoop, blocks: int) -> None:
         _start(phi, one, before, rank)
     one.preheader.ops.insert(len(one.preheader.phis()), make_op(
         "cluster_arrive", [], span=before.span, table=ALL_OPS))
-    owner = _owner(kernel, one, blocks)
-    after = Builder(one.exit, 0, before.span)
+    sums = _sums_behind(kernel, one)
+    owner = _owner(kernel, one, sums, blocks)
+    after = Builder(one.exit, len([v for v in sums if v.op in one.exit.ops]), before.span)
     behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
     totals: dict[Value, Value] = {}
-    for phi in one.sums:
-        if any(phi.result in op.inputs() for op in behind):
-            op = after.emit("cluster_reduce", phi.result, table=ALL_OPS, kind=kind_of_sum(phi),
-                            size=blocks, owner=owner or ())
-            op.result.name = phi.result.name
-            totals[phi.result] = op.result
+    for value in sums:
+        op = after.emit("cluster_reduce", value, table=ALL_OPS, kind=kind_of_sum(value),
+                        size=blocks, owner=owner or ())
+        op.result.name = value.name
+        totals[value] = op.result
     for op in behind:
         op.replace_inputs(totals)
     if owner is None:
         _leave(kernel, one, after, rank)
     else:
         _guard_stores(kernel, one, after, totals, owner, rank)
+
+
+def _sums_behind(kernel: Kernel, one: SharedLoop) -> list[Value]:
+    """What is used of the sums behind the loop: they, or what first adds up their own elements.
+    That is moved to the beginning of the exit."""
+    found = []
+    behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
+    for phi in one.sums:
+        readers = [op for op in behind if phi.result in op.inputs()]
+        if len(readers) == 1 and readers[0] in one.exit.ops and readers[0].name == "reduce" \
+                and readers[0].attributes["kind"] == kind_of_sum(phi.result):
+            one.exit.ops.remove(readers[0])
+            one.exit.ops.insert(0, readers[0])
+            found.append(readers[0].result)
+        elif readers:
+            found.append(phi.result)
+    return found
 
 
 def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, rank: Value,
@@ -171,10 +188,11 @@ def _leave(kernel: Kernel, one: SharedLoop, b: Builder, rank: Value) -> None:
 # ---- the parts that blocks own
 
 
-def _owner(kernel: Kernel, one: SharedLoop, blocks: int) -> tuple[int, ...] | None:
+def _owner(kernel: Kernel, one: SharedLoop, sums: list[Value], blocks: int
+           ) -> tuple[int, ...] | None:
     """The bits of an element's row-major number that say which block owns it, the lowest first;
     None where the first block has to own all."""
-    extents = {shape(phi.result.type) for phi in one.sums}
+    extents = {shape(value.type) for value in sums}
     if len(extents) != 1 or blocks & (blocks - 1):
         return None
     (tile,) = extents
@@ -185,7 +203,7 @@ def _owner(kernel: Kernel, one: SharedLoop, blocks: int) -> tuple[int, ...] | No
             bits = bits[log2(LEAST):]
         take = min(len(bits), log2(blocks) - len(found))
         found += bits[len(bits) - take:]
-    if len(found) < log2(blocks) or not _element_by_element(kernel, one):
+    if len(found) < log2(blocks) or not _element_by_element(kernel, one, sums):
         return None
     return tuple(found)
 
@@ -195,10 +213,10 @@ def _behind(kernel: Kernel, one: SharedLoop) -> list[Block]:
     return [block for block in cfg.order if cfg.dominates(one.exit, block)]
 
 
-def _element_by_element(kernel: Kernel, one: SharedLoop) -> bool:
+def _element_by_element(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> bool:
     """Whether all effects behind the loop are stores of what is made of the sums, element by
     element, that no load behind the loop may meet."""
-    made: set[Value] = {phi.result for phi in one.sums}
+    made = set(sums)
     stores: list[Op] = []
     loads: list[Op] = []
     for block in _behind(kernel, one):

@@ -127,7 +127,7 @@ class _Assignment:
         if name in ("scan", "scan_with"):
             return 2, self.scan_layout(op)
         if name in DIVISIONS and self.handed_around(op):
-            return 0, self.default(t)
+            return 0, layout_choice.in_each_warp(t.shape, self.warps)
         if name == "phi" or ALL_OPS[name].elementwise:
             known = [self.primary[v] for v in op.operands
                      if v in self.primary and isinstance(v.type, Tile)]
@@ -269,8 +269,8 @@ class _Assignment:
             return [self.own_layout(op.operands[0]), layout]
         if op.name == "dot":
             a, b, _ = op.operands
-            left = layout_choice.left_operand(op, self.warps)
-            return [left or self.own_layout(a), self.own_layout(b), layout]
+            left, right = layout_choice.operands_in_registers(op, self.warps)
+            return [left or self.own_layout(a), right or self.own_layout(b), layout]
         if op.name in ("channel", "histogram"):
             return [self.own_layout(op.operands[0])]
         if op.name == "reshape":

@@ -66,6 +66,16 @@ def spread(shape: tuple[int, ...], order: tuple[int, ...], vector: int, warps: i
     return blocked(shape, size, lanes, across, order)
 
 
+def in_each_warp(shape: tuple[int, ...], warps: int) -> Layout:
+    """The elements spread over the lanes of each warp, which hand them around by shuffles.
+
+    >>> print(in_each_warp((64,), 4))
+    #layout<shape=[64], register=[32], lane=[1,2,4,8,16], warp=[0,0]>
+    """
+    one = spread(shape, tuple(reversed(range(len(shape)))), 1, 1)
+    return Layout(one.shape, one.register, one.lane, (0,) * log2(warps))
+
+
 def coalesced(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo | None,
               element_bytes: int, warps: int, first: int | None = None) -> Layout:
     """The layout of a load or store: wide accesses on the contiguous axis, lanes side by side.
@@ -316,14 +326,18 @@ def dot_layout(op: Op, warps: int, nesting: Nesting = DEFAULT) -> Layout:
     return paired_rows(found) if op.attributes.get("pairs") else found
 
 
-def left_operand(op: Op, warps: int) -> Layout | None:
-    """The layout of a dot's left operand that is computed in registers; None for others."""
-    if 0 not in op.attributes.get("registers", ()):
-        return None
+def operands_in_registers(op: Op, warps: int) -> tuple[Layout | None, Layout | None]:
+    """The layouts of a dot's operands that are computed in registers; None for others."""
+    numbers = op.attributes.get("registers", ())
+    if not numbers:
+        return None, None
     row = matrix.BY_NAME[op.attributes["instruction"]]
-    found, _ = matrix.operand_layouts(row, shape(op.result.type), shape(op.operands[0].type)[-1],
-                                      warps)
-    return paired_rows(found) if op.attributes.get("pairs") else found
+    left, right = matrix.operand_layouts(
+        row, shape(op.result.type), shape(op.operands[0].type)[-1], warps,
+        contiguous=bool(op.attributes.get("contiguous")))
+    if op.attributes.get("pairs"):
+        left = paired_rows(left)
+    return left if 0 in numbers else None, right if 1 in numbers else None
 
 
 def paired_rows(layout: Layout) -> Layout:
@@ -335,7 +349,7 @@ def paired_rows(layout: Layout) -> Layout:
     >>> print(paired_rows(Layout((16, 8), (1, 64), (2, 4, 8, 16, 32), ())))
     #layout<shape=[16,8], register=[1,8], lane=[2,4,16,32,64], warp=[]>
     """
-    columns = layout.shape[1]
+    columns = layout.shape[-1]
 
     def basis(b: int) -> int:
         row, column = divmod(b, columns)

@@ -65,7 +65,11 @@ def _asks(op: Op) -> bool:
 def _changes_nothing(op: Op) -> bool:
     """Whether an atomic only reads, as `atomic_or(p, 0)` does.  A fence before the loop releases
     what was written before; in the loop nothing is written that could be."""
-    if op.name != "atomic_rmw" or op.attributes["kind"] not in ("add", "or", "xor", "and"):
+    if op.name != "atomic_rmw" or op.attributes.get("scope") == "system":
+        return False
+    if op.attributes["kind"] == "load":
+        return True
+    if op.attributes["kind"] not in ("add", "or", "xor", "and"):
         return False
     return int_of(op.operands[1]) == (-1 if op.attributes["kind"] == "and" else 0)
 
@@ -95,7 +99,8 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     if all(map(_changes_nothing, asking)):
         Builder(enter).emit("device_fence", table=ALL_OPS)
         for op in asking:
-            op.attributes["order"] = "acquire"
+            if op.attributes.get("order", "acq_rel") == "acq_rel":
+                op.attributes["order"] = "acquire"
     for block, target in ((enter, loop.header), (leave, join)):
         Builder(block).emit("br", blocks=[target])
     before.ops.pop()

@@ -15,6 +15,9 @@ after the other, the tile of integers or addresses that costs most at the point 
 and gives each reader a computation of its own, from scalars and ranges, right before it.  `again`
 keeps LLVM from merging the copies and from moving them out of the loop.
 
+A quotient of indices takes as long as some thirty additions: what it takes is computed again from
+the quotient, as long as there is something of that kind.
+
 It ends when everything fits, or when nothing is left whose roots cost less than it does.  What
 still does not fit is told.
 
@@ -24,7 +27,10 @@ makes room for the elements.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from tritonc.analysis.pressure import Estimate
+from tritonc.analysis.values import int_of
 from tritonc.backend.launch.register_budget import SURE, available
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
@@ -35,6 +41,7 @@ from tritonc.ir.types import I32, Tile, element, is_float
 
 LEAST = 4.0  # registers that one step is to save
 MOST_STEPS = 24  # tiles
+DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _INDICES = ("range", "get_global_range")
 LONGEST = 24  # operations that compute a tile
 _SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")
@@ -50,21 +57,31 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
         if found.registers <= room:
             break
         live = {value for value, _ in found.live}
-        for value, held in found.live:
-            chain = None if value in left else _chain(value)
-            if chain is None or held - _cost(chain, live, estimate) < LEAST:
-                continue
-            left.add(value)
-            left.update(_spread(kernel, value, chain))
-            changed = True
-            break
+        for value, chain in _candidates(found.live, left):
+            held = dict(found.live)[value]
+            if held - _cost(chain, live, estimate) >= LEAST:
+                left.add(value)
+                left.update(_spread(kernel, value, chain))
+                changed = True
+                break
         else:
             break
     return changed
 
 
-def _chain(value: Value) -> list[Op] | None:
-    """The operations that compute a tile of integers from scalars and ranges, operands first."""
+def _candidates(live: Sequence[tuple[Value, float]], left: set[Value]
+                ) -> Iterator[tuple[Value, list[Op]]]:
+    """What could be computed again, and how: first without quotients."""
+    for quotients in (False, True):
+        for value, _ in live:
+            chain = None if value in left else _chain(value, quotients)
+            if chain is not None:
+                yield value, chain
+
+
+def _chain(value: Value, quotients: bool) -> list[Op] | None:
+    """The operations that compute a tile of integers from scalars and ranges, operands first; if
+    not `quotients`, from those too."""
     if not isinstance(value.type, Tile) or is_float(value.type) or value.op is None:
         return None
     found: dict[Op, None] = {}
@@ -73,7 +90,8 @@ def _chain(value: Value) -> list[Op] | None:
         op = one.op
         if op is None or not isinstance(one.type, Tile) or op in found:
             return True
-        if op.name in (*_INDICES, "constant"):
+        if op.name in (*_INDICES, "constant") or (
+                op.name in DIVISIONS and not quotients and not is_number(op.operands[1])):
             return True
         if not (ALL_OPS[op.name].elementwise or op.name in _SHAPES) or op.guard is not None \
                 or is_float(one.type) or len(op.results) != 1:
@@ -84,6 +102,13 @@ def _chain(value: Value) -> list[Op] | None:
         return len(found) <= LONGEST
 
     return list(found) if visit(value) and found else None
+
+
+def is_number(divisor: Value) -> bool:
+    """Whether it is a constant, by which a quotient takes a multiplication."""
+    while divisor.op is not None and divisor.op.name in _SHAPES:
+        divisor = divisor.op.operands[0]
+    return int_of(divisor) is not None
 
 
 def _cost(chain: list[Op], live: set[Value], estimate: Estimate) -> float:

@@ -60,7 +60,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if place is None:
         return False
     context.remark("specialize", promise(found), kernel.span)
-    _add_body(kernel, found, place)
+    add_body(kernel, found, place)
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
     return True
 
@@ -160,7 +160,7 @@ def _effects(op: Op) -> frozenset[str]:
 # ---- the two bodies
 
 
-def _add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> None:
+def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> None:
     """Split the kernel at the place, and let the facts decide between two bodies from there on."""
     block, at = place
     if block is kernel.entry and at == 0:

@@ -98,11 +98,9 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
         signs = known_signs(copy, cfg := Cfg(copy), copy.entry)
         signs.testable = testable_scalars(cfg)
         needs = unwrap(copy, signs, blocks)
-    assumed: Multiples = {}
-    if tensor:  # looked at as if what tiles repeat were loaded once
-        copy, onward, assumed = _shared(copy)
-        mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-        needs = {onward.get(v, v): None for v in needs or {}}
+    copy, onward, assumed = _shared(copy)  # looked at as if what tiles repeat were loaded once
+    mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
+    needs = {onward.get(v, v): None for v in needs or {}}
     collector = _Collector(copy, tensor)
     units = collector.units()
     if units:  # looked at as if they were 1
@@ -154,6 +152,29 @@ def _shared(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], Multiples]:
     shared = replace(kernel, blocks=blocks, info=info)
     share_repeats(shared)
     return shared, mapping, runs.assumed
+
+
+def wanted_of(kernel: Kernel, op: Op) -> Multiples:
+    """What would have to be multiples so that an access alone is wide, whose addresses go on only
+    where remainders do; nothing where that is not enough."""
+    collector = _Collector(kernel, False)
+    at = [one for one, _ in collector.accesses()].index(op) if prod(
+        shape(op.operands[0].type)) >= SMALL else -1
+    info, reach = collector.infos.get(op.operands[0]), collector.reach(op)
+    if at < 0 or info is None or max(info.contiguity) > 1 or reach < 2:
+        return {}
+    divisors = {v: reach for _, v in collector.remainders(op.operands[0], reach)}
+    if not divisors:
+        return {}
+    blocks, onward = copy_blocks(kernel.blocks)
+    _suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
+    supposed = _Collector(replace(kernel, blocks=blocks), False)
+    twin, _ = supposed.accesses()[at]
+    needs = supposed.needs(twin)
+    if needs is None:
+        return {}
+    back = {new: old for old, new in onward.items()}
+    return joined(divisors, {back.get(v, v): n for v, n in needs.items()})
 
 
 class _Collector:
@@ -253,34 +274,52 @@ class _Collector:
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
         for op, affinity in accesses:
             pointer = op.operands[0]
-            info, reach = self.infos.get(pointer), ACCESS // scalar(pointee(pointer.type)).bytes
+            info, reach = self.infos.get(pointer), self.reach(op)
             wanted = info is not None and reach > 1 \
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
-            divisors = self.remainders(pointer, reach) if wanted else []
+            outside = affinity is self.outside
+            divisors = self.remainders(pointer, reach, outside) if wanted else []
             found.append({divisor: reach for divided, divisor in divisors
-                          if affinity is not self.outside or divided in stored})
+                          if not outside or divided in stored})
         return found
 
     def helped(self, asked: list[Multiples]) -> list[Multiples]:
         """What of it makes its access wide, if all of it holds."""
-        return [some if some and self.wide(op) else {}
-                for (op, _), some in zip(self.accesses(), asked, strict=True)]
+        return [some if some and (self.wide(op) or (
+                    affinity is self.outside and self.alike(op))) else {}
+                for (op, affinity), some in zip(self.accesses(), asked, strict=True)]
+
+    def alike(self, op: Op) -> bool:
+        """Whether as many neighbours as an access has go to one address."""
+        info = self.infos.get(op.operands[0])
+        return info is not None and max(info.constancy) >= self.reach(op)
 
     def wide(self, op: Op) -> bool:
         """Whether all that the access still lacks are multiples that can be tested."""
-        pointer = op.operands[0]
+        return self.needs(op) is not None
+
+    def needs(self, op: Op) -> Multiples | None:
+        """What must be multiples so that an access is wide; None if that is not all."""
+        pointer, reach = op.operands[0], self.reach(op)
         info = self.infos.get(pointer)
         if info is None:
-            return False
+            return None
         axis = layout_choice.fastest_axis(info, len(shape(pointer.type)))
-        reach = ACCESS // scalar(pointee(pointer.type)).bytes
-        return max(info.constancy) >= reach or (
-            info.contiguity[axis] >= reach and self.multiples.of_pointer(
-                pointer, axis, reach) is not None)
+        guard = self.infos.get(op.guard) if op.guard is not None else None
+        if info.contiguity[axis] < reach or (
+                guard is not None and guard.constancy[axis] < reach and op.name == "store"):
+            return None
+        return self.multiples.of_pointer(pointer, axis, reach)
 
-    def remainders(self, pointer: Value, reach: int) -> list[tuple[Value, Value]]:
+    @staticmethod
+    def reach(op: Op) -> int:
+        """The elements of the widest access."""
+        return ACCESS // scalar(pointee(op.operands[0].type)).bytes
+
+    def remainders(self, pointer: Value, reach: int, quotients: bool = False
+                   ) -> list[tuple[Value, Value]]:
         """The dividends and divisors of terms of an address that are remainders of an index that
-        goes on for `reach`, or that its quotients make, which neighbours share."""
+        goes on for `reach`; or that its `quotients` make, which neighbours share."""
         found, stack = [], [pointer]
         while stack:
             op = stack.pop().op
@@ -288,8 +327,9 @@ class _Collector:
                 continue
             if op.name in _TERMS:
                 stack += op.operands
-            elif op.name in ("srem", "urem", "sdiv", "udiv"):
-                stack.append(op.operands[0])
+            elif op.name in ("srem", "urem") or (quotients and op.name in ("sdiv", "udiv")):
+                if quotients:
+                    stack.append(op.operands[0])
                 info, divisor = self.infos.get(op.operands[0]), op.operands[1]
                 while divisor.op is not None and divisor.op.name in ("splat", "broadcast",
                                                                      "reshape"):

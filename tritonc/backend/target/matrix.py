@@ -111,12 +111,12 @@ def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
 
 def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
                        along_rows: bool = False) -> Layout:
-    """The layout of a dot's result of `shape`.  A batch, of mma.sync, lies in warps."""
+    """The layout of a dot's result of `shape`.  A batch lies in warps, of wgmma in warpgroups."""
     *batch, rows, columns = shape
     arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
     if row.kind == WGMMA:
-        return fragment.wgmma_accumulator((rows, columns), arranged,
-                                          min(MOST_COLUMNS, columns // arranged[1]))
+        return fragment.batched(fragment.wgmma_accumulator(
+            (rows, columns), arranged, min(MOST_COLUMNS, columns // arranged[1])), tuple(batch))
     part = (rows // arranged[0], columns // arranged[1])
     return fragment.batched(fragment.mma_accumulator(
         (rows, columns), arranged, row.rows, row.columns,
@@ -124,17 +124,21 @@ def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: in
 
 
 def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, warps: int,
-                    along_rows: bool = False) -> tuple[Layout, Layout | None]:
+                    along_rows: bool = False, contiguous: bool = False
+                    ) -> tuple[Layout, Layout | None]:
     """The layouts of A and B in registers; wgmma has none for B.
 
-    `shape`: of the result; `depth`: K of the whole tile.
+    `shape`: of the result; `depth`: K of the whole tile; `contiguous`: of mma.sync, lanes hold
+    neighbours along K.
     """
     *batch, rows, columns = shape
     arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
     bits = row.operand.bits
     if row.kind == WGMMA:
-        return fragment.wgmma_a((rows, depth), arranged, bits), None
+        return fragment.batched(fragment.wgmma_a((rows, depth), arranged, bits), tuple(batch)), None
     part = (rows // arranged[0], columns // arranged[1])
     a = fragment.mma_a((rows, depth), arranged, bits, row.depth, row.rows, max(part[0], row.rows))
     b = fragment.mma_b((depth, columns), arranged, bits, row.depth, max(part[1], row.columns))
+    if contiguous:
+        a, b = (fragment.contiguous_k(x, axis, bits) for x, axis in ((a, 1), (b, 0)))
     return fragment.batched(a, tuple(batch)), fragment.batched(b, tuple(batch))

@@ -6,6 +6,7 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import replace
 
 from tritonc.frontend import lexer
 from tritonc.frontend.lexer import Token, join_lines
@@ -292,7 +293,19 @@ class Preprocessor(Files):
 
     def _pragma_directive(self, directive: Token, line: list[Token]) -> None:
         span = _whole(directive, line)
+        if line and line[0].text == "unroll":
+            self._unroll(line)
+            return
         self._pragma(join_lines(span.file.text[span.start : span.end]) if line else "", span)
+
+    def _unroll(self, line: list[Token]) -> None:
+        """`#pragma unroll`, `#pragma unroll 4`, `#pragma unroll(4)` as tokens for the parser."""
+        word, rest = line[0], self.expander.expand(self._sound(line[1:]))
+        if not rest:
+            rest = [replace(word, kind="number", text="0")]
+        opening, closing = (replace(word, kind="punctuator", text=text, line_start=False)
+                            for text in "()")
+        self.result.tokens += [replace(word, text="__unroll__"), opening, *rest, closing]
 
     def _pragma(self, text: str, span: Span) -> None:
         self.result.pragmas.append((text, span))

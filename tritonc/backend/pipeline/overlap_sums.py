@@ -1,0 +1,145 @@
+"""overlap_sums: what threads compute of one product runs beside the next one.
+
+    for k: start p; wait p; acc += f(p)      for k by 4: start p0; start p1
+                                                         wait p0; acc += f(p0); start p2
+                                        ->               wait p1; acc += f(p1); start p3
+                                                         wait p2; acc += f(p2)
+                                                         wait p3; acc += f(p3)
+                                             for k:      the rest, as before
+
+Sums of products that are scaled, or promoted from the tensor cores' own format (`promote`), are
+computed by the threads, while the tensor cores rest if no other warpgroup has work for them.  With
+two results in registers in turn one product is always in flight, but at the end of four iterations:
+a result in flight over the back edge of a loop makes ptxas wait for each product (C7514).
+
+Done for loops of a header and one block, counted upwards, around one product from zero whose
+operands a warp of its own brings (`specialize_warps`), where two results fit beside the sums.
+Last of all: to other passes a loop is one iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonc.analysis.values import int_of
+from tritonc.backend.dots.promote import is_zero
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
+from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import I64, Buffer, Tile
+
+TRIP = 4  # iterations: more are longer than the cache of instructions likes
+MOST = 200  # registers of a thread for the sums and two results
+_EARLY = frozenset({"load", "ring_wait", "ring_acquire", "ring_expect", "tensor_copy", "wgmma"})
+
+
+@dataclass
+class _Part:
+    """A loop and what of its block waits for the product."""
+
+    loop: Loop
+    preheader: Block
+    body: Block
+    wait: Op
+    late: set[Op]
+    step: int
+
+
+def overlap_sums(kernel: Kernel, context: Context) -> bool:
+    """Unroll such loops, each product one iteration ahead of what is made of it."""
+    parts = [part for loop in Cfg(kernel).loops if (part := _part(loop)) is not None]
+    for part in parts:
+        _unroll(kernel, part)
+        context.remark("overlap_sums", "sums of products are computed beside the next product",
+                       part.wait.span)
+    return bool(parts)
+
+
+def _part(loop: Loop) -> _Part | None:
+    header, test = loop.header, loop.header.terminator
+    if len(loop.blocks) != 2 or loop.preheader is None or loop.latch is None \
+            or [source for source, _ in loop.exits] != [header] or test.name != "cond_br" \
+            or not all(ALL_OPS[op.name].pure for op in header.ops[:-1]):
+        return None
+    body, compare = loop.latch, test.operands[0].op
+    starts = [op for op in body.ops if op.name == "wgmma"]
+    waits = [op for op in body.ops if op.name == "wgmma_wait"]
+    if body.phis() or len(starts) != 1 or len(waits) != 1 or test.blocks[0] is not body:
+        return None
+    (start,), (wait,) = starts, waits
+    t = start.result.type
+    if wait.operands != [start.result] or wait.attributes["pending"] or not is_zero(
+            start.operands[2]) or not isinstance(start.operands[0].type, Buffer) \
+            or not isinstance(t, Tile) or t.layout is None or 3 * t.layout.registers > MOST:
+        return None
+    if compare is None or compare.name != "icmp" or compare.attributes["predicate"] != "slt" \
+            or compare.operands[0].op not in header.phis() or compare not in header.ops:
+        return None
+    counter = compare.operands[0].op
+    assert counter is not None
+    following, limit = incoming(counter, body).op, compare.operands[1].op
+    step = int_of(following.operands[1]) if following is not None and following.name == "add" and (
+        following.operands[0] is counter.result) else None
+    if not step or step < 0 or limit in header.ops or limit in body.ops:
+        return None
+    late = _made_of(body, wait)
+    early = [op for op in body.ops[:-1] if op not in late]
+    if not any(op.name == "ring_release" for op in late) or not all(
+            ALL_OPS[op.name].pure or op.name in _EARLY for op in early) or not all(
+            ALL_OPS[op.name].pure or op.name in ("wgmma_wait", "ring_release") for op in late):
+        return None
+    return _Part(loop, loop.preheader, body, wait, late, step)
+
+
+def _made_of(body: Block, wait: Op) -> set[Op]:
+    """The wait, what depends on it, and the release of what the product has read."""
+    late = {wait}
+    for op in body.ops[body.ops.index(wait) :]:
+        if op.name == "ring_release" or any(v.op in late for v in op.inputs()):
+            late.add(op)
+    return late
+
+
+def _unroll(kernel: Kernel, part: _Part) -> None:
+    header, body = part.loop.header, part.body
+    phis, compare = header.phis(), header.terminator.operands[0].op
+    assert compare is not None
+    trips, trip = Block(f"{header.name}.trips"), Block(f"{body.name}.trip")
+    at = kernel.blocks.index(header)
+    kernel.blocks[at:at] = [trips, trip]
+    redirect(part.preheader, header, trips)
+    now: dict[Value, Value] = {}
+    for phi in phis:
+        new = Op("phi", [incoming(phi, part.preheader)], {}, (phi.result.type,),
+                 blocks=[part.preheader])
+        new.result.name = phi.result.name
+        trips.ops.append(new)
+        now[phi.result] = new.result
+        edge = phi.blocks.index(part.preheader)
+        phi.operands[edge], phi.blocks[edge] = new.result, trips
+    b = Builder(trips, span=compare.span)
+    last = b.value("add", b.value("sext", now[compare.operands[0]], type=I64),
+                   b.constant((TRIP - 1) * part.step, I64))
+    more = b.value("icmp", last, b.value("sext", compare.operands[1], type=I64), predicate="slt")
+    b.emit("cond_br", more, blocks=[trip, header])
+    pending: list[Op] = []
+    for number in range(TRIP):
+        mapping = dict(now)
+        trip.ops += copy_ops(header.ops[len(phis) : -1], mapping)
+        waiting: list[Op] = []
+        for op in body.ops[:-1]:
+            (new,) = copy_ops([op], mapping)
+            (waiting if op in part.late else trip.ops).append(new)
+        waiting[0].attributes["pending"] = 0 if number == TRIP - 1 else 1
+        trip.ops += pending
+        pending = waiting
+        now = {phi.result: mapping.get(value, value) for phi in phis
+               for value in [incoming(phi, body)]}
+    trip.ops += pending
+    Builder(trip).emit("br", blocks=[trips])
+    for new, phi in zip(trips.phis(), phis, strict=True):
+        new.operands.append(now[phi.result])
+        new.blocks.append(trip)

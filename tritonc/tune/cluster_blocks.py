@@ -1,0 +1,54 @@
+"""What a combination costs whose loop is shared by the blocks of a cluster (`split_loops`).
+
+A cluster is to a launch what a block is: so many times as many of its steps run at once, and fewer
+clusters than blocks do.  Behind the loop blocks meet twice and send each other their sums.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tritonc.backend.launch.split_loops import loops_to_share
+from tritonc.backend.target.target import Target
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel
+from tritonc.tune.model import Profile
+from tritonc.tune.times import formula
+from tritonc.variants.choice import Cost
+
+SIZES = (2, 4)  # of clusters
+# Clusters that run at once, one block to a multiprocessor, of 132 multiprocessors: cuOccupancy-
+# MaxActiveClusters on an H200, whose groups of multiprocessors are no multiples of 4.
+_AT_ONCE = {2: 66, 4: 30}
+_MULTIPROCESSORS = 132
+# Cycles.  64 x 64 by two blocks: 0.6 us more than a block alone; by hand 0.7, 128 x 128 1.4.
+_MEETING = 700
+_PUSHED = 20  # bytes in a cycle that each block sends
+_UNIT = 4  # of a cycle, in a `Cost`
+
+
+def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int) -> Cost | None:
+    """The cost of a combination with `blocks` to a cluster; None where the model knows of no loop
+    for more than one."""
+    cost = formula(profile, depths, target)
+    if blocks == 1:
+        return cost
+    dots = [feature for feature in profile if feature.kind == "dot"]
+    if len(dots) != 1 or len(depths) != 1:
+        return None
+    sent = 4 * prod(dots[0].extents[:-1]) * (blocks - 1) / blocks
+    return cost._replace(
+        processors=max(1, cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS), blocks=1,
+        start=cost.start + round(_UNIT * (_MEETING + sent / _PUSHED)),
+        depths=(depths[0] * blocks,))
+
+
+def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
+    """The clusters whose blocks can share the kernel's loops, 1 first.  Changes the kernel, which
+    analysis made."""
+    from tritonc import pass_manager, passes  # none are needed where nothing is known of a launch
+
+    if not {"cluster", "wgmma"} <= target.features:  # the times above are of such a target
+        return (1,)
+    pass_manager.run(kernel, Context(target=target), passes.OPT)
+    return (1, *SIZES) if isinstance(loops_to_share(kernel), list) else (1,)

@@ -24,6 +24,8 @@ def busy(products: Sequence[tuple[int, int, int]], size: int, target: Target) ->
     >>> [round(busy([(rows, 128, d), (rows, d, 128)], 2, TARGETS["sm_90a"]), 2)
     ...  for d in (64, 128) for rows in (64, 128)]
     [1.0, 0.67, 0.33, 0.67]
+    >>> round(busy([(128, 64, 64), (128, 64, 64)], 2, TARGETS["sm_90a"]), 2)
+    0.67
     """
     rows = min(m for m, _, _ in products)
     groups = max(1, rows // ROWS)
@@ -33,4 +35,6 @@ def busy(products: Sequence[tuple[int, int, int]], size: int, target: Target) ->
         2 * n * k * size for _, n, k in products)
     blocks = min(target.registers_per_multiprocessor // (THREADS * groups * round(held)),
                  target.shared_per_multiprocessor // shared)
+    if groups > 1:  # a producer warp makes the copies, and the block takes all registers
+        blocks = 1
     return min(1.0, max(1, blocks) * groups / ENOUGH)

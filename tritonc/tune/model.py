@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
@@ -37,7 +38,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Module, Op, Value, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Scalar, element, scalar, shape
+from tritonc.ir.types import F16, Scalar, element, scalar, shape
 from tritonc.source import CompileError
 from tritonc.tune.model_residency import busy
 
@@ -177,6 +178,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                     continue  # more steps of another one's sum
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
                 e = element(op.operands[0].type)
+                if e.bytes == 1 and wants_halves(op, axis_info.analyze(kernel)):
+                    e = F16
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(
                                   op, axis_info.analyze(kernel)), beside)

@@ -40,7 +40,7 @@ from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, Scalar, element, scalar, shape
 from tritonc.source import CompileError
-from tritonc.tune.model_residency import busy
+from tritonc.tune.model_residency import MOST_LIVE, busy, live
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
@@ -68,6 +68,7 @@ class Feature:
     # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
     inner: tuple[bool, bool] = (True, True)
     beside: bool = False  # a dot with others in its block, of which none takes another's result
+    place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
 
 
 Profile = tuple[Feature, ...]
@@ -152,7 +153,8 @@ def _profile(lower: Lower, binding: Binding) -> Profile | None:
         module = lower(binding)
     except CompileError:
         return None
-    return tuple(feature for kernel in module.kernels for feature in features(kernel))
+    return tuple(replace(feature, place=(number, feature.place[1]))
+                 for number, kernel in enumerate(module.kernels) for feature in features(kernel))
 
 
 def features(kernel: Kernel) -> Iterator[Feature]:
@@ -182,7 +184,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                     e = F16
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(
-                                  op, axis_info.analyze(kernel)), beside)
+                                  op, axis_info.analyze(kernel)), beside,
+                              (0, cfg.order.index(block)))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -299,9 +302,20 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held)
     if all(rows and rows[0].kind == WGMMA for rows in found):
-        return max(_product_cost(dot, target) for dot in dots) / busy(
-            [(m, n, k) for m, n, k in (dot.extents for dot in dots)], dots[0].bytes, target)
+        return max(_chain_cost([dot for dot in dots if dot.place == place], target)
+                   for place in dict.fromkeys(dot.place for dot in dots))
     return max(_product_cost(dot, target) for dot in dots)
+
+
+def _chain_cost(dots: list[Feature], target: Target) -> float:
+    """Of the products on wgmma of one block."""
+    found = max(_product_cost(dot, target) for dot in dots)
+    if len(dots) == 1:
+        return found
+    products = [(m, n, k) for m, n, k in (dot.extents for dot in dots)]
+    if (registers := live(products, dots[0].bytes)) > MOST_LIVE:
+        return 1e6 + registers  # spills: any other candidate is better
+    return found / busy(products, dots[0].bytes, target)
 
 
 def joined(dots: list[Feature]) -> list[Feature]:

@@ -9,7 +9,15 @@ from tritonc.backend.target.target import Target
 ROWS = 64  # of a warpgroup, whose threads are
 THREADS = 128
 OTHERS = 40  # registers for addresses, counters and rows
+MOST_LIVE = 300  # registers by `live`, which not all live at once: the gradients of attention
+# spill kilobytes with 312 and 392, and nothing to 90 bytes up to 296 (bench/registers.py)
 ENOUGH = 3  # warpgroups: what one computes between products takes twice as long as its products
+
+
+def live(products: Sequence[tuple[int, int, int]], size: int) -> float:
+    """Registers of a thread that hold all results, and the left operands of all but the first."""
+    return OTHERS + sum(n / 2 for _, n, _ in products) + sum(
+        k * size / 8 for _, _, k in products[1:])
 
 
 def busy(products: Sequence[tuple[int, int, int]], size: int, target: Target) -> float:
@@ -29,8 +37,7 @@ def busy(products: Sequence[tuple[int, int, int]], size: int, target: Target) ->
     """
     rows = min(m for m, _, _ in products)
     groups = max(1, rows // ROWS)
-    held = OTHERS + sum(n / 2 for _, n, _ in products) + sum(
-        k * size / 8 for _, _, k in products[1:])
+    held = live(products, size)
     shared = target.shared_reserved + rows * products[0][2] * size + sum(
         2 * n * k * size for _, n, k in products)
     blocks = min(target.registers_per_multiprocessor // (THREADS * groups * round(held)),

@@ -25,8 +25,9 @@ A kernel with several bodies, of which a launch runs one, may have copies in eac
 
 The copier's warps also make the rings, claim the slot and make the maps, while the others load what
 they need.  Where these need no map, for results that leave by one, they do not wait for that: only
-for the rings (`early`).  Unless that meets with what copies write, the copier begins before the others are ready:
-a warm start's stage, too, is written again only when the readers have released it.
+for the rings (`early`).  Unless that meets with what copies write, the copier begins before the
+others are ready: a warm start's stage, too, is written again only when the readers have released
+it.
 
 Needs allocate_shared.
 """

@@ -40,7 +40,7 @@ from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, Scalar, element, scalar, shape
 from tritonc.source import CompileError
-from tritonc.tune.model_residency import MOST_LIVE, busy, live
+from tritonc.tune.model_residency import busy, crowded, live
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
@@ -313,8 +313,8 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     if len(dots) == 1:
         return found
     products = [(m, n, k) for m, n, k in (dot.extents for dot in dots)]
-    if (registers := live(products, dots[0].bytes)) > MOST_LIVE:
-        return 1e6 + registers  # spills: any other candidate is better
+    if crowded(products, dots[0].bytes):
+        return 1e6 + live(products, dots[0].bytes)  # spills: any other candidate is better
     return found / busy(products, dots[0].bytes, target)
 
 

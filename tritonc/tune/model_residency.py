@@ -9,8 +9,9 @@ from tritonc.backend.target.target import Target
 ROWS = 64  # of a warpgroup, whose threads are
 THREADS = 128
 OTHERS = 40  # registers for addresses, counters and rows
-MOST_LIVE = 300  # registers by `live`, which not all live at once: the gradients of attention
-# spill kilobytes with 312 and 392, and nothing to 90 bytes up to 296 (bench/registers.py)
+# Registers by `live`, which do not all live at once: the gradients of attention spill kilobytes with
+# 312 and 392, and nothing with 296; beside a producer warp 856 bytes with 296, and 100 with 216.
+MOST_LIVE, MOST_LIVE_BESIDE = 300, 280
 ENOUGH = 3  # warpgroups: what one computes between products takes twice as long as its products
 
 
@@ -18,6 +19,12 @@ def live(products: Sequence[tuple[int, int, int]], size: int) -> float:
     """Registers of a thread that hold all results, and the left operands of all but the first."""
     return OTHERS + sum(n / 2 for _, n, _ in products) + sum(
         k * size / 8 for _, _, k in products[1:])
+
+
+def crowded(products: Sequence[tuple[int, int, int]], size: int) -> bool:
+    """Whether results and operands of one loop do not fit into the registers of a thread."""
+    rows = min(m for m, _, _ in products)
+    return live(products, size) > (MOST_LIVE_BESIDE if rows > ROWS else MOST_LIVE)
 
 
 def busy(products: Sequence[tuple[int, int, int]], size: int, target: Target) -> float:

@@ -10,7 +10,8 @@ ROWS = 64  # of a warpgroup, whose threads are
 THREADS = 128
 OTHERS = 40  # registers for addresses, counters and rows
 # Registers by `live`, which do not all live at once: the gradients of attention spill kilobytes
-# with 312 and 392, and nothing with 296; beside a producer warp 856 bytes with 296, and 100 with 216.
+# with 312 and 392, and nothing with 296; beside a producer warp 856 bytes with
+# 296, and 100 with 216.
 MOST_LIVE, MOST_LIVE_BESIDE = 300, 280
 ENOUGH = 3  # warpgroups: what one computes between products takes twice as long as its products
 

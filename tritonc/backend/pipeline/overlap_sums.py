@@ -9,7 +9,8 @@
 Sums of products that are scaled, or promoted from the tensor cores' own format (`promote`), are
 computed by the threads, while the tensor cores rest if no other warpgroup has work for them.  With
 two results in registers in turn one product is always in flight, but at the end of three
-iterations: a result in flight over the back edge of a loop makes ptxas wait for each product (C7514).
+iterations: a result in flight over the back edge of a loop makes ptxas wait for each
+product (C7514).
 
 Done for loops of a header and one block, counted upwards, around one product from zero whose
 operands a warp of its own brings (`specialize_warps`), where two results fit beside the sums.

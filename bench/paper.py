@@ -29,6 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import paper_keep
 import paper_page
 from paper_points import FEW, FIGURES, Point, points, write_points
 from suite_report import spread
@@ -48,6 +49,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only the check in the interpreter")
     parser.add_argument("--draw", action="store_true", help="only draw the figures")
     parser.add_argument("--tune", action="store_true", help="search for tuned values first")
+    parser.add_argument("--try", dest="tries", action="store_true", help="measure a few tiles at "
+                        "each size, some with split-K, and keep the best in the tuning files: "
+                        "minutes where --tune takes hours")
     parser.add_argument("--budget", type=float, default=240, help="seconds of the search for the "
                         "sizes of one kind of a kernel; 0: all candidates, which takes hours")
     parser.add_argument("--cluster", help="search on the workers of this dask scheduler")
@@ -146,9 +150,19 @@ def tune(chosen: list[Point], options: argparse.Namespace) -> None:
         subprocess.run(command, cwd=ROOT, check=False)
 
 
-def builds(point: Point) -> dict[str, Job]:
-    """The compilations of a point by candidate."""
+def builds(point: Point, tries: bool = False) -> dict[str, Job]:
+    """The compilations of a point by candidate.  Of those whose names begin with the same word the
+    best is measured: "whole" and "split" are the tiles to try, without split-K and with it."""
     found = {"ours": _job(point.workload), "told": _job(point.workload, told=True)}
+    if tries:
+        for name, workload in {"": point.workload, **point.others}.items():
+            for values in workload.tiles:
+                text = " ".join(f"{key}={value}" for key, value in values.items())
+                kind = name or ("split" if values.get("cluster_k", 1) > 1 else "whole")
+                found[f"{kind} {text}"] = {**_job(workload, told=True), "tune": values}
+        for name, workload in point.others.items():
+            found[name] = _job(workload, told=True)
+        return found
     tuned = _job(point.workload, tuned=True)
     if tuned["tuning"]:
         found["tuned"] = tuned
@@ -176,7 +190,7 @@ def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) 
     jobs: dict[str, Job] = {}
     keys: dict[tuple[int, str], str] = {}
     for index, point in enumerate(chosen):
-        for name, job in builds(point).items():
+        for name, job in builds(point, options.tries).items():
             key = json.dumps(job, sort_keys=True)
             keys[index, name] = key
             jobs.setdefault(key, {**job, "folder": str(folder), "arch": options.arch, "key": key})
@@ -237,7 +251,8 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
     for _ in range(3):
         found = worker.do({
             "do": "measure", "collection": "paper", "name": point.workload.name,
-            "others": {name: w.name for name, w in point.others.items() if name in modules},
+            "others": {name: point.others[name.split()[0]].name for name in modules
+                       if name.split()[0] in point.others},
             "modules": modules, "skip": skip, "rounds": options.rounds,
             "least_ms": options.least_ms, "folder": str(folder)}, MEASURE_LIMIT)
         culprit = found.get("where", "").removesuffix(" timed")
@@ -249,7 +264,7 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
     for name, values in found.get("times", {}).items():
         made = compiled.get(name, {})
         rows.append({
-            "figure": point.figure, "point": point.label, "type": point.type,
+            "name": name, "figure": point.figure, "point": point.label, "type": point.type,
             "candidate": CANDIDATES.get(name, name.split()[0]),
             "milliseconds": f"{median(values):.6g}", "spread": f"{spread(values):.4f}",
             "tflops": f"{point.flops / median(values) * 1e-9:.4g}",
@@ -263,9 +278,15 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
         if like is not None:
             rows.append({**like, "candidate": name})
             failed.pop(name)
+    if options.tries:
+        paper_keep.keep(point, rows, compiled, options.arch)
+        mine = [row for row in rows if row["candidate"] in ("default", "told", "whole", "split")]
+        rows += [{**min(mine, key=lambda row: float(row["milliseconds"])), "candidate": "tuned"}
+                 for _ in mine[:1]]
     times = {row["candidate"]: float(row["milliseconds"]) for row in rows}
     peers = {k: v for k, v in times.items() if k in ("cublas", "cudnn", "triton")}
-    best = min((v for k, v in times.items() if k in ("default", "told", "tuned")), default=0)
+    best = min((v for k, v in times.items() if k in ("default", "told", "tuned", "split")),
+               default=0)
     said = " ".join(f"{name} {ms:.4f}" for name, ms in times.items())
     if peers and best:
         said += f"  ratio {min(peers.values()) / best:.2f}"

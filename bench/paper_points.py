@@ -92,7 +92,7 @@ def write_points(folder: Path, rows: Sequence[Mapping[str, Any]], about: Mapping
     kept = [row for row in read_points(folder) if _place(row) not in new]
     every = sorted([*kept, *rows], key=lambda row: (int(row["figure"]), row["type"]))
     with (folder / "points.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(every)
     machine = folder / "machine.json"

@@ -1,11 +1,12 @@
 """The search space of the paper (section 5.3), exhaustively, at two of its sizes.
 
-    python bench/paper_search.py [--budget SECONDS] [--results FOLDER]
+    python bench/paper_search.py [--depth TK[,TK]] [--results FOLDER]
 
-Tiles of 32 to 128, micro-tiles of 8 to 32, nano-tiles of 1 to 4 along each axis, and the depths of
-the kernel's own list; everything else is left to the passes.  `tritonc tune --space=nesting` does
-the search; this says how far what is compiled by default, and the rule for micro- and nano-tiles,
-are from the best.  All candidates go to search.csv, the summary to search.json.
+Tiles of 32 to 128, micro-tiles of 8 to 32, nano-tiles of 1 to 4 along each axis, with the depths of
+the kernel's own list or those given; everything else is left to the passes.  It is the space of
+`tritonc tune --space=nesting`, measured in turn by the method of the suite.  What comes out says
+how far what is compiled by default, and the rule for micro- and nano-tiles, are from the best.  All
+candidates go to search.csv, the summary to search.json.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import re
-import subprocess
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from suite_worker import ROOT
+import suite_support
+from suite_worker import ROOT, Job, Worker, do_all
 
 KERNEL = ROOT / "bench" / "paper" / "product_f32.tc"
-SIZES = ({"M": 2048, "N": 2048, "K": 2048}, {"M": 1760, "N": 128, "K": 1760})
+SIZES = ("2048x2048x2048", "1760x128x1760")
 TILES, NESTING = ("TM", "TN", "TK"), ("micro_rows", "micro_columns", "nano_rows", "nano_columns")
 RULE = (16, 32, 4, 4)
 Record = Mapping[str, Any]
@@ -34,45 +36,69 @@ Record = Mapping[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", type=float, help="seconds; the search is then no longer whole")
+    parser.add_argument("--depth", default="8,16,32", help="values of TK")
     parser.add_argument("--arch", default="sm_90a")
-    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "paper")
     options = parser.parse_args()
-    text = re.sub(r"(tunable int T[MN] = )\{.*?\}", r"\1{32, 64, 128}", KERNEL.read_text())
+    started = time.perf_counter()
+    candidates = space([int(text) for text in options.depth.split(",")], options.arch)
     with tempfile.TemporaryDirectory(prefix="tritonc-search-") as folder:
-        source = Path(folder) / "product.tc"
-        source.write_text(text)
-        command = [sys.executable, "-m", "tritonc", "tune", str(source), "--space=nesting",
-                   f"--arch={options.arch}", "--within=0",
-                   *("--set=" + ",".join(f"{k}={v}" for k, v in size.items()) for size in SIZES)]
-        command += [f"--budget={options.budget:g}"] if options.budget else []
-        command += [f"--jobs={options.jobs}"] if options.jobs else []
-        started = time.perf_counter()
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
-        seconds = time.perf_counter() - started
-        if code == 3:
-            sys.exit("there is no GPU to measure on")
-        default = default_tile(source, options.arch)
-        records = [json.loads(line) for line in
-                   source.with_suffix(".tune.journal").read_text().splitlines()]
-    summary = {"seconds": round(seconds), "sizes": [
-        summarised([r for r in records if r["size"] == size], size, default) for size in SIZES]}
+        os.environ["CUDA_CACHE_PATH"] = f"{folder}/driver"
+        os.environ["CUDA_CACHE_MAXSIZE"] = str(4 << 30)
+        jobs = [_job(name, values, folder, options.arch) for name, values in candidates.items()]
+        made = {job["key"]: result for job, result in
+                do_all(jobs, options.jobs, 120, Path(folder) / "log")}
+        print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
+        records: list[dict[str, Any]] = []
+        for size in SIZES:
+            records += measured(size, candidates, made, options, Path(folder))
+    default = tuple(made["ours"]["tunables"][name] for name in TILES)
+    summary = {"seconds": round(time.perf_counter() - started), "depths": options.depth,
+               "sizes": [summarised([r for r in records if r["size"] == size], size, default)
+                         for size in SIZES]}
     options.results.mkdir(parents=True, exist_ok=True)
     write(options.results / "search.csv", records)
     (options.results / "search.json").write_text(json.dumps(summary, indent=1) + "\n")
     print(json.dumps(summary, indent=1))
 
 
-def default_tile(source: Path, arch: str) -> tuple[int, ...]:
-    """What the cost model takes where it is told nothing."""
-    from tritonc import driver
+def space(depths: Sequence[int], arch: str) -> dict[str, Mapping[str, int]]:
+    """The candidates by a name; "ours" is the default."""
     from tritonc.options import Options
     from tritonc.source import SourceFile
+    from tritonc.tune.space import search_space
 
-    found = driver.compile(SourceFile(str(source), source.read_text()), Options(arch=arch),
-                           ("tir",)).tunables
-    return tuple(found[name] for name in TILES)
+    found = search_space(SourceFile(str(KERNEL), KERNEL.read_text()), Options(arch=arch), "product",
+                         nesting=True).candidates
+    kept = [c for c in found if min(c["TM"], c["TN"]) >= 32 and c["TK"] in depths]
+    return {"ours": found[0], **{f"c{i}": c for i, c in enumerate(kept) if c != found[0]}}
+
+
+def _job(name: str, values: Mapping[str, int], folder: str, arch: str) -> Job:
+    return {"do": "compile", "key": name, "collection": "paper", "stem": KERNEL.stem,
+            "defines": (), "tune": dict(values), "options": {}, "sizes": {}, "load": True,
+            "folder": folder, "arch": arch}
+
+
+def measured(size: str, candidates: Mapping[str, Mapping[str, int]], made: Mapping[str, Job],
+             options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """A record of each candidate at a size."""
+    workload = next(w for w in suite_support.workloads(collection="paper")
+                    if w.stem == KERNEL.stem and w.name.endswith(f" {size}"))
+    worker = Worker(folder / "log")
+    found = worker.do({
+        "do": "measure", "collection": "paper", "name": workload.name, "skip": ["triton", "cublas"],
+        "modules": {name: job["at"] for name, job in made.items() if "failed" not in job},
+        "rounds": options.rounds, "least_ms": 1.0, "folder": str(folder)}, 300)
+    worker.stop()
+    if "times" not in found:
+        sys.exit(f"{size}: {found.get('failed')}")
+    wrong = {name: job["failed"] for name, job in made.items() if "failed" in job} | found["wrong"]
+    return [{"size": size, "candidate": values, "error": wrong.get(name, ""),
+             "milliseconds": median(found["times"][name]) if name in found["times"] else None}
+            for name, values in candidates.items()]
 
 
 def nesting_of(record: Record) -> tuple[int, ...]:
@@ -83,13 +109,12 @@ def tile_of(record: Record) -> tuple[int, ...]:
     return tuple(record["candidate"][name] for name in TILES)
 
 
-def summarised(records: Sequence[Record], size: Mapping[str, int], default: tuple[int, ...]
-               ) -> dict[str, Any]:
+def summarised(records: Sequence[Record], size: str, default: tuple[int, ...]) -> dict[str, Any]:
     """What a search says at one size: times in milliseconds, distances as ratios.
 
     >>> rows = [{"candidate": {"TM": 64, "TN": 64, "TK": 8, **more}, "milliseconds": ms}
     ...         for ms, more in ((2.0, {}), (1.6, {"micro_rows": 32, "micro_columns": 16}))]
-    >>> found = summarised(rows, {"M": 1}, (64, 64, 8))
+    >>> found = summarised(rows, "1x1x1", (64, 64, 8))
     >>> found["best nesting"], found["default"] / found["best"]
     ((32, 16, 4, 4), 1.25)
     """
@@ -103,7 +128,7 @@ def summarised(records: Sequence[Record], size: Mapping[str, int], default: tupl
         rivals = [r["milliseconds"] for r in timed if tile_of(r) == tile_of(row)]
         losses.append(row["milliseconds"] / min(rivals))
     return {
-        "size": dict(size), "candidates": len(records), "timed": len(timed),
+        "size": size, "candidates": len(records), "timed": len(timed),
         "best": best["milliseconds"], "best tile": tile_of(best), "best nesting": nesting_of(best),
         "rule": of_rule["milliseconds"], "rule's tile": tile_of(of_rule),
         "default": by_default["milliseconds"] if by_default else None, "default tile": default,
@@ -118,9 +143,9 @@ def write(path: Path, records: Sequence[Record]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("size", *TILES, *NESTING, "milliseconds", "error"))
-        for r in sorted(records, key=lambda r: (r["size"]["N"], r["milliseconds"] or 1e9)):
-            writer.writerow(("x".join(map(str, r["size"].values())), *tile_of(r), *nesting_of(r),
-                             r["milliseconds"], r["error"].split("\n")[0]))
+        for r in sorted(records, key=lambda r: (r["size"], r["milliseconds"] or 1e9)):
+            writer.writerow((r["size"], *tile_of(r), *nesting_of(r), r["milliseconds"],
+                             r["error"].split("\n")[0]))
 
 
 if __name__ == "__main__":

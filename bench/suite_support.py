@@ -126,7 +126,8 @@ class Workload:
     @property
     def tiles(self) -> list[dict[str, int]]:
         """Tunables to try where the sizes are known."""
-        return [dict(row) for row in self.kind.told(self.sizes)] if self.kind.told else []
+        known = {**self.macros, **self.sizes}
+        return [dict(row) for row in self.kind.told(known)] if self.kind.told else []
 
 
 def read(text: str) -> Problem:

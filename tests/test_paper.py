@@ -70,7 +70,7 @@ def test_the_search_says_how_far_the_rule_is_from_the_best(monkeypatch: pytest.M
 
     tile = {"TM": 64, "TN": 64, "TK": 8}
     nesting = dict(zip(paper_search.NESTING, (32, 16, 4, 4), strict=True))
-    size = {"M": 1, "N": 1, "K": 1}
+    size = "1x1x1"
     records = [{"size": size, "candidate": tile, "milliseconds": 2.0, "error": ""},
                {"size": size, "candidate": {**tile, **nesting}, "milliseconds": 1.6, "error": ""},
                {"size": size, "candidate": {**tile, "TK": 16}, "milliseconds": None,

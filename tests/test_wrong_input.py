@@ -47,7 +47,7 @@ SOURCES: dict[str, tuple[bytes, str]] = {
     "error directive": (b"#error stop here\n", "1:.: error: .*stop here"),
     "unbalanced conditional": (b"#if 1\nint a;\n", "1:.: error: .*#if"),
     "file-scope variable": (b"int a;\nkernel void f() {}\n", "1:.*: error: "),
-    "struct": (b"struct s { int a; };\n", "1:.*: error: .*struct"),
+    "union": (b"union s { int a; };\n", "1:.*: error: .*union"),
     "deep nesting": (b"kernel void f(int* y) { *y = " + b"(" * 100_000 + b";}\n", "1:.*: error: "),
     "long chain of operators": (b"kernel void f(int* y) { *y = 1" + b"+1" * 30_000, "error: "),
 }

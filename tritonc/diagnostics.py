@@ -382,6 +382,13 @@ IR: dict[str, Row] = {
         "compiler builds on such promises, so that machine code would be wrong."),
     "run-assertion": Row("error",
         "While the program ran, the condition of an assert did not hold."),
+    "run-race": Row("error",
+        "Two instances touch one byte, one of them changes it, and nothing orders them: on a GPU "
+        "they run in any order, or at once. An atomic operation on a scalar orders instances: one "
+        "that releases (as they do unless a word says otherwise) and a later one that acquires at "
+        "the same address, as a lock or a flag does. Stores that change nothing do not count."),
+    "run-deadlock": Row("error",
+        "All instances that are left wait in a loop for memory that none of them changes."),
     "run-too-long": Row("error",
         "The interpreter stopped a program that executed more operations than its limit allows: "
         "a loop does not end, or instances wait for each other for ever."),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
-MOST_VARIANTS = 6  # of a kernel beside the general entry, where --variants has no number
+MOST_VARIANTS = 8  # of a kernel beside the general entry, where --variants has no number
 NATIVE = "native"  # as --arch: the GPU of this machine
 
 

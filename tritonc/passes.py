@@ -34,6 +34,7 @@ from tritonc.backend.layout.split_reductions import split_reductions
 from tritonc.backend.layout.split_scans import split_scans
 from tritonc.backend.memory.cache_loads import cache_loads
 from tritonc.backend.memory.delay_loads import delay_loads
+from tritonc.backend.memory.drop_selections import drop_selections
 from tritonc.backend.memory.fold_masked_loads import fold_masked_loads
 from tritonc.backend.memory.join_bounds import join_bounds
 from tritonc.backend.memory.load_early import load_early
@@ -170,6 +171,8 @@ BACKEND: list[Pass] = [
          "In the backend: the masks that the fast body knows to hold go.", "backend"),
     Pass("peephole", peephole,
          "In the backend: what hung on those masks goes.", "backend"),
+    Pass("drop_selections", drop_selections,
+         "Facts are known; where loads stand has nothing to do with it.", "backend", 2),
     Pass("fold_masked_loads", fold_masked_loads,
          "After all masks that can go have gone.", "backend"),
     Pass("fuse_exponents", fuse_exponents,
@@ -324,6 +327,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
     ("specialize", "specialize_stores", "what bodies assume need not be tested again"),
     ("specialize_stores", "group_instances", "a block that ends is followed by nothing"),
+    ("specialize", "drop_selections", "whether steps of K are whole is one of its facts"),
     ("specialize", "group_instances", "conditions at entry are made of program ids"),
     ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),
     ("select_dots", "split_dots", "a slice is as deep as an instruction, and wgmma is not split"),

@@ -268,6 +268,11 @@ TABLE: tuple[Option, ...] = (
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Only the problems of this kernel.", RUNNING, "NAME",
            commands=(*_RUNNING, *_MEASURING)),
+    Option("order", ("--order",), "In which order the interpreter runs instances, which have none: "
+           "forward, reverse, random:SEED, or interleaved, a block of each in turn.", RUNNING,
+           "ORDER", default="forward", commands=_RUNNING),
+    Option("max_steps", ("--max-steps",), "So many operations of one instance are taken for a loop "
+           "that does not end.", RUNNING, "COUNT", default="20000000", commands=_RUNNING),
     Option("seed", ("--seed",), "Of the random numbers in the data.", RUNNING, "NUMBER",
            default="0", commands=(*_RUNNING, *_MEASURING)),
     Option("devices", ("--devices",), "Numbers of the GPUs to measure on.", RUNNING, "N[,N]",

@@ -84,6 +84,17 @@ def _options(given: dict[str, Any]) -> Options:
     return options if given["device"] == "cuda" else native(options)
 
 
+def _order(given: dict[str, Any]) -> str:
+    """The order of instances.  Raises click.UsageError."""
+    order: str = given["order"] or "forward"
+    word, colon, seed = order.partition(":")
+    known = word in ("forward", "reverse", "interleaved", "random")
+    if not known or (word == "random") != bool(colon and seed):
+        raise click.UsageError(f"--order: '{order}' is none of forward, reverse, interleaved and "
+                               "random:SEED")
+    return order
+
+
 def _run(path: str, options: Options, given: dict[str, Any], messages: Messages) -> _Count:
     """Run the problems of one file, and print a line for each."""
     from tritonc.launch.run_problems import run_problems
@@ -96,7 +107,8 @@ def _run(path: str, options: Options, given: dict[str, Any], messages: Messages)
     count = _Count()
     for outcome in run_problems(source, options, language_of(path, given), diagnostics,
                                 device=device, sizes=assignments(given["sizes"], "--set"),
-                                kernel=given["kernel"], seed=given["seed"] or 0):
+                                kernel=given["kernel"], seed=given["seed"] or 0,
+                                order=_order(given), max_steps=given["max_steps"]):
         messages.show(outcome.diagnostics)
         click.echo(outcome.line())
         count.right += outcome.ok

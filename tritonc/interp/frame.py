@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tritonc.interp.memory import BadAccess, Memory
+from tritonc.interp.memory import BadAccess, Buffer, Memory
+from tritonc.interp.races import Races
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.formats import from_memory, held_dtype, memory_dtype, to_memory
 from tritonc.ir.ops import OpInfo
@@ -53,6 +54,9 @@ class Launch:
     entry: Plan | None = None
     constants: dict[Value, Any] = field(default_factory=dict)
     undefined: dict[Value, Undefined] = field(default_factory=dict)  # of the constants
+    races: Races | None = None  # None where nobody looks for them
+    interleaved: bool = False  # every instance has its turn after each block
+    changes: int = 0  # of memory, as far as `races` looks
 
     def prepare(self, step_of: Callable[[Launch, Op], Step | None]) -> None:
         """Make the plans.  Operations of no step (constants) leave their values in `constants`."""
@@ -93,7 +97,8 @@ class Instance:
 class Frame:
     """The values of an instance, and what handlers and steps need of it."""
 
-    __slots__ = ("instance", "launch", "pause", "steps", "synchronised", "undefined", "values")
+    __slots__ = ("at", "idle", "instance", "launch", "pause", "steps", "synchronised", "undefined",
+                 "values")
 
     def __init__(self, launch: Launch, instance: Instance, values: dict[Value, Any],
                  undefined: dict[Value, Undefined]) -> None:
@@ -104,6 +109,8 @@ class Frame:
         self.steps = 0
         # Set by a step that waits for other instances: whether it may go on, and what follows.
         self.pause: tuple[Callable[[], bool], Callable[[], None]] | None = None
+        self.at: Op | None = None  # where it waits
+        self.idle = False  # and that nothing of its own changed since it waited last
         self.synchronised = False  # has executed an atomic since it last turned round a loop
 
     @property
@@ -173,6 +180,9 @@ class Frame:
                     found = np.where(inside, buffer.view(dtype)[index], dtype.type(0))
                 else:
                     found = buffer.view(dtype).take(index)
+                if self.launch.races is not None and op.name == "load":
+                    self._note_load(self.launch.races, op, buffer,
+                                    index if inside is None else index[inside], dtype.itemsize)
                 if isinstance(which, slice):
                     raw = found
                 else:
@@ -191,9 +201,28 @@ class Frame:
         flat = _active(addresses, active)
         try:
             for buffer, which, index, _ in self.memory.find(flat, dtype.itemsize, True):
+                if self.launch.races is not None:
+                    self._note_store(self.launch.races, op, buffer, index, raw[which])
                 buffer.view(dtype)[index] = raw[which]
         except BadAccess as bad:
             self._bad_access(op, bad, np.shape(addresses), active)
+
+    def _note_load(self, races: Races, op: Op, buffer: Buffer, index: Any, size: int) -> None:
+        if len(index) == 1 and races.touches(buffer.base + int(index[0]) * size):
+            return
+        races.load(self, op, buffer, index, size)
+
+    def _note_store(self, races: Races, op: Op, buffer: Buffer, index: Any, raw: Any) -> None:
+        bits = np.dtype(f"u{raw.dtype.itemsize}")
+        changed = buffer.view(raw.dtype)[index].view(bits) != raw.view(bits)
+        self.launch.changes += bool(changed.any())
+        if op.name != "store":
+            return
+        address = buffer.base + int(index[0]) * raw.dtype.itemsize
+        if len(index) == 1 and races.touches(address):
+            races.atomic(self, op, address)
+        elif changed.any():
+            races.store(self, op, buffer, index[changed], raw.dtype.itemsize)
 
     def _bad_access(self, op: Op, bad: BadAccess, shape: tuple[int, ...], active: Any) -> NoReturn:
         at = bad.element if active is None else int(np.flatnonzero(active)[bad.element])

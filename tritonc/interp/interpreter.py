@@ -10,8 +10,9 @@ them is undefined in turn; `frame.undefined` holds their mask per value, beside 
 become an error where they would be seen: stored, used as an address or a guard, or deciding a
 branch.
 
-Instances are unordered; here they run one after the other, the first axis fastest.  An instance
-that turns round a loop with an atomic in it may be waiting for another one's lock, so that after
+Instances are unordered; here they run one after the other, the first axis fastest, or in another
+order that `run` is asked for.  `interp.races` finds those that depend on it.  An instance that
+turns round a loop with an atomic in it may be waiting for another one's lock, so that after
 `_PATIENCE` turns the others get theirs.
 
 Machine operations are taught to the interpreter by `handlers`, a function per name:
@@ -30,12 +31,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
+from random import Random
 from typing import Any
 
 import numpy as np
 
 from tritonc.interp.frame import Cluster, Frame, Handler, Instance, InterpreterError, Launch, Plan
 from tritonc.interp.memory import Memory
+from tritonc.interp.races import Races
 from tritonc.interp.steps import step_of
 from tritonc.ir import numbers
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
@@ -47,6 +51,8 @@ from tritonc.source import fail
 __all__ = ["STEP_LIMIT", "Frame", "Handler", "Instance", "InterpreterError", "Memory", "run"]
 
 STEP_LIMIT = 20_000_000  # operations of one instance
+FORWARD, REVERSE, INTERLEAVED, RANDOM = "forward", "reverse", "interleaved", "random"
+ORDERS = (FORWARD, REVERSE, INTERLEAVED, RANDOM)
 _PATIENCE = 64  # turns of a loop with an atomic in it, before other instances get theirs
 
 
@@ -57,11 +63,13 @@ def _show(text: str) -> None:
 def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memory: Memory,
         grid: tuple[int, ...], *, table: Mapping[str, OpInfo] = OPS,
         handlers: Mapping[str, Handler] | None = None, step_limit: int = STEP_LIMIT,
-        output: Callable[[str], Any] = _show) -> None:
+        output: Callable[[str], Any] = _show, order: str = FORWARD, races: bool = False) -> None:
     """Run `kernel_name` on `grid` instances; pointers among `arguments` are addresses of `memory`.
 
     `table` has the rows of all operations, `handlers` executes those that have no meaning in it.
-    Raises InterpreterError, or CompileError where the arguments do not fit.
+    `order` is that of the instances, one of `ORDERS` or "random:SEED"; `races`: whether two of them
+    that touch one byte without an order are an error.  Raises InterpreterError, or CompileError
+    where the arguments do not fit.
     """
     kernel = next((k for k in module.kernels if k.name == kernel_name), None)
     if kernel is None:
@@ -72,15 +80,20 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
     for constant in module.constants:
         memory.define_table(constant)
     launch = Launch(kernel, memory, grid, table, handlers or {}, step_limit, output)
+    launch.interleaved = order == INTERLEAVED
+    if races and prod(grid) > 1:
+        launch.races = Races(grid)
     values: dict[Value, Any] = {}
     for parameter, info, argument in zip(kernel.parameters, kernel.info, arguments, strict=True):
         e = element(parameter.type)
         values[parameter] = held_dtype(e).type(numbers.fit(e, argument))
+        if launch.races is not None and is_pointer(parameter.type) and info.read_only:
+            launch.races.read_only.add(int(argument))
         if not is_float(e):
             _check_promises(kernel, parameter, info, int(numbers.fit(e, argument)))
     with np.errstate(all="ignore"):
         launch.prepare(step_of)
-        _schedule(launch, values)
+        _schedule(launch, values, order)
 
 
 def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argument: int) -> None:
@@ -102,7 +115,8 @@ def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argum
 
 def _execute(frame: Frame, plan: Plan) -> Iterator[None]:
     """Execute an instance from `plan` to its end.  Yields where other instances have their turn."""
-    limit, turns = frame.launch.step_limit, 0
+    limit, turns, interleaved = frame.launch.step_limit, 0, frame.launch.interleaved
+    own = False  # whether anything of the instance's own changed from one turn to the next
     while True:
         for step in plan.steps:
             step(frame)
@@ -128,15 +142,21 @@ def _execute(frame: Frame, plan: Plan) -> Iterator[None]:
                 frame.require(terminator, condition, None, "the condition of this branch")
             way = 0 if frame.values[condition] else 1
         moves = plan.moves[way]
-        if moves:
-            _move(frame, moves)
         target = plan.targets[way]
-        if target.position <= plan.position and frame.synchronised:
+        back = target.position <= plan.position
+        if moves:
+            own = own or not back or any(not np.array_equal(frame.values[to], frame.values[source])
+                                         for to, source in moves) if frame.synchronised else True
+            _move(frame, moves)
+        if back and frame.synchronised:
             frame.synchronised = False
             turns += 1
             if turns == _PATIENCE:
-                turns = 0
+                turns, frame.at, frame.idle, own = 0, terminator, not own, False
                 yield
+        elif interleaved:
+            frame.idle = False
+            yield
         plan = target
 
 
@@ -155,28 +175,60 @@ def _move(frame: Frame, moves: list[tuple[Value, Value]]) -> None:
                 undefined[target] = mask
 
 
-def _schedule(launch: Launch, arguments: dict[Value, Any]) -> None:
+def _schedule(launch: Launch, arguments: dict[Value, Any], order: str) -> None:
     """Run all instances: each to its end, unless it waits for others; then all by turns."""
-    def begin() -> Iterator[Iterator[None]]:
+    def begin() -> Iterator[tuple[Frame, Iterator[None]]]:
         assert launch.entry is not None
         size = launch.kernel.attributes.get("cluster", 1)
-        for index in product(*(range(extent) for extent in reversed(launch.grid))):
+        for index in _indices(launch.grid, order):
             cluster = Cluster(size) if size > 1 else None
             for rank in range(size):
-                instance = Instance(tuple(reversed(index)), rank, cluster)
+                instance = Instance(index, rank, cluster)
                 frame = Frame(launch, instance, launch.constants | arguments,
                               dict(launch.undefined))
-                yield _execute(frame, launch.entry)
+                yield frame, _execute(frame, launch.entry)
 
-    fresh, paused = begin(), deque[Iterator[None]]()
+    fresh, paused = begin(), deque[tuple[Frame, Iterator[None]]]()
+    if launch.interleaved:
+        paused.extend(fresh)
     done = object()
+    idle = 0  # how many instances in a row had their turn, and nothing changed
     while True:
+        changes = launch.changes
         started = next(fresh, None)
-        if started is not None and next(started, done) is not done:
+        if started is not None and next(started[1], done) is not done:
             paused.append(started)
-        if paused:
-            resumed = paused.popleft()
-            if next(resumed, done) is not done:
-                paused.append(resumed)
-        elif started is None:
-            return
+        if not paused:
+            if started is None:
+                return
+            continue
+        resumed = paused.popleft()
+        ended = next(resumed[1], done) is done
+        if not ended:
+            paused.append(resumed)
+        still = not ended and resumed[0].idle and started is None and changes == launch.changes
+        idle = idle + 1 if still else 0
+        if launch.races is not None and idle > 2 * len(paused):
+            _deadlock(paused)
+
+
+def _deadlock(paused: deque[tuple[Frame, Iterator[None]]]) -> None:
+    """Report that all instances that are left wait for each other."""
+    frame = paused[0][0]
+    assert frame.at is not None
+    many = f"all {len(paused)} instances that are left wait" if len(paused) > 1 else (
+        "the instance that is left waits")
+    frame.fail(frame.at, "run-deadlock", f"a deadlock: {many} for memory that no instance changes")
+
+
+def _indices(grid: tuple[int, ...], order: str) -> Iterator[tuple[int, ...]]:
+    """The instances in an order; the first axis is the fastest."""
+    every: Iterator[tuple[int, ...]] = (
+        tuple(reversed(index)) for index in product(*(range(extent) for extent in reversed(grid))))
+    if order == REVERSE:
+        return reversed(list(every))
+    if order.startswith(RANDOM):
+        shuffled = list(every)
+        Random(order.partition(":")[2]).shuffle(shuffled)
+        return iter(shuffled)
+    return every

@@ -78,6 +78,9 @@ def atomic(launch: Launch, op: Op) -> Step:
                 frame.scatter(op, e, addresses, combine(before, *inputs), part)
             old[part] = before[part]
         mask = None if active is None else ~active
+        races = frame.launch.races
+        if races is not None and not extents and where[0]:
+            races.atomic(frame, op, int(addresses[0]))
         frame.define(op.result, old if extents else old[0], mask, op)
 
     return step

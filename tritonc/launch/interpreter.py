@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy.typing as npt
 
-from tritonc.interp.interpreter import Handler, Memory, run
+from tritonc.interp.interpreter import FORWARD, STEP_LIMIT, Handler, Memory, run
 from tritonc.ir.core import Module
 from tritonc.ir.formats import from_memory, to_memory
 from tritonc.ir.ops import OPS, OpInfo
@@ -18,8 +19,19 @@ from tritonc.source import fail
 MOST_PROGRAMS = 1 << 22  # an empty program takes some 10 us: the better part of a minute
 
 
+@dataclass(frozen=True)
+class Running:
+    """How the interpreter runs: the order of instances, the most operations of one, and whether
+    races between instances are errors."""
+
+    order: str = FORWARD
+    max_steps: int = STEP_LIMIT
+    races: bool = True
+
+
 def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
-           handlers: Mapping[str, Handler] | None = None) -> dict[str, npt.NDArray[Any]]:
+           handlers: Mapping[str, Handler] | None = None, running: Running | None = None
+           ) -> dict[str, npt.NDArray[Any]]:
     """What every pointer argument holds after the kernel ran, in held form.
 
     Raises InterpreterError for what the program does wrong: an access outside of a buffer, a use
@@ -40,7 +52,9 @@ def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
         else:
             arguments.append(value.held)
     if 0 not in data.grid:
-        run(module, data.kernel.name, arguments, memory, data.grid, table=table, handlers=handlers)
+        how = running or Running(races=handlers is None)
+        run(module, data.kernel.name, arguments, memory, data.grid, table=table, handlers=handlers,
+            step_limit=how.max_steps, order=how.order, races=how.races)
     return {
         value.name: from_memory(value.element, memory.read(int(address)))
         for value, address in zip(data.arguments, arguments, strict=True) if value.pointer

@@ -68,16 +68,19 @@ def read_problems(source: SourceFile, options: Options, language: str, diagnosti
 
 def run_problems(source: SourceFile, options: Options, language: str, diagnostics: Diagnostics, *,
                  device: str = "interpreter", sizes: Mapping[str, int] | None = None,
-                 kernel: str | None = None, seed: int = 0) -> Iterator[Outcome]:
+                 kernel: str | None = None, seed: int = 0, order: str = "forward",
+                 max_steps: int | None = None) -> Iterator[Outcome]:
     """Run the problems of a source in their order; one Outcome each.
 
+    `order` and `max_steps` are the interpreter's (see `launch.interpreter.Running`).
     Raises CompileError for a source or a problem that is wrong, and for a program that does what
     it must not while it runs.
     """
     problems = of_kernel(read_problems(source, options, language, diagnostics), kernel)
     if device == "interpreter":
         for problem in problems:
-            yield _interpret(problem, source, options, language, sizes or {}, seed, kernel)
+            yield _interpret(problem, source, options, language, sizes or {}, seed, kernel, order,
+                             max_steps)
         return
     from tritonc.launch.cuda import Device
 
@@ -137,14 +140,17 @@ def kernel_of(problem: Problem, module: Module, wanted: str | None = None) -> Ke
 
 
 def _interpret(problem: Problem, source: SourceFile, options: Options, language: str,
-               sizes: Mapping[str, int], seed: int, wanted: str | None) -> Outcome:
-    from tritonc.launch.interpreter import launch
+               sizes: Mapping[str, int], seed: int, wanted: str | None, order: str,
+               max_steps: int | None) -> Outcome:
+    from tritonc.interp.interpreter import STEP_LIMIT
+    from tritonc.launch.interpreter import Running, launch
 
     result = driver.compile(source, with_defines(problem, options), ("tir",), language=language)
     assert result.module is not None
     data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
                    seed)
-    return _outcome("interpreter", data, launch(result.module, data), result)
+    running = Running(order, max_steps or STEP_LIMIT)
+    return _outcome("interpreter", data, launch(result.module, data, running=running), result)
 
 
 def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language: str,

@@ -29,6 +29,7 @@ from typing import NamedTuple
 from tritonc.analysis import axis_info
 from tritonc.analysis.row_loops import ends_by_tile, recurrence, several_passes, sums_columns
 from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
@@ -38,9 +39,9 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Module, Op, Value, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Scalar, element, scalar, shape
+from tritonc.ir.types import F16, Scalar, element, scalar, shape
 from tritonc.source import CompileError
-from tritonc.tune.model_residency import busy
+from tritonc.tune.model_residency import busy, crowded, live
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
@@ -68,6 +69,7 @@ class Feature:
     # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
     inner: tuple[bool, bool] = (True, True)
     beside: bool = False  # a dot with others in its block, of which none takes another's result
+    place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
 
 
@@ -153,7 +155,8 @@ def _profile(lower: Lower, binding: Binding) -> Profile | None:
         module = lower(binding)
     except CompileError:
         return None
-    return tuple(feature for kernel in module.kernels for feature in features(kernel))
+    return tuple(replace(feature, place=(number, feature.place[1]))
+                 for number, kernel in enumerate(module.kernels) for feature in features(kernel))
 
 
 def features(kernel: Kernel) -> Iterator[Feature]:
@@ -180,9 +183,12 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                     continue  # more steps of another one's sum
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
                 e = element(op.operands[0].type)
+                if e.bytes == 1 and wants_halves(op, axis_info.analyze(kernel)):
+                    e = F16
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(
-                                  op, axis_info.analyze(kernel)), beside)
+                                  op, axis_info.analyze(kernel)), beside,
+                              (0, cfg.order.index(block)))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -326,9 +332,20 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held)
     if all(rows and rows[0].kind == WGMMA for rows in found):
-        return max(_product_cost(dot, target) for dot in dots) / busy(
-            [(m, n, k) for m, n, k in (dot.extents for dot in dots)], dots[0].bytes, target)
+        return max(_chain_cost([dot for dot in dots if dot.place == place], target)
+                   for place in dict.fromkeys(dot.place for dot in dots))
     return max(_product_cost(dot, target) for dot in dots)
+
+
+def _chain_cost(dots: list[Feature], target: Target) -> float:
+    """Of the products on wgmma of one block."""
+    found = max(_product_cost(dot, target) for dot in dots)
+    if len(dots) == 1:
+        return found
+    products = [(m, n, k) for m, n, k in (dot.extents for dot in dots)]
+    if crowded(products, dots[0].bytes):
+        return 1e6 + live(products, dots[0].bytes)  # spills: any other candidate is better
+    return found / busy(products, dots[0].bytes, target)
 
 
 def joined(dots: list[Feature]) -> list[Feature]:

@@ -135,11 +135,11 @@ def use(dot: Feature, target: Target, work: int = 0) -> Use:
     words = max(dot.bytes // 4, 1)
     held = results * slices / threads
     registers = max(80, words * round(held + 4 * sqrt(held) + stage / dot.bytes / threads) + 40)
-    registers += round(work / threads / 5)
+    registers += round(work / threads / 20)
     sums = 4 * words * results * slices if slices > 1 else 0
     # Slightly too many are limited to what lets a second block run (`limit_registers`).
     half = target.registers_per_multiprocessor // (2 * threads)
-    within = half if half < registers < 1.32 * half else registers
+    within = half if half < registers < 1.32 * half and not work else registers
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
 
 

@@ -12,7 +12,8 @@ An element then takes a multiply-add and the hardware's exp2, where the product,
 exp take ten instructions.  What stands on rows is of no account.
 
 Done where the exponentials e^(x - m) are those of a softmax: m is at least the greatest x of its
-row, and what they are for is sums and floats of at most 16 bits (`only_rounded`).
+row, and what they are for is sums and floats of at most 16 bits (`only_rounded`).  Where they go
+into such floats alone, as in a softmax's gradient, m may be any row.
 
 What is exact: rounding is monotone, so for a factor above 0 the greatest product is the product of
 the greatest; a mask's -infinity is one still after the multiplication.  What is not: the product,
@@ -63,6 +64,7 @@ class _Exponential:
     z: Value
     factors: list[Value]  # scalars, the first one multiplied first
     masks: list[Op]  # the innermost first
+    any_sign: bool = False  # of the factors, since no greatest element is looked for
 
     @property
     def unit(self) -> float:
@@ -80,7 +82,7 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         if found is None:
             return bool(done)
         done.add(found.op)
-        if not all(map(positive, found.factors)):
+        if not found.any_sign and not all(map(positive, found.factors)):
             found.factors, found.masks, found.z = [], [], found.x
         _Rewrite(kernel, found).run()
 
@@ -88,7 +90,7 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
 def wanted_factors(kernel: Kernel) -> list[Value]:
     """The scalars of which to be above 0 would let exponentials of products be fused."""
     return list(dict.fromkeys(
-        root for found in _exponentials(kernel) if _of_product(found.z)
+        root for found in _exponentials(kernel) if not found.any_sign and _of_product(found.z)
         for root in map(_root, found.factors) if root.op is None or root.op.name != "constant"))
 
 
@@ -149,12 +151,12 @@ def _exponentials(kernel: Kernel) -> Iterator[_Exponential]:
                 yield found
 
 
-def only_rounded(value: Value, readers: dict[Value, list[Op]]) -> bool:
-    """Whether a float is but summed over axes and rounded to at most 16 bits, factors aside."""
+def only_rounded(value: Value, readers: dict[Value, list[Op]], summed: bool = True) -> bool:
+    """Whether a float is but rounded to at most 16 bits, factors aside, or `summed` over axes."""
     stack, seen = [value], {value}
     while stack:
         for op in readers.get(stack.pop(), ()):
-            if op.name == "reduce" and op.attributes["kind"] == "fadd":
+            if summed and op.name == "reduce" and op.attributes["kind"] == "fadd":
                 continue
             if op.name == "fpcast" and scalar(op.result.type).mantissa < _NARROW:
                 continue
@@ -185,6 +187,10 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
         for step in steps:
             if reduced is step.z and not step.masks and op.name == "exp":
                 return step
+    if only_rounded(op.result, readers, summed=False):
+        best = max((step for step in steps if not step.masks), key=lambda step: len(step.factors))
+        best.any_sign = True
+        return best if op.name == "exp" else None
     return None
 
 

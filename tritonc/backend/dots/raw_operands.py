@@ -13,6 +13,9 @@ compute (conversions, factors, maxima, other values where a mask does not hold) 
 A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
 names such operands of a dot); a right one is stored to a second buffer.
 
+What is added to a chained product's result, such as a bias of attention, crosses by a channel as
+well: in the accumulators' layout a warp would load 16 bytes of each of eight rows.
+
 Done for operands in loops that are made of loads by operations on single elements, of which each
 thread computes what it needs, where the loads come in pieces that copies can move.
 """
@@ -24,6 +27,7 @@ from math import prod
 
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.share_repeats import share_repeats
+from tritonc.backend.dots.together import chained
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
@@ -144,6 +148,9 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                         op.attributes["pairs"] = True
                 _insert(cfg, made, op, in_registers)
                 changed = True
+        for load in _beside(block, infos):
+            _insert(cfg, Computed([load], readers[load.result]), None, True)
+            changed = True
     return changed
 
 
@@ -159,6 +166,31 @@ def _bytes_along_k(load: Op, infos: axis_info.Infos) -> bool:
     """Whether neighbours along K are neighbours in memory, or parts of one word."""
     contiguity, size = infos[load.operands[0]].contiguity, scalar(load.result.type).bytes
     return size == 4 or (size == 1 and max(contiguity) == contiguity[-1])
+
+
+def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
+    """Loads of what is added to, or multiplied with, the results of chained products on wgmma,
+    which in their layout would take small pieces of rows: as many bytes as copies move at once are
+    for several threads."""
+    results = {op.result.type for op in block.ops if op.name == "dot" and matrix.BY_NAME[
+        op.attributes.get("instruction", "mma.m16n8k16.f16")].kind == matrix.WGMMA}
+    if not results or not chained(block):
+        return []
+    extents = {shape(t) for t in results}
+    loads = [op for op in block.ops if op.name == "load" and shape(op.result.type) in extents
+             and _copyable(op, infos) and op.attributes.get("other", 0) == 0]
+    made, operands = set[Op](), set[Op]()  # of a product; what products multiply
+    for op in block.ops:
+        if op.name == "dot" or any(v.op in made for v in op.inputs()):
+            made.add(op)
+    stack = [v for op in block.ops if op.name == "dot" for v in op.operands[:2]]
+    while stack:
+        source = stack.pop().op
+        if source is not None and source not in operands and source not in made \
+                and source in block.ops:
+            operands.add(source)
+            stack += source.operands
+    return [op for op in loads if op not in operands]
 
 
 def _copyable(load: Op, infos: axis_info.Infos) -> bool:
@@ -184,7 +216,7 @@ def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.In
         scalar(t).bytes == 1 and (axis + turns) % 2 == 0)
 
 
-def _insert(cfg: Cfg, made: Computed, dot: Op, in_registers: bool) -> None:
+def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool) -> None:
     """A channel behind each load, which the operations of the slice and the dot read."""
     mapping: dict[Value, Value] = {}
     for load in made.raw:
@@ -202,5 +234,5 @@ def _insert(cfg: Cfg, made: Computed, dot: Op, in_registers: bool) -> None:
         at = home.ops.index(load) + 1
         home.ops[at:at] = made_here
         mapping[load.result] = made_here[-1].result
-    for op in (*made.ops, dot):
+    for op in [*made.ops, *([dot] if dot is not None else [])]:
         op.replace_inputs(mapping)

@@ -18,9 +18,10 @@ from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.turn_dots import turn_dots
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
+from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op
-from tritonc.ir.types import element, shape
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import F8E4M3, F8E5M2, F16, element, shape, with_element
 from tritonc.source import Span
 
 
@@ -33,6 +34,11 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
     infos = axis_info.analyze(kernel)
     warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", 4))
     wide = bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
+    if wide and WGMMA in target.features:
+        for op in dots:
+            if _as_halves(kernel, op, target, infos):
+                context.remark("select_dots", "this product is one of halves: its right operand is "
+                               "not contiguous along the inner axis", op.span)
     if wide and turn_dots(kernel, target, infos):
         context.remark("select_dots", "this product is computed the other way round: its columns "
                        "are the rows of wgmma", dots[-1].span)
@@ -46,6 +52,47 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
             op.attributes["instruction"] = row.name
         context.remark("select_dots", *_reason(op, row, target), missed=row is None)
     return any(row is not None for row in choices)
+
+
+def _as_halves(kernel: Kernel, op: Op, target: Target, infos: axis_info.Infos) -> bool:
+    """Make a product of 8-bit floats one of halves, which hold them all exactly, if wgmma then
+    computes it and else not: where its left operand is made of another product's result, as in
+    attention.  That is in registers in any case, and the right one is converted on its way.
+    """
+    if not wants_halves(op, infos):
+        return False
+    a, b, _ = op.operands
+    block = next(block for block in kernel.blocks if op in block.ops)
+    wide = [make_op("fpcast", [v], with_element(v.type, F16), span=op.span) for v in (a, b)]
+    product = make_op("dot", [*(v.result for v in wide), op.operands[2]], span=op.span)
+    row = _choose(product, target, infos, True)
+    if row is None or row.kind != WGMMA:
+        return False
+    at = block.ops.index(op)
+    block.ops[at:at] = wide
+    op.operands[:2] = [v.result for v in wide]
+    return True
+
+
+def wants_halves(op: Op, infos: axis_info.Infos) -> bool:
+    """Whether a product of 8-bit floats is better one of halves, if there is wgmma."""
+    a = op.operands[0]
+    return (element(a.type) in (F8E4M3, F8E5M2) and not all(inner_first(op, infos))
+            and _of_product(a))
+
+
+def _of_product(value: Value) -> bool:
+    """Whether a tile is computed from a product's result."""
+    stack, seen = [value], set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is None or op in seen or op.name == "load":
+            continue
+        if op.name == "dot":
+            return True
+        seen.add(op)
+        stack += () if op.name == "phi" else op.operands
+    return False
 
 
 def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> MatrixInstruction | None:

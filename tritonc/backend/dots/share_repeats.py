@@ -67,8 +67,9 @@ class Runs:
             self.assumed = before
         return None
 
-    def of(self, value: Value, axis: int, most: int) -> int:
-        """How many neighbours along an axis are equal, at most `most`."""
+    def of(self, value: Value, axis: int, most: int, assume: int = MOST_ASSUMED) -> int:
+        """How many neighbours along an axis are equal, at most `most`; of where a mask ends it is
+        assumed that it is a multiple of `assume` at most."""
         t, op, info = value.type, value.op, self.infos.get(value)
         if not isinstance(t, Tile) or t.shape[axis] == 1:
             return most
@@ -86,7 +87,7 @@ class Runs:
                 return least
             if inner is not None:
                 run = gcd(inner.contiguity[axis], inner.divisibility[axis], most)
-                wanted = run if op.name != "icmp" else min(run, MOST_ASSUMED)
+                wanted = run if op.name != "icmp" else min(run, assume)
                 return max(least, gcd(run, self.factor(b, wanted)))
         if not ALL_OPS[op.name].elementwise and op.name != "cmpp":
             return least

@@ -1,5 +1,7 @@
 """Many numbers divided by one, as a softmax divides its row by a sum: the reciprocal is shared.
 
+A thread that holds parts of several rows has a divisor for each.
+
 The assembler makes of each `div.rn.f32` the same few operations, for all targets:
 
     r0 = rcp.approx d;  r = r0 + r0 * (1 - d * r0);  q0 = x * r;  q = q0 + r * (x - d * q0)
@@ -29,18 +31,21 @@ DIVISOR, DIVIDEND = 24, 100  # powers of two
 BIAS, MANTISSA_BITS = 127, 23
 
 
-def divide_by_one(f: FunctionEmitter, op: Op) -> bool:
-    """Emit a division of floats, if a thread has one divisor for enough of them."""
+def divide_by_few(f: FunctionEmitter, op: Op) -> bool:
+    """Emit a division of floats, if a thread has one divisor for enough of them, or a few."""
+    if scalar(op.result.type) != F32 or f.options.fast_math:
+        return False
     wanted = members(f.wanted(op.result))
     dividends, divisors = (f.values[v] for v in op.operands)
-    different = list(dict.fromkeys(dividends[r] for r in wanted))
-    if scalar(op.result.type) != F32 or f.options.fast_math or len(different) < ENOUGH or (
-            len({divisors[r] for r in wanted}) > 1):
+    groups: dict[str, dict[str, None]] = {}
+    for r in wanted:
+        groups.setdefault(divisors[r], {})[dividends[r]] = None
+    if not groups or min(map(len, groups.values())) < ENOUGH:
         return False
-    quotients = _divide(f, different, divisors[wanted[0]])
+    quotients = {d: _divide(f, list(group), d) for d, group in groups.items()}
     found = f.blank(op.result.type)
     for r in wanted:
-        found[r] = quotients[dividends[r]]
+        found[r] = quotients[divisors[r]][dividends[r]]
     f.values[op.result] = found
     return True
 

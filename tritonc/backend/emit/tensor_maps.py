@@ -31,7 +31,9 @@ from tritonc.ir.types import SCALARS, TF32, Scalar
 
 MAP_BYTES = 128
 ROWS, SLOTS = 256, 8  # multiprocessors, and blocks of one that run at once without waiting
-_MEETING, _SETUP = 15, 14  # barriers of the copier's warps: with the others, once; and alone
+# Barriers of the copier's warps: with the others, once; alone; of its first one and that of the
+# others that gives the slot back.
+_MEETING, _SETUP, _CLAIMED = 15, 14, 13
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 GLOBAL, _SHARED = f"ptr addrspace({GLOBAL_SPACE})", f"ptr addrspace({SHARED_SPACE})"
 
@@ -97,6 +99,8 @@ def claim_slot(f: FunctionEmitter, op: Op) -> None:
     if f.role == READERS:
         f.values[op.result] = ["null"]  # until they have met those who claim it
         return
+    if f.role == COPIER and _early(f, op.result):  # the rings are made
+        f.convergent("llvm.nvvm.barrier.cta.arrive.aligned.count", "void", *_meeting(f))
     maps, claims = _claims(f, op)
     before, then, after = f.label, f.new_label("claim"), f.new_label("claim.end")
     f.line(f"br i1 {first_thread(f, _claimer(f))}, label %{then}, label %{after}")
@@ -144,9 +148,35 @@ def release_slot(f: FunctionEmitter, op: Op) -> None:
         base = f.op(f"ptrtoint {GLOBAL} {maps} to i64")
         number = f.op(f"udiv i64 {f.op(f'sub i64 {address}, {base}')}, {size}")
         claim = f.op(f"getelementptr i32, {GLOBAL} {claims}, i64 {number}")
-        f.op(f'atomicrmw xchg {GLOBAL} {claim}, i32 0 syncscope("device") monotonic')
+        f.line(f'store atomic i32 0, {GLOBAL} {claim} syncscope("device") monotonic, align 4')
 
+    if f.role == READERS and (start := _early(f, slot)) is not None:
+        def meet() -> None:
+            f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", *_handing_back())
+            f.values[slot] = [_own_slot(f, start.operands[1])]
+            f.under(first_thread(f), "release", give_back)
+
+        f.under(_in_warp(f, 0), "claimed", meet)
+        return
     f.under(first_thread(f), "release", give_back)
+
+
+def _early(f: FunctionEmitter, slot: Value) -> Op | None:
+    """The start of the copies by maps of a slot, if those that compute go on before it is claimed.
+    """
+    return next((op for op in f.kernel.ops() if op.name == "start_copier"
+                 and op.operands[0] is slot and op.attributes.get("early")), None)
+
+
+def _handing_back() -> tuple[str, str]:
+    """The barrier of the warp that has claimed the slot and the one that gives it back."""
+    return f"i32 {_CLAIMED}", f"i32 {2 * WARP_SIZE}"
+
+
+def _own_slot(f: FunctionEmitter, cell: Value) -> str:
+    """The slot's address, from where the claim wrote it."""
+    place = shared_pointer(f, shared_address(f, f.buffers[cell]))
+    return f.op(f"load {GLOBAL}, {place}, align 8")
 
 
 # ---- maps ----------------------------------------------------------------------------------------
@@ -220,10 +250,18 @@ def start_copier(f: FunctionEmitter, op: Op) -> None:
     warpgroup the others.
     """
     slot, cell = op.operands
+    early = op.attributes.get("early")
     if f.role == COPIER:
         _setup_barrier(f)
         kind = "sync" if op.attributes.get("waits") else "arrive"
-        f.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", *_meeting(f))
+        if early:
+            def claimed() -> None:
+                f.convergent("llvm.nvvm.barrier.cta.arrive.aligned.count", "void",
+                             *_handing_back())
+
+            f.under(_in_warp(f, _claimer(f)), "claimed", claimed)
+        else:
+            f.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", *_meeting(f))
         go, end = f.new_label("copier"), f.new_label("idle")
         f.line(f"br i1 {first_thread(f, _claimer(f))}, label %{go}, label %{end}")
         f.start_block(end)
@@ -231,10 +269,12 @@ def start_copier(f: FunctionEmitter, op: Op) -> None:
         f.start_block(go)
     elif f.role:
         f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", *_meeting(f))
+        if early:
+            f.values[op.result] = ["null"]
+            return
     else:
         f.barrier()
-    place = shared_pointer(f, shared_address(f, f.buffers[cell]))
-    f.values[op.result] = [f.op(f"load {GLOBAL}, {place}, align 8")]
+    f.values[op.result] = [_own_slot(f, cell)]
     if f.role == COPIER:
         _acquire(f, op.result, op.attributes["indices"])
         return

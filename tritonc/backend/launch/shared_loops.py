@@ -3,7 +3,8 @@
     pre:    br header
     header: %k = phi [%k0, pre], [%k', latch]          a counter: %k' = %k + an invariant step
             %s = phi [%s0, pre], [%s', latch]          a sum: %s' = %s + what the iteration gives
-            cond_br %k < %n, body, exit
+            %r = phi [%r0, pre], [%r', latch]          a scalar that follows from the others:
+            cond_br %k < %n, body, exit                %r' = select %c, %r, %r + 1
     exit:   uses of %s, and of nothing else that the loop makes
 
 The iterations may run in any order and in several blocks if all that they leave is sums: nothing in
@@ -16,12 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.analysis.conditions import SWAPPED
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, speculatable
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ
-from tritonc.ir.types import I32, I64, Scalar, element, is_float
+from tritonc.ir.types import I32, I64, Scalar, Tile, element, is_float
 
 _ADDITIONS = {"dot": 2, "add": None, "fadd": None}  # with the operand that is the sum so far
 _UP, _DOWN = ("slt", "sle", "ult", "ule"), ("sgt", "sge")
@@ -38,7 +39,8 @@ class Counter:
 
 @dataclass(frozen=True)
 class SharedLoop:
-    """A loop whose iterations blocks can share."""
+    """A loop whose iterations blocks can share.  `others` are scalars of the header that `steps`
+    compute anew from each other: counters of loops that have become one."""
 
     loop: Loop
     preheader: Block
@@ -46,6 +48,8 @@ class SharedLoop:
     exit: Block
     counters: tuple[Counter, ...]
     sums: tuple[Op, ...]  # phis of the header
+    others: tuple[Op, ...] = ()
+    steps: tuple[Op, ...] = ()
 
 
 def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedLoop | str:
@@ -62,24 +66,55 @@ def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedL
         row = ALL_OPS[op.name]
         if not row.terminator and (row.effects - {READ} or op.attributes.get("volatile")):
             return f"the loop has a {op.name}, whose effects have an order"
-    counters, sums = [], []
+    counters, sums, others = [], [], []
     for phi in loop.header.phis():
         counter = _counter(phi, loop, inside)
         if counter is not None and all(op in inside for op in readers.get(phi.result, ())):
             counters.append(counter)
         elif _is_sum(phi, loop, inside, readers):
             sums.append(phi)
+        elif all(op in inside for op in readers.get(phi.result, ())):
+            others.append(phi)
         else:
             return f"'{phi.result.name}' is neither a counter nor a sum"
+    steps = _steps(loop, counters, others, inside)
+    if isinstance(steps, str):
+        return steps
     if not sums:
         return "the loop carries no sum"
     for op in inside:
         if op not in sums and any(reader not in inside for result in op.results
                                   for reader in readers.get(result, ())):
             return "what an iteration computes is used behind the loop"
-    if not _ends_for_all(loop, counters, inside):
+    if not _ends_for_all(loop, counters, inside, others):
         return "the loop's end is not a comparison of a counter with a bound"
-    return SharedLoop(loop, loop.preheader, loop.latch, exit_block, tuple(counters), tuple(sums))
+    return SharedLoop(loop, loop.preheader, loop.latch, exit_block, tuple(counters), tuple(sums),
+                      tuple(others), tuple(steps))
+
+
+def _steps(loop: Loop, counters: list[Counter], others: list[Op], inside: set[Op]
+           ) -> list[Op] | str:
+    """What computes the next values of scalars from those that they have now, in order; or which of
+    them follows from something else.  A counter that they follow from is one of them."""
+    assert loop.latch is not None
+    needed: set[Op] = set()
+    stack = [(phi, incoming(phi, loop.latch)) for phi in others]
+    while stack:
+        phi, value = stack.pop()
+        op = value.op
+        if op not in inside or op is None or op in needed or op in others:
+            continue
+        counter = next((c for c in counters if c.phi is op), None)
+        if counter is not None:
+            counters.remove(counter)
+            others.append(op)
+            stack.append((op, incoming(op, loop.latch)))
+            continue
+        if isinstance(value.type, Tile) or not speculatable(op, ALL_OPS[op.name]):
+            return f"'{phi.result.name}' is neither a counter nor a sum"
+        needed.add(op)
+        stack += [(phi, v) for v in op.inputs()]
+    return [op for block in loop.blocks for op in block.ops if op in needed]
 
 
 def _counter(phi: Op, loop: Loop, inside: set[Op]) -> Counter | None:
@@ -117,16 +152,32 @@ def _is_sum(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]]
     return [op for op in readers.get(last, ()) if op is not phi] == [] and last is not phi.result
 
 
-def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op]) -> bool:
+def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op], others: list[Op]) -> bool:
     """Whether once the loop's test fails, it fails for every later value of the counter."""
     end = loop.header.terminator
-    test = end.operands[0].op if end.name == "cond_br" else None
-    if test is None or test.name != "icmp" or end.blocks[0] not in loop:
+    if end.name != "cond_br" or end.blocks[0] not in loop:
+        return False
+    tests = [end.operands[0]]
+    for value in tests:  # which grows
+        if value.op is not None and value.op.name == "and" and value.op in inside:
+            tests += value.op.operands
+    tests = [v for v in tests if v.op in inside and v.op is not None and v.op.name != "and"]
+    return bool(tests) and all(_stays_false(loop, v.op, counters, inside, others) for v in tests
+                               if v.op is not None)
+
+
+def _stays_false(loop: Loop, test: Op, counters: list[Counter], inside: set[Op],
+                 others: list[Op]) -> bool:
+    if test.name != "icmp":
         return False
     (a, b), relation = test.operands, test.attributes["predicate"]
     for value, bound, predicate in ((a, b, relation), (b, a, SWAPPED[relation])):
+        if bound.op in inside:
+            continue
+        if value.op in others and predicate in _UP and _rises(loop, value.op):
+            return True
         counter = next((c for c in counters if c.phi.result is value), None)
-        if counter is None or bound.op in inside:
+        if counter is None:
             continue
         step = int_of(counter.step)
         if step is None or counter.next.name == "addptr":
@@ -134,6 +185,23 @@ def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op]) -> bool:
         step = -step if counter.next.name == "sub" else step
         return (step > 0 and predicate in _UP) or (step < 0 and predicate in _DOWN)
     return False
+
+
+def _rises(loop: Loop, phi: Op) -> bool:
+    """Whether its next value is the same, or more by a number."""
+    assert loop.latch is not None
+    stack = [incoming(phi, loop.latch)]
+    while stack:
+        value = stack.pop()
+        op = value.op
+        if value is phi.result:
+            continue
+        if op is not None and op.name == "select":
+            stack += op.operands[1:]
+        elif op is None or op.name != "add" or op.operands[0] is not phi.result or (
+                int_of(op.operands[1]) or 0) <= 0:
+            return False
+    return True
 
 
 def kind_of_sum(value: Value) -> str:

@@ -28,6 +28,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import axis_bases, log2
 from tritonc.ir.ops import READ
@@ -95,6 +96,7 @@ def _split(kernel: Kernel, one: SharedLoop, blocks: int) -> None:
     rank = before.emit("get_cluster_rank", type=I32, table=ALL_OPS).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
+    _turn(one, before, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
     one.preheader.ops.insert(len(one.preheader.phis()), make_op(
@@ -147,6 +149,35 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
     after = at.value(name, phi.result, wide)
     after.name, start.name = following.result.name, phi.result.name
     phi.operands = [start if source is one.preheader else after for source in phi.blocks]
+
+
+def _turn(one: SharedLoop, b: Builder, rank: Value, blocks: int) -> None:
+    """Scalars that follow from each other go on `rank` times at first, and `blocks` times then."""
+    latch = {phi.result: incoming(phi, one.latch) for phi in one.others}
+    state = {phi.result: incoming(phi, one.preheader) for phi in one.others}
+    starts = dict(state)
+    for number in range(1, blocks):
+        ops, state = _following(one, state, latch)
+        for op in ops:
+            b.insert(op)
+        later = b.value("icmp", rank, b.constant(number, I32), predicate="sge")
+        starts = {phi: b.value("select", later, value, starts[phi])
+                  for phi, value in state.items()}
+    state = dict(latch)
+    for _ in range(1, blocks):
+        ops, state = _following(one, state, latch)
+        one.latch.ops[-1:-1] = ops
+    for phi in one.others:
+        phi.operands = [starts[phi.result] if source is one.preheader else state[phi.result]
+                        for source in phi.blocks]
+
+
+def _following(one: SharedLoop, state: dict[Value, Value], latch: dict[Value, Value]
+               ) -> tuple[list[Op], dict[Value, Value]]:
+    """What computes the next values from those in `state`, and these."""
+    mapping = dict(state)
+    ops = copy_ops(one.steps, mapping)
+    return ops, {phi: mapping.get(value, value) for phi, value in latch.items()}
 
 
 def _like(b: Builder, number: Value, like: Value) -> Value:

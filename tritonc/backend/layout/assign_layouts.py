@@ -43,6 +43,8 @@ from tritonc.ir.shared_layout import BANK_BYTES
 from tritonc.ir.types import Tile, Type, scalar, shape
 
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")
+FEW = 8  # registers that a row may take beside products; more are shared out to lanes
+REGISTER = 4  # bytes
 # Whose layout an operation takes: that of the strongest operand.
 STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
 
@@ -315,11 +317,22 @@ class _Assignment:
             layouts = list(wanted.get(_made_alone(op.result, readers), {}))
             current = self.primary[op.result][1]
             if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
-                self.moved[op] = layouts[0]
+                self.moved[op] = (layout_choice.lanes_apart(layouts[0])
+                                  if self.held_long(op, layouts[0]) else layouts[0])
         self.join_stores()
         if self.moved:
             self.primary.clear()
             self.flow_forward()
+
+    def held_long(self, op: Op, layout: Layout) -> bool:
+        """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
+        it is loaded an iteration ahead: in few, and lanes ask each other for it."""
+        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        used = layout.registers * scalar(op.result.type).bytes // REGISTER
+        copies = layout.registers * 32 // layout.size
+        return used > FEW and copies >= 4 and loop is not None and any(
+            other.name == "dot" and _on_wgmma(other)
+            for block in loop.blocks for other in block.ops)
 
     def join_stores(self) -> None:
         """Loads take the layout of a store that they feed element by element, if none reads worse.

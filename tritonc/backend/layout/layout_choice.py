@@ -275,6 +275,24 @@ def thickened(slice: Layout, axis: int, depth: int) -> Layout:
                   tuple(map(basis, slice.lane)), tuple(map(basis, slice.warp)))
 
 
+def lanes_apart(layout: Layout) -> Layout:
+    """What the lanes that hold copies in `layout` share out: each has a part of the registers.
+
+    One shuffle for each register that a thread wants makes `layout` of it.
+
+    >>> print(lanes_apart(Layout((64,), (1, 8, 16, 32), (2, 4, 0, 0, 0), (0,))))
+    #layout<shape=[64], register=[1], lane=[2,4,8,16,32], warp=[0]>
+    """
+    register, lane = list(layout.register), list(layout.lane)
+    for bit, basis in enumerate(lane):
+        if not basis and len(register) > 1:
+            lane[bit] = register.pop()
+    held = len(register)  # the lowest free lane gets the lowest register
+    moved = iter(layout.register[held:])
+    lane = [basis or next(moved, 0) for basis in layout.lane]
+    return Layout(layout.shape, tuple(register), tuple(lane), layout.warp)
+
+
 def gathered(layout: Layout, axes: tuple[int, ...]) -> Layout | None:
     """The layout in which to add what the warps of `layout` hold of the reduced `axes`.
 

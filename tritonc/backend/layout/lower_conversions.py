@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritonc.analysis import axis_info
+from tritonc.analysis.axis_info import AxisInfo
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion, plan_shared
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
@@ -32,18 +34,19 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import SharedLayout, log2
 from tritonc.ir.shared_layout import row_major
-from tritonc.ir.types import I64, Buffer, Tile, Type, is_pointer, scalar, with_element
+from tritonc.ir.types import I64, Buffer, Tile, Type, is_int, is_pointer, scalar, with_element
 
 
 def lower_conversions(kernel: Kernel, context: Context) -> bool:
     """Replace conversions across warps, and gathers, by a store to and a load from a buffer."""
     target: Target = context.target
+    infos = axis_info.analyze(kernel)
     before = [block.ops for block in kernel.blocks]
     most = target.shared_per_block // 2
     while True:
         replaced: dict[Value, Value] = {}
         for block, ops in zip(kernel.blocks, before, strict=True):
-            block.ops = [new for op in ops for new in _lowered(op, most, replaced)]
+            block.ops = [new for op in ops for new in _lowered(op, most, infos, replaced)]
         if fits(kernel, target.shared_per_block) or most <= LEFT:
             break
         most //= 2
@@ -51,7 +54,8 @@ def lower_conversions(kernel: Kernel, context: Context) -> bool:
     return bool(replaced)
 
 
-def _lowered(op: Op, most: int, replaced: dict[Value, Value]) -> list[Op]:
+def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Value]
+             ) -> list[Op]:
     """What stands for the operation; its buffer has at most `most` bytes, as far as parts can be
     made that small."""
     if op.name == "gather":
@@ -70,6 +74,7 @@ def _lowered(op: Op, most: int, replaced: dict[Value, Value]) -> list[Op]:
         plan = plan_shared(source.layout, result.layout, plan.element_bits, most)
         exchange = _Exchange(op)
         exchange.convert(plan.layout, plan.bits)
+        exchange.promise(infos.get(op.operands[0]))
     else:
         return [op]
     replaced[op.result] = exchange.ops[-1].result
@@ -146,6 +151,14 @@ class _Exchange:
         one = self.make("constant", [], t, value=1)
         self.make("shared_atomic", [buffer, self.value, one], guard=inside, kind="add")
         self.finish(self.make("shared_load", [buffer], self.result))
+
+    def promise(self, known: AxisInfo | None) -> None:
+        """Say of integers what they are multiples of: addresses of wide accesses, perhaps."""
+        t = self.value.type
+        if known is not None and is_int(t) and scalar(t).bits > 1 and min(known.divisibility) > 1 \
+                and all(c == 1 for c in known.contiguity):
+            self.finish(self.make("assume_multiple", [self.ops[-1].result],
+                                  n=min(known.divisibility)))
 
     def buffer(self, layout: SharedLayout) -> Value:
         buffer = self.make("alloc_shared", [], Buffer(self.element, layout.shape, 1, layout))

@@ -58,7 +58,7 @@ def unwrap(kernel: Kernel, signs: Signs, blocks: list[Block]) -> Needs | None:
     if not wrapping(kernel):
         return None
     affinity = Affinity(signs=signs)
-    demand = _demand(kernel, affinity)
+    demand = demand_of(kernel, affinity)
     found: Needs | None = None
     for block in blocks:
         for op in list(block.ops):
@@ -83,12 +83,12 @@ def _key(polynomial: Linear) -> Hashable:
     return frozenset((frozenset(Counter(values).items()), n) for values, n in polynomial.terms)
 
 
-def _bounds(mask: Mask | None) -> Demand:
+def bounds_of(mask: Mask | None) -> Demand:
     """The bounds of a mask, of which any are enough; conditions say nothing."""
     return frozenset((b.axis, _key(b.limit - b.start)) for b in (mask.bounds if mask else ()))
 
 
-def _demand(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
+def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
     """Bounds of the elements of each tile that are needed: what holds of all uses.
 
     All start without a use; each round lowers what an operation asks, until none changes.
@@ -117,7 +117,7 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
     nothing: Demand = frozenset()
     if op.name in ("store", "atomic_rmw") and len(op.operands) == 2:
         mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
-        bounds = _bounds(mask)
+        bounds = bounds_of(mask)
         guards = [(op.guard, nothing)] if op.guard is not None else []
         unread = not op.results or op.result not in found
         return [(op.operands[0], nothing), (op.operands[1], bounds if unread else nothing), *guards]
@@ -134,7 +134,7 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
         return [(op.operands[0], rows), (op.operands[1], columns), (op.operands[2], wanted)]
     if op.name == "select" and shape(op.operands[0].type):  # where the condition holds
         mask = affinity.mask(op.operands[0], len(shape(op.result.type)))
-        return [(op.operands[0], wanted), (op.operands[1], wanted | _bounds(mask)),
+        return [(op.operands[0], wanted), (op.operands[1], wanted | bounds_of(mask)),
                 (op.operands[2], wanted)]
     if op.name in _SHAPES or op.name == "reduce":
         return [(op.operands[0], _mapped(op, wanted))]

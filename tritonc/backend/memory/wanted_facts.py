@@ -27,6 +27,7 @@ from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.dots.fuse_exponents import wanted_factors
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.layout import layout_choice
+from tritonc.backend.memory.drop_selections import steps_of_selections
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.wanted_apart import Apart, values_of, wanted_apart
 from tritonc.backend.pipeline.tensor_access import split_start
@@ -144,8 +145,12 @@ def _shared(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], Multiples]:
     cfg = Cfg(kernel)
     runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
                 lambda v: v in kernel.parameters and is_int(v.type))
-    if not [load for load in loads_of_products(kernel, cfg) if runs.of_load(load) is not None]:
-        return kernel, {}, {}
+    repeated = [load for load in loads_of_products(kernel, cfg) if runs.of_load(load) is not None]
+    for test in steps_of_selections(kernel, cfg):  # whole steps of K need none
+        for axis, extent in enumerate(shape(test.result.type)):
+            runs.of(test.result, axis, extent, extent)
+    if not repeated:
+        return kernel, {}, runs.assumed
     blocks, mapping = copy_blocks(kernel.blocks)
     info = [replace(i, multiple_of=lcm(i.multiple_of, runs.assumed.get(v, 1)))
             for v, i in zip(kernel.parameters, kernel.info, strict=True)]

@@ -195,7 +195,7 @@ def _apart(parts: _Parts) -> bool:
     for op in first:
         effects = ALL_OPS[op.name].effects
         loads = effects == {READ} and not op.attributes.get("volatile")
-        if effects and not loads and op.name not in (*RING, "wgmma", "wgmma_wait"):
+        if effects and not loads and op.name not in (*RING, "wgmma", "wgmma_wait", "shared_load"):
             return False
         touched |= _roots(op) if effects else set()
     return all(not ALL_OPS[op.name].effects

@@ -27,11 +27,23 @@ def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
         root = allocation(store.operands[0])[0]
         products = [op for op in found if any(
             isinstance(v.type, Buffer) and allocation(v)[0] is root for v in op.operands)]
+        if not products:
+            products = _read_behind(staged, root, list(found))
         if len(products) != 1:
             return together
         found[products[0]].append(i)
     groups = [group for group in found.values() if group]
     return groups if len(groups) > 1 else together
+
+
+def _read_behind(staged: StagedLoop, root: Op, found: list[Op]) -> list[Op]:
+    """The product behind which threads read a buffer that no product reads: they are done with
+    both at once."""
+    ops = staged.body.ops
+    reads = [ops.index(op) for op in ops if op.name == "shared_load"
+             and any(isinstance(v.type, Buffer) and allocation(v)[0] is root for v in op.operands)]
+    before = [op for op in found if reads and ops.index(op) < min(reads)]
+    return before[-1:] or found[:1] if reads else []
 
 
 def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:

@@ -1,16 +1,16 @@
 """overlap_sums: what threads compute of one product runs beside the next one.
 
-    for k: start p; wait p; acc += f(p)      for k by 4: start p0; start p1
-                                                         wait p0; acc += f(p0); start p2
-                                        ->               wait p1; acc += f(p1); start p3
+    for k: start p; wait p; acc += f(p)      for k by 3: start p0; start p1
+                                        ->               wait p0; acc += f(p0); start p2
+                                                         wait p1; acc += f(p1)
                                                          wait p2; acc += f(p2)
-                                                         wait p3; acc += f(p3)
                                              for k:      the rest, as before
 
 Sums of products that are scaled, or promoted from the tensor cores' own format (`promote`), are
 computed by the threads, while the tensor cores rest if no other warpgroup has work for them.  With
-two results in registers in turn one product is always in flight, but at the end of four iterations:
-a result in flight over the back edge of a loop makes ptxas wait for each product (C7514).
+two results in registers in turn one product is always in flight, but at the end of three
+iterations: a result in flight over the back edge of a loop makes ptxas wait for each
+product (C7514).
 
 Done for loops of a header and one block, counted upwards, around one product from zero whose
 operands a warp of its own brings (`specialize_warps`), where two results fit beside the sums.
@@ -31,7 +31,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I64, Buffer, Tile
 
-TRIP = 4  # iterations: more are longer than the cache of instructions likes
+TRIP = 3  # iterations: of four, ptxas 13.0 may hold three results at once, and spills
 MOST = 200  # registers of a thread for the sums and two results
 _EARLY = frozenset({"load", "ring_wait", "ring_acquire", "ring_expect", "tensor_copy", "wgmma"})
 

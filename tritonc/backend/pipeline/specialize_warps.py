@@ -24,8 +24,10 @@ where each waits for the other, whoever is first (Kahn 1974): so the pass marks 
 A kernel with several bodies, of which a launch runs one, may have copies in each.
 
 The copier's warps also make the rings, claim the slot and make the maps, while the others load what
-they need.  Unless that meets with what copies write, the copier begins before the others are ready:
-a warm start's stage, too, is written again only when the readers have released it.
+they need.  Where these need no map, for results that leave by one, they do not wait for that: only
+for the rings (`early`).  Unless that meets with what copies write, the copier begins before the
+others are ready: a warm start's stage, too, is written again only when the readers have released
+it.
 
 Needs allocate_shared.
 """
@@ -59,6 +61,8 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
         return False
     for start in starts:
         start.attributes["waits"] = _waits(kernel, start)
+        start.attributes["early"] = not start.attributes["waits"] and _maps_for_copies(
+            kernel, start)
     kernel.attributes.update(copier_warps=COPIER_WARPS, registers=found)
     if any(found):  # setmaxnreg wants the number at the start to be known
         kernel.attributes["min_blocks"] = 1
@@ -132,6 +136,15 @@ def _waits(kernel: Kernel, start: Op) -> bool:
     return any(WRITE in ALL_OPS[op.name].effects or _disturbs(op, written)
                for block in before for op in (home.ops[:at] if block is home else block.ops)
                if op.name not in SETUP and not (warm and op.name == "async_copy"))
+
+
+def _maps_for_copies(kernel: Kernel, start: Op) -> bool:
+    """Whether nobody but the copier uses maps of its slot: no result leaves by one."""
+    slot, own = start.operands[0], start.result
+    return all(op.name in ("tensor_copy", "publish_maps", "release_slot") or op is start
+               for op in kernel.ops() if slot in op.operands or own in op.operands) and all(
+        set(op.attributes["indices"]) <= set(start.attributes["indices"])
+        for op in kernel.ops() if op.name == "publish_maps" and op.operands[0] is slot)
 
 
 def _loads_before(cfg: Cfg, home: Block, ready: list[Op]) -> set[Op]:

@@ -72,9 +72,12 @@ class TensorRewrite(Rewrite):
                  *(make_op("ring_init", [ring], table=ALL_OPS, released=True)
                    for ring in self.released)]
         fence = make_op("proxy_fence", [], table=ALL_OPS)
-        if self.separate:  # the rings while another thread claims the slot
-            where = self.place.ops.index(claimed.slot)
-            self.place.ops[where:where] = inits
+        if self.separate:  # the rings first: who computes may wait for them alone
+            ops = self.place.ops
+            ops.remove(claimed.slot)
+            where = next(i for i, op in enumerate(ops) if op is claimed.publish or (
+                op.name == "tensor_map" and op.operands[0] is claimed.scratch))
+            ops[where:where] = [*inits, claimed.slot]
             begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
                             table=ALL_OPS, indices=tuple(self.maps.values()))
             self.slot = begin.result
@@ -115,7 +118,8 @@ class TensorRewrite(Rewrite):
         """The copies before all loads and stores of the block, or else before the first map; the
         stage, with `stores` of what products read beside it, when the copier begins."""
         ops = self.home.ops
-        at = next(i for i, op in enumerate(ops) if op.name == "tensor_map" or op is begin)
+        at = next(i for i, op in enumerate(ops)
+                  if op.name in ("ring_init", "claim_slot", "tensor_map") or op is begin)
         needed = {v for op in warm.copies for v in op.inputs()}
         at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
         ops[:at] = _hoisted(ops[:at], warm.copies)[0]

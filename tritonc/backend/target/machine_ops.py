@@ -330,8 +330,9 @@ _ROWS: list[OpInfo] = [
            "Waits for all threads of the block, and gives the slot, which the cell names, to the "
            "thread that makes the copies: it may use maps `indices`.  If that is one of a warp of "
            "its own, it goes on by itself from here, and if not `waits`, it goes before the others "
-           "come.", lambda m, op, slot, cell: slot,
-           ("indices",), ("waits",), effects=frozenset({SHARED_READ, SYNC})),
+           "come; these, if `early`, go on before the slot is claimed.",
+           lambda m, op, slot, cell: slot, ("indices",), ("waits", "early"),
+           effects=frozenset({SHARED_READ, SYNC})),
     OpInfo("ring_expect", ("ring",), rules.nothing,
            "The stage's barrier completes its phase after `bytes` more bytes.", None, ("bytes",),
            effects=frozenset({OUTPUT}), guardable=True),

@@ -1,0 +1,68 @@
+"""Convolutions as implicit products: all ways of writing one have the same loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from programs import PTXAS, ROOT, Setting, compiled, ptxas, simulate
+
+from tritonc import driver
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp.machine import handlers
+from tritonc.ir.cfg import Cfg
+from tritonc.launch.compare import differences
+from tritonc.launch.data import prepare
+from tritonc.launch.interpreter import launch
+from tritonc.launch.run_problems import kernel_of, read_problems
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+
+PATH = ROOT / "tests" / "run" / "convolution_ways.tc"
+WAYS = range(8)
+
+
+def way(number: int, **more: int) -> Setting:
+    values = {"WAY": number, **more}
+    return Setting(PATH, tuple((name, str(value)) for name, value in values.items()))
+
+
+@pytest.mark.parametrize("number", WAYS)
+def test_simulated(number: int) -> None:
+    simulate(way(number, C=64), "sm_90a")
+    simulate(way(number, C=24, TM=64, TN=64, TC=32), "sm_80")
+
+
+@pytest.mark.parametrize("number", WAYS)
+def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path) -> None:
+    """In the body for aligned addresses: rows by cp.async, filters by boxes, one loop of one block
+    around them, whatever the source's loops are."""
+    (result, _), = compiled(way(number, TM=128, TN=128, TC=64), "sm_90a", ("ptx",))
+    assert result.module is not None
+    kernel = result.module.kernels[0]
+    fed = [block for block in kernel.blocks if any(op.name == "wgmma" for op in block.ops)
+           and any(op.name == "tensor_copy" for op in block.ops)]
+    (body,) = fed
+    names = [op.name for op in body.ops]
+    assert "async_copy" in names and "load" not in names and "shared_store" not in names
+    innermost = Cfg(kernel).innermost[body]
+    assert [block for block in innermost.blocks if "wgmma" in {op.name for op in block.ops}] == fed
+    assert len(innermost.blocks) <= 4
+    if PTXAS is not None:
+        assert "C75" not in ptxas(result.outputs["ptx"], "sm_90a", tmp_path)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 6])
+@pytest.mark.parametrize("cluster", [2, 3, 4])
+def test_clusters_share_the_loop(number: int, cluster: int) -> None:
+    """Counters that go on by selects go on several times at once."""
+    source = SourceFile(PATH.name, PATH.read_text(encoding="utf-8"))
+    options = Options(arch="sm_90a", verify_each=True, defines=(f"WAY={number}",), tune={
+        "TM": 64, "TN": 64, "TC": 32, "cluster_k": cluster})
+    (problem,) = read_problems(source, options, "tc", Diagnostics())
+    result = driver.compile(source, options, ("ptx",))
+    assert result.module is not None
+    assert any(op.name == "cluster_reduce" for op in result.module.kernels[0].ops())
+    data = prepare(problem, result.module, kernel_of(problem, result.module), {})
+    found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
+    assert not found, found

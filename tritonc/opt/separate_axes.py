@@ -11,9 +11,11 @@ An element's address is a polynomial of its indices; where each term depends on 
 terms of an axis are summed for that axis alone, those that the loop does not change before it, and
 an element costs one addition.  What is the same for all elements joins the columns, or is a scalar.
 
-The sums are of 64 bits.  A sum or product of fewer bits that is an offset of an address is taken
-not to wrap, as the language says; widened first, its terms add up to the same in any order.  What
-is no sum, product or widening is a term: a quotient, a number that is looked up.
+An index that a mask compares is such a sum in its own width, in which all of this holds always.
+
+An address's sums are of 64 bits.  A sum or product of fewer bits that is an offset of an address is
+taken not to wrap, as the language says; widened first, its terms add up to the same in any order.
+What is no sum, product or widening is a term: a quotient, a number that is looked up.
 
 After hoist_addresses, which does the same for what rests on proofs alone, in loops of all kinds.
 Here only loops with products are served, whose operands have 32 bits or more.  Needs preheaders.
@@ -29,8 +31,18 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.rules import pointee
-from tritonc.ir.types import I64, Tile, Type, element, make, scalar, shape, with_element
+from tritonc.ir.types import (
+    I64,
+    Scalar,
+    Tile,
+    Type,
+    element,
+    is_int,
+    make,
+    scalar,
+    shape,
+    with_element,
+)
 
 Shape = tuple[int, ...]
 _MOVES = ("broadcast", "reshape", "splat", "range", "constant")
@@ -45,21 +57,27 @@ def separate_axes(kernel: Kernel, context: Context) -> bool:
     users = uses(kernel)
     mapping: dict[Value, Value] = {}
     for loop in cfg.loops:
-        if loop.preheader is None or not any(
-                op.name == "dot" for block in loop.blocks for op in block.ops):
+        dots = [op for block in loop.blocks for op in block.ops if op.name == "dot"]
+        if loop.preheader is None or not dots or any(
+                scalar(op.operands[0].type).bits < LEAST_BITS for op in dots):
             continue
         for block in loop.blocks:
             if cfg.innermost[block] is not loop:
                 continue
             for op in list(block.ops):
-                if op.name == "addptr" and isinstance(op.result.type, Tile) \
-                        and scalar(pointee(op.result.type)).bits >= LEAST_BITS and any(
-                            user.name == "load" for user in users.get(op.result, ())):
-                    separation = _Separation(cfg, loop, loop.preheader, op)
-                    found = separation.run()
-                    if found is not None:
-                        mapping[op.result] = found
-                        separation.place(block)
+                if op.name == "addptr" and isinstance(op.result.type, Tile) and any(
+                        user.name == "load" for user in users.get(op.result, ())):
+                    value = op.result
+                elif op.name == "icmp" and len(shape(op.result.type)) > 1 \
+                        and op.operands[0] not in mapping and is_int(op.operands[0].type):
+                    value = op.operands[0]
+                else:
+                    continue
+                separation = _Separation(cfg, loop, loop.preheader, op, value)
+                found = separation.run()
+                if found is not None:
+                    mapping[value] = found
+                    separation.place(block)
     kernel.replace(mapping)
     return bool(mapping)
 
@@ -80,21 +98,26 @@ class _NoSum(Exception):
 class _Separation:
     """The attempt for one address.  What it makes is placed only if it succeeds."""
 
-    def __init__(self, cfg: Cfg, loop: Loop, preheader: Block, op: Op) -> None:
-        self.cfg, self.loop, self.preheader, self.op = cfg, loop, preheader, op
-        self.rank = len(shape(op.result.type))
+    def __init__(self, cfg: Cfg, loop: Loop, preheader: Block, op: Op, value: Value) -> None:
+        self.cfg, self.loop, self.preheader, self.op, self.value = cfg, loop, preheader, op, value
+        self.rank = len(shape(value.type))
+        e = element(value.type)
+        self.width = e if isinstance(e, Scalar) else I64  # of the terms
         self.outside: list[Op] = []
         self.inside: list[Op] = []
-        self.made: dict[Value, Value] = {}  # a value as 64 bits
+        self.made: dict[Value, Value] = {}  # a value in that width
         self.now: dict[Op, int] = {}  # tile elements that the loop computes now, by operation
 
     def run(self) -> Value | None:
         """The new address; None if there is nothing to gain."""
-        try:
-            base, total = self.pointer(self.op.result)
-        except _NoSum:
-            return None
-        found = self.address(base, total)
+        if self.op.name == "icmp":
+            found = self.index(self.integer(self.value))
+        else:
+            try:
+                base, total = self.pointer(self.value)
+            except _NoSum:
+                return None
+            found = self.address(base, total)
         left = sum(_work(op) for op in self.inside)
         return found if left * LESS < sum(self.now.values()) else None
 
@@ -145,6 +168,23 @@ class _Separation:
         for s, value in others.items():
             pointer = self.make("addptr", pointer, self.shaped(value, whole, s))
         return pointer
+
+    def index(self, total: _Sum) -> Value:
+        """The terms of an index, added."""
+        whole, found = shape(self.value.type), None
+        for parts in (total.fixed, total.moving):  # a scalar joins the thinnest term of its kind
+            others = [s for s in parts if s]
+            if () in parts and others:
+                at = min(others, key=_size)
+                scalar = self.shaped(parts.pop(()), shape(parts[at].type))
+                parts[at] = self.make("add", parts[at], scalar)
+        for s in dict.fromkeys([*total.fixed, *total.moving]):
+            both = [parts[s] for parts in (total.fixed, total.moving) if s in parts]
+            term = both[0] if len(both) == 1 else self.make("add", *(
+                self.shaped(v, s, s) for v in both))
+            term = self.shaped(term, whole, s)
+            found = term if found is None else self.make("add", found, term)
+        return found if found is not None else self.shaped(self.number(0, ()), whole)
 
     @staticmethod
     def affine(pointer: Value) -> bool:
@@ -199,7 +239,8 @@ class _Separation:
         return _Sum(both(a.fixed, b.fixed), both(a.moving, b.moving))
 
     def number(self, value: int, s: Shape) -> Value:
-        op = make_op("constant", [], make(I64, s) if s else I64, span=self.op.span, value=value)
+        t = make(self.width, s) if s else self.width
+        op = make_op("constant", [], t, span=self.op.span, value=value)
         self.outside.append(op)
         return op.result
 
@@ -223,7 +264,8 @@ class _Separation:
             a, b = map(self.integer, op.operands)
             self.now[op] = _work(op)
             return self.added(a, b, op.name)
-        if op.name == "sext" and element(op.operands[0].type).bits > 1:
+        if op.name == "sext" and element(op.operands[0].type).bits > 1 \
+                and self.op.name == "addptr":
             self.now[op] = _work(op)
             return self.integer(op.operands[0])
         if op.name == "mul":
@@ -273,8 +315,8 @@ class _Separation:
         return _Sum({s: wide}) if self.invariant(v) else _Sum({}, {s: wide})
 
     def wide(self, v: Value) -> Value:
-        """The value as 64 bits."""
-        if element(v.type) == I64:
+        """The value in the width of the terms."""
+        if element(v.type) == self.width:
             return v
         if v not in self.made:
             self.made[v] = self.make("sext", v, type=with_element(v.type, I64))

@@ -189,7 +189,7 @@ class DeclarationActions:
         for node in values[3]:
             if not isinstance(node, syntax.Name):
                 self.error(node.span, "the name of a tunable is wanted here")
-        rows: list[tuple[syntax.Expression, ...]] = []
+        rows: list[syntax.StructValue] = []
         for row in values[6].values:
             plain = row.values if isinstance(row, InitializerList) else [row]
             if len(plain) != len(values[3]) or not all(
@@ -197,7 +197,7 @@ class DeclarationActions:
                 self.error(row.span, f"each row has {len(values[3])} values, one for each name, as "
                            "in '(16, 32)'")
                 continue
-            rows.append(tuple(plain))
+            rows.append(syntax.StructValue(row.span, None, tuple(plain)))
         if not values[6].values:
             self.error(values[6].span, "tunables that are chosen together need at least one row")
         if not rows or len(names) != len(values[3]):

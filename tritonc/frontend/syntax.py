@@ -127,7 +127,7 @@ class JointTunable(Node):
     """`const tunable (TM, TN) = {(16, 32), (32, 16)};`: of each row of values one for each name."""
 
     names: tuple[Name, ...]
-    rows: tuple[tuple[Expression, ...], ...]
+    rows: tuple[StructValue, ...]
 
 
 @dataclass(slots=True, eq=False)

@@ -138,7 +138,7 @@ def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int])
     number = tunable.value.number if tunable.value is not None else None
     if number is None or not 0 <= number < len(tunable.joint.rows):
         return
-    row = tunable.joint.rows[number]
+    row = tunable.joint.rows[number].values
     for name, node in zip(tunable.joint.names, row, strict=True):
         value = constants.integer(context, node, f"a value of tunable '{name.name}'")
         if value is None:

@@ -126,7 +126,9 @@ class Bindings:
         """The meta-parameters of a kernel: given, else its entry's of the tuning file.  `tunables`
         are the program's, some of which may have a meta-parameter's name."""
         entry = self._entries.get(kernel.name)
-        meta = dict(self.chosen_meta) if entry is None else {}
+        meta = dict(kernel.attributes.get("meta", {}))  # what the source states
+        if entry is None:
+            meta.update(self.chosen_meta)
         if entry is not None:
             for name, value in entry.tunables.items():
                 if name in BY_NAME and name not in tunables:

@@ -153,6 +153,9 @@ SEMA: dict[str, Row] = {
     "atomic-order": Row("error",
         "acquire, release and acq_rel order the accesses of an instance around one access of a "
         "scalar pointer. The accesses of a tile have no order among themselves."),
+    "joint-tunable": Row("error",
+        "Tunables that are chosen together take the values of one row of their list, counted from "
+        "0; --tune NAME=VALUE for one of them asks for a row that has this value."),
     "static-loop": Row("error",
         "`static for (int i = a; i < b; i++)` is run by the compiler: it declares its counter with "
         "a constant, tests it by a constant condition and steps it; in the body the counter is a "

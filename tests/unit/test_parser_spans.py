@@ -171,7 +171,8 @@ def test_dump_names_every_class() -> None:
                                            _source(), re.M)) - {"Expression", "Statement"}
     text = syntax.dump(parse("""
         struct s { int a; }; s h(s x) { x.a = 1; return {x.a}; }
-        const tunable int T = {1}; const int X = 1; __constant__ int* d = calloc(8);
+        const tunable (TA, TB) = {(1, 2)}; const tunable int T = {1};
+        const int X = 1; __constant__ int* d = calloc(8);
         typedef int t; static_assert(true);
         void f(int n __retune) {
             typedef int u; int v; ; { } if (a) b; for (;;) break; while (a) continue;

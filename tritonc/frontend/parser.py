@@ -164,6 +164,9 @@ class _Driver:
             return "UNSUPPORTED"
         text, following = token.text, self.tokens[self.index + 1]
         row = self.parser.choices()
+        if text == "tunable" and following.text == "(" and self.index and (
+                self.tokens[self.index - 1].text == "const"):
+            return "QUALIFIER"
         if text in CONTEXTUAL:
             terminal = qualifier_terminal(text)
             if terminal in row and ("NAME" not in row or self._declaration_follows(terminal)):

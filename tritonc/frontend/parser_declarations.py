@@ -173,6 +173,37 @@ class DeclarationActions:
         return syntax.Tunable(span, name, name_span, spec,
                               None if values is None else tuple(plain))
 
+    def row(self, values: list[Any], firsts: list[int], last: int) -> InitializerList:
+        return InitializerList(self.span(firsts[0], last), [values[1], *values[3]])
+
+    def joint_tunable(self, values: list[Any], firsts: list[int], last: int) -> syntax.Item:
+        """`const tunable (TM, TN) = {(16, 32), (32, 16)};`"""
+        span, qualifiers = self.span(firsts[0], last), [*values[0], values[1]]
+        wrong = [q for q in qualifiers if q.name not in ("const", "tunable")]
+        if wrong or not any(q.name == "tunable" for q in qualifiers):
+            self.error((wrong or qualifiers)[0].span, "names in parentheses are those of tunables "
+                       "that are chosen together, as in "
+                       "'const tunable (TM, TN) = {(16, 32), (32, 16)};'")
+            return syntax.Empty(span)
+        names = [n for n in values[3] if isinstance(n, syntax.Name)]
+        for node in values[3]:
+            if not isinstance(node, syntax.Name):
+                self.error(node.span, "the name of a tunable is wanted here")
+        rows: list[syntax.StructValue] = []
+        for row in values[6].values:
+            plain = row.values if isinstance(row, InitializerList) else [row]
+            if len(plain) != len(values[3]) or not all(
+                    isinstance(v, syntax.Expression) for v in plain):
+                self.error(row.span, f"each row has {len(values[3])} values, one for each name, as "
+                           "in '(16, 32)'")
+                continue
+            rows.append(syntax.StructValue(row.span, None, tuple(plain)))
+        if not values[6].values:
+            self.error(values[6].span, "tunables that are chosen together need at least one row")
+        if not rows or len(names) != len(values[3]):
+            return syntax.Empty(span)
+        return syntax.JointTunable(span, tuple(names), tuple(rows))
+
     def _table(self, span: Span, spec: syntax.TypeSpec, declarator: Declarator,
                initializer: Initializer | None) -> syntax.Item | None:
         name, name_span = declarator.name, declarator.name_span

@@ -123,6 +123,14 @@ class Tunable(Node):
 
 
 @dataclass(slots=True, eq=False)
+class JointTunable(Node):
+    """`const tunable (TM, TN) = {(16, 32), (32, 16)};`: of each row of values one for each name."""
+
+    names: tuple[Name, ...]
+    rows: tuple[StructValue, ...]
+
+
+@dataclass(slots=True, eq=False)
 class Constant(Node):
     """`const int X = expr;` at file scope; the value is a scalar."""
 
@@ -520,7 +528,7 @@ class Slice(Node):
 
 
 SubscriptEntry = Keep | NewAxis | Reduce | Rotate | Index | Slice
-Item = Function | Tunable | Constant | ConstantTable | Typedef | Statement
+Item = Function | Tunable | JointTunable | Constant | ConstantTable | Typedef | Statement
 
 
 # --- walking and printing -------------------------------------------------------------------------

@@ -123,6 +123,8 @@ def _lower(file_unit: Unit, function: FunctionEntity, diagnostics: Diagnostics,
         number = tunable.value.number if tunable.value is not None else None
         if tunable.name in file_unit.used and number is not None:
             kernel.tunables[tunable.name] = number
+    if file_unit.meta:
+        kernel.attributes["meta"] = dict(sorted(file_unit.meta.items()))
     kernel.tile = dict(sorted(kernel.tile.items()))
     return kernel
 

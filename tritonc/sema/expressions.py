@@ -42,6 +42,7 @@ from tritonc.sema.scope import (
     Counter,
     Entity,
     FunctionEntity,
+    JointMember,
     NamedConstant,
     Poisoned,
     Table,
@@ -104,6 +105,9 @@ def name(context: Context, node: syntax.Name) -> Term:
         return context.read(entity, node.span)
     if isinstance(entity, Tunable):
         return context.unit.tunable_value(context, entity, node.span)
+    if isinstance(entity, JointMember):
+        context.unit.tunable_value(context, entity.tunable, node.span)
+        return entity.value or POISON
     if isinstance(entity, NamedConstant):
         return context.unit.constant_value(context, entity, node.span)
     if isinstance(entity, Counter):

@@ -67,6 +67,18 @@ class Tunable(Entity):
     node: syntax.Tunable
     values: tuple[int, ...] | None
     value: Term | None = None
+    joint: syntax.JointTunable | None = None  # the rows that `values` number
+
+    kind = "tunable"
+
+
+@dataclass(eq=False, slots=True)
+class JointMember(Entity):
+    """One of several tunables that are chosen together: a constant once the row is."""
+
+    tunable: Tunable
+    place: int
+    value: Term | None = None
 
     kind = "tunable"
 

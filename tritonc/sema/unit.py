@@ -20,6 +20,7 @@ from tritonc.sema.ctypes import INT, CType, Number, PointerTo, Struct, ctype
 from tritonc.sema.scope import (
     Entity,
     FunctionEntity,
+    JointMember,
     NamedConstant,
     Poisoned,
     Scope,
@@ -46,6 +47,7 @@ class Unit:
     used: dict[str, None] = field(default_factory=dict)
     library: dict[tuple[str, int], Scope] = field(default_factory=dict)
     combiners: dict[tuple[FunctionEntity, CType], Combiner | None] = field(default_factory=dict)
+    meta: dict[str, int] = field(default_factory=dict)  # that the source states
     structs: dict[str, syntax.Struct] = field(default_factory=dict)
     resolved: dict[str, Struct | None] = field(default_factory=dict)  # structs with their types
 
@@ -95,6 +97,8 @@ def collect(context: Context, program: syntax.Program) -> None:
             tunable = Tunable(item.name, item.name_span, item, None)
             if _enter(context, tunable):
                 unit.tunables.append(tunable)
+        elif isinstance(item, syntax.JointTunable):
+            _joint(context, item)
         elif isinstance(item, syntax.Constant):
             constant = NamedConstant(item.name, item.name_span, item)
             if _enter(context, constant):
@@ -105,7 +109,50 @@ def collect(context: Context, program: syntax.Program) -> None:
             unit.statements.append(item)
     _drop_prototypes_of_builtins(unit)
     for tunable in unit.tunables:
-        tunable.values = _values(context, tunable.node)
+        if tunable.joint is None:
+            tunable.values = _values(context, tunable.node)
+
+
+def _joint(context: Context, node: syntax.JointTunable) -> None:
+    """Tunables that are chosen together: one tunable whose values number the rows from 0.
+
+    Names of meta-parameters among them are no names of the program.
+    """
+    name = "_".join(n.name for n in node.names)
+    span = node.names[0].span.to(node.names[-1].span)
+    integer = syntax.TypeSpec(span, "int32", const=True)
+    tunable = Tunable(name, span, syntax.Tunable(node.span, name, span, integer, ()),
+                      tuple(range(len(node.rows))), joint=node)
+    if not _enter(context, tunable):
+        return
+    context.unit.tunables.append(tunable)
+    for place, each in enumerate(node.names):
+        if each.name not in BY_NAME:
+            _enter(context, JointMember(each.name, each.span, tunable, place))
+
+
+def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int]) -> None:
+    """Give the members of tunables that are chosen together their values, and kernels the
+    meta-parameters that a row states."""
+    assert tunable.joint is not None
+    number = tunable.value.number if tunable.value is not None else None
+    if number is None or not 0 <= number < len(tunable.joint.rows):
+        return
+    row = tunable.joint.rows[number].values
+    for name, node in zip(tunable.joint.names, row, strict=True):
+        value = constants.integer(context, node, f"a value of tunable '{name.name}'")
+        if value is None:
+            continue
+        wanted = bindings.get(name.name)
+        if wanted is not None and wanted != value:
+            context.error("joint-tunable", name.span, f"{name.name} = {wanted} is asked for, but "
+                          f"row {number} of these tunables, which are chosen together, says "
+                          f"{value}")
+        entity = context.unit.scope.names.get(name.name)
+        if isinstance(entity, JointMember) and entity.tunable is tunable:
+            entity.value = Term(ctype(INT), constant=value)
+        elif name.name in BY_NAME:
+            context.unit.meta[name.name] = value
 
 
 def _drop_prototypes_of_builtins(unit: Unit) -> None:
@@ -185,7 +232,8 @@ def bind(context: Context, bindings: Mapping[str, int]) -> None:
     """Give each tunable its value; the first of its list where there is no binding."""
     unit = context.unit
     for name in bindings:
-        if not any(t.name == name for t in unit.tunables):
+        if not any(t.name == name or (t.joint and any(n.name == name for n in t.joint.names))
+                   for t in unit.tunables):
             known = ", ".join(t.name for t in unit.tunables) or "none"
             context.diagnostics.error("unknown-tunable", None, f"there is no tunable '{name}'; "
                                       f"the program has: {known}",
@@ -215,6 +263,8 @@ def bind(context: Context, bindings: Mapping[str, int]) -> None:
             continue
         assert isinstance(type.element, Number)
         tunable.value = convert.number(context, from_outside, type.element)
+        if tunable.joint is not None:
+            _choose_row(context, tunable, bindings)
 
 
 def complete(context: Context) -> None:

@@ -87,9 +87,10 @@ class Compiler:
             return [Variant(tuple(range(len(candidates))), "", error.diagnostics[0].message)]
         assert lowered is not None
         kernel = next(k for k in lowered.kernels if k.name == self.kernel)
-        choices = [{name: value for name, value in {**self.options.tune, **candidate}.items()
-                    if name in BY_NAME and name not in kernel.tunables}
-                   for candidate in candidates]
+        stated = kernel.attributes.get("meta", {})
+        choices = [stated | {
+            name: value for name, value in {**self.options.tune, **candidate}.items()
+            if name in BY_NAME and name not in kernel.tunables} for candidate in candidates]
         return variants(kernel, driver.context_of(options), choices,
                         [*passes.OPT, *passes.BACKEND], options.opt_level)
 

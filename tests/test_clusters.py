@@ -95,6 +95,14 @@ def test_effects_before_the_loop() -> None:
     simulated(result, problem)
 
 
+def test_sums_that_do_not_fit() -> None:
+    """The first of 8 blocks would get 7 tiles of 64 KB."""
+    result, problem = built(2, 8, TM=128, TN=128)
+    assert not exchanges(result)
+    assert any("458752 bytes of sums" in remark.message for remark in result.remarks)
+    simulated(result, problem)
+
+
 def test_targets_without_clusters() -> None:
     result, problem = built(0, 2, target="sm_80")
     assert not exchanges(result)

@@ -308,7 +308,11 @@ def _cluster_reduce(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _async_copy(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
-    pointer = op.operands[1]
+    pointer, *some = op.operands[1:]
+    for condition in some:
+        frame.require(op, condition, None, "whether this copy is wanted")
+        if not frame.read(condition):
+            return
     active = frame.guard(op)
     frame.require(op, pointer, active, "the address of this copy")
     addresses = frame.read(pointer)

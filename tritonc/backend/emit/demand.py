@@ -31,6 +31,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layout_ops import slice_axes
 from tritonc.ir.ops import READ, SHARED_READ
+from tritonc.ir.types import Tile
 
 Wanted = list[tuple[Value, int]]
 
@@ -125,7 +126,7 @@ def _store(op: Op, mask: int, machine: Machine) -> Wanted:
 
 def _async_copy(op: Op, mask: int, machine: Machine) -> Wanted:
     first = _mask(piece.registers[0] for piece in copied(op, machine.warps)[1])
-    return [(value, 1 if is_buffer(value.type) else first) for value in op.inputs()]
+    return [(value, first if isinstance(value.type, Tile) else 1) for value in op.inputs()]
 
 
 def _compare(op: Op, mask: int, machine: Machine) -> Wanted:

@@ -151,7 +151,7 @@ def accesses_of(layout: Layout, shared: SharedLayout, bits: int, once: bool) -> 
 
 def copied(op: Op, warps: int) -> tuple[SharedAccesses, tuple[SharedAccess, ...]]:
     """The pieces of an async_copy: `vector` neighbours of its buffer each."""
-    buffer, pointer = op.operands
+    buffer, pointer = op.operands[:2]
     assert isinstance(buffer.type, Buffer) and buffer.type.layout is not None
     moves = accesses_of(layout_of(pointer.type, warps), buffer.type.layout,
                         buffer.type.element.bytes * 8, True)

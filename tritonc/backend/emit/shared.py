@@ -270,13 +270,19 @@ def shared_atomic(f: FunctionEmitter, op: Op) -> None:
 
 
 def async_copy(f: FunctionEmitter, op: Op) -> None:
-    """cp.async of 4, 8 or 16 bytes, by the owner of each element; zeros where the guard fails."""
+    """cp.async of 4, 8 or 16 bytes, by the owner of each element; zeros where the guard fails.
+
+    Those take their turn at shared memory as copies do: what nobody reads is left out by its own
+    condition.
+    """
     f.target.require("async_copy", op.span)
-    buffer, pointer = op.operands
+    buffer, pointer, *some = op.operands
     e = buffer_type(buffer.type).element
     moves, pieces = copied(op, f.warps)
     addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
     owner, sources = f.owner(f.layout(pointer)), f.values[pointer]
+    for condition in some:
+        owner = f.both(owner, f.scalar(condition))
     guards = f.values[op.guard] if op.guard is not None else None
     for piece in pieces:
         size = len(piece.registers) * e.bytes

@@ -22,6 +22,8 @@ meta-parameter `cluster_k`; kernels with persistent blocks are left alone.
 
 from __future__ import annotations
 
+from math import prod
+
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -32,7 +34,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import axis_bases, log2
 from tritonc.ir.ops import READ
-from tritonc.ir.types import I1, I32, I64, Tile, element, is_float, shape
+from tritonc.ir.types import I1, I32, I64, Tile, element, is_float, scalar, shape
 from tritonc.source import Span
 
 NAME = "split_loops"
@@ -50,8 +52,16 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
         reason, span = found
         context.remark(NAME, f"no cluster shares a loop: {reason}", span, missed=True)
         return False
-    for one in found:
-        _split(kernel, one, blocks)
+    plans = [(one, sums, _owner(kernel, one, sums, blocks)) for one in found
+             for sums in [_sums_behind(kernel, one)]]
+    for one, sums, owner in plans:
+        received = sum(map(_bytes, sums)) * (blocks - 1) // (blocks if owner else 1)
+        if received > context.target.shared_per_block // 2:
+            context.remark(NAME, f"no cluster shares a loop: a block would get {received} bytes of "
+                           "sums from the others", one.loop.header.terminator.span, missed=True)
+            return False
+    for one, sums, owner in plans:
+        _split(kernel, one, sums, owner, blocks)
     kernel.attributes["cluster"] = blocks
     context.remark(NAME, f"clusters of {blocks} blocks share this loop's iterations",
                    found[-1].loop.header.terminator.span)
@@ -89,7 +99,12 @@ def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]
 # ---- the loop
 
 
-def _split(kernel: Kernel, one: SharedLoop, blocks: int) -> None:
+def _bytes(value: Value) -> int:
+    return prod(shape(value.type)) * scalar(value.type).bytes
+
+
+def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int, ...] | None,
+           blocks: int) -> None:
     """Give each block its share of the iterations, and the sums of all."""
     before = Builder(one.preheader, len(one.preheader.ops) - 1,
                      one.loop.header.terminator.span)
@@ -101,8 +116,6 @@ def _split(kernel: Kernel, one: SharedLoop, blocks: int) -> None:
         _start(phi, one, before, rank)
     one.preheader.ops.insert(len(one.preheader.phis()), make_op(
         "cluster_arrive", [], span=before.span, table=ALL_OPS))
-    sums = _sums_behind(kernel, one)
-    owner = _owner(kernel, one, sums, blocks)
     after = Builder(one.exit, len([v for v in sums if v.op in one.exit.ops]), before.span)
     behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
     totals: dict[Value, Value] = {}

@@ -35,7 +35,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     infos = axis_info.analyze(kernel)
     narrow: dict[Span, list[str]] = {}
     for op in copies:
-        buffer, pointer = op.operands
+        buffer, pointer = op.operands[:2]
         width = copy_width(pointer, op.guard, buffer, infos)
         assert width >= 4, "cp.async moves 4 bytes at the least"
         op.attributes["vector"] = width // scalar(buffer.type).bytes

@@ -113,7 +113,7 @@ def _piecemeal(op: Op, infos: axis_info.Infos) -> bool:
     """Whether a thread copies many elements one by one."""
     if op.name != "async_copy":
         return False
-    buffer, pointer = op.operands
+    buffer, pointer = op.operands[:2]
     t = pointer.type
     return isinstance(t, Tile) and t.layout is not None and t.layout.registers >= MANY and (
         copy_width(pointer, op.guard, buffer, infos) <= scalar(buffer.type).bytes)

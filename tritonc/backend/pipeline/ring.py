@@ -178,13 +178,14 @@ class Rewrite:
                 continue
             pointer = mapping.get(load.operands[0], load.operands[0])
             guard = load.guard and mapping.get(load.guard, load.guard)
-            new, under = guards.under(guard, pointer.type)
+            some = [runs] if self.staged.asynchronous and one.turned is None else []
+            new, under = ([], guard) if some else guards.under(guard, pointer.type)
             ops += new
             buffer = one.turned
             if buffer is None:
                 buffer = widen(one.store.operands[0], self.stages, stage, ahead)
                 ops.append(buffer)
-            ops.append(make_op("async_copy", [buffer.result, pointer], guard=under,
+            ops.append(make_op("async_copy", [buffer.result, pointer, *some], guard=under,
                                span=load.span, table=ALL_OPS))
         return [*ops, make_op("async_commit", [], table=ALL_OPS)] if self.copies_pieces else ops
 

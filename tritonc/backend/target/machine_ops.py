@@ -137,7 +137,8 @@ def _buffer_view(types: Sequence[Type], attributes: Attributes, stated: Type | N
 def _async_copy(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     b, p = _buffer(types[0]), element(types[1])
     if not isinstance(p, Pointer) or shape(types[1]) != b.shape or (
-            p.element != b.element and (p.element, b.element) != (F32, TF32)):
+            p.element != b.element and (p.element, b.element) != (F32, TF32)) or any(
+            t != I1 for t in types[2:]):
         raise TypeMismatch(f"cannot copy from {types[1]} to {b}")
     return ()
 
@@ -272,9 +273,10 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SYNC})),
     OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",
            effects=frozenset({SYNC})),
-    OpInfo("async_copy", ("buffer", "p"), _async_copy,
+    OpInfo("async_copy", ("buffer", "p", "*some"), _async_copy,
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
-           "not hold.  `vector`: elements of each piece.", optional=("vector",),
+           "not hold.  Nothing at all if `some` is there and false: nobody will read the buffer.  "
+           "`vector`: elements of each piece.", optional=("vector",),
            effects=frozenset({READ, SHARED_WRITE}), guardable=True),
     OpInfo("async_commit", (), rules.nothing, "Closes a group of started copies.",
            effects=frozenset({SHARED_WRITE})),

@@ -33,6 +33,7 @@ from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
 from tritonc.backend.layout.split_reductions import split_reductions
 from tritonc.backend.layout.split_scans import split_scans
 from tritonc.backend.memory.cache_loads import cache_loads
+from tritonc.backend.memory.count_quotients import count_quotients
 from tritonc.backend.memory.delay_loads import delay_loads
 from tritonc.backend.memory.drop_selections import drop_selections
 from tritonc.backend.memory.fold_masked_loads import fold_masked_loads
@@ -199,6 +200,9 @@ BACKEND: list[Pass] = [
          "Instructions are known; registers that hold operands count.", "backend", 2),
     Pass("safe_divisors", safe_divisors,
          "No pass folds divisions any more, or asks what divides an index.", "backend", 2),
+    Pass("count_quotients", count_quotients,
+         "Loads of groups are made once, with one quotient for a step; facts are known.",
+         "backend", 2),
     Pass("choose_warps", choose_warps,
          "Layouts spread tiles over so many threads.", "backend", 0),
     Pass("split_scans", split_scans,
@@ -338,6 +342,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("split_loops", "assign_layouts", "masks of what a block owns are in the store's layout"),
     ("assign_layouts", "lower_clusters", "a mailbox has a place for each thread"),
     ("lower_clusters", "pipeline", "the ring takes the shared memory that is left"),
+    ("raw_operands", "count_quotients", "what tiles repeat has one quotient"),
     ("split_dots", "choose_warps", "slices are warps"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
     ("stage_dots", "halve_products", "halves are views of a staged operand"),

@@ -71,6 +71,7 @@ class Feature:
     beside: bool = False  # a dot with others in its block, of which none takes another's result
     place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
+    scaled: bool = False  # a dot from zero, of which something is computed before it is added
 
 
 Profile = tuple[Feature, ...]
@@ -188,7 +189,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(
                                   op, axis_info.analyze(kernel)), beside,
-                              (0, cfg.order.index(block)))
+                              (0, cfg.order.index(block)), _scaled(op, readers))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -233,6 +234,13 @@ def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:
             break
         value = found[0].result
     return value
+
+
+def _scaled(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
+    """Whether a dot from zero is multiplied before it is added."""
+    start = dot.operands[2].op
+    return start is not None and start.name == "constant" and any(
+        op.name == "fmul" for op in readers.get(dot.result, ()))
 
 
 def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:
@@ -307,6 +315,9 @@ _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its wa
 _OTHERS = 50  # registers of a thread for addresses, masks and fragments
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
+# Registers of sums and two results, with which scaled sums overlap (`overlap_sums`), and what 8-bit
+# products lose that do not: 4096 in cube, 1020 and 1070 TFLOP/s on an H200 (bench/ways).
+_OVERLAPPED, _ALONE = 200, 0.5
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of few rows
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
@@ -409,6 +420,8 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
     traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
+    if wide and dot.scaled and dot.bytes == 1 and 3 * held > _OVERLAPPED:
+        traffic += _ALONE
     return (1 + step + traffic) * max(odd, 1.0) * resident * (1 + 0.3 * max(0, needed - stages))
 
 

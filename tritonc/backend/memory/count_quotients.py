@@ -1,0 +1,109 @@
+"""count_quotients: a loop's counter by a scalar that is no less than its step is counted, too.
+
+Before:  header: %k = phi [0], [%k + 64]        After:  header: %k = phi [0], [%k + 64]
+         body:   %q = sdiv %k, %G                               %r = phi [0], [%r2]
+                                                                %q = phi [0], [%q2]
+                                                        body:   %r1 = %r + 64
+                                                                %over = %r1 >= |%G|
+                                                                %r2 = %over ? %r1 - |%G| : %r1
+                                                                %q2 = %q + %over
+
+A division by a number that is not known takes some forty instructions, one after the other.  Where
+groups of weights are as long as a parameter says, each step of K begins with one.  `specialize`
+tests that steps are not longer than groups: then the quotient grows by one at most.
+
+Of counters that begin at 0 and rise; a negative divisor gives the negative quotient.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.facts import Facts
+from tritonc.analysis.values import int_of
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import I32, scalar, shape
+
+_SHAPES = ("splat", "broadcast", "reshape")
+
+
+def count_quotients(kernel: Kernel, context: Context) -> bool:
+    """Do it for all quotients of counters, guarded ones as well."""
+    cfg, facts = Cfg(kernel), Facts(kernel)
+    made: dict[tuple[Value, Value], Value] = {}
+    replaced: dict[Value, Value] = {}
+    for block in cfg.order:
+        loop = cfg.innermost.get(block)
+        for op in list(block.ops):
+            if op.name != "sdiv" or loop is None or scalar(op.result.type) != I32 \
+                    or int_of(op.operands[1]) is not None:
+                continue
+            number, divisor = (_scalar(v, facts) for v in op.operands)
+            if number is None or divisor is None:
+                continue
+            key = number, divisor
+            if key not in made:
+                counted = _counted(cfg, loop, facts, number, divisor)
+                if counted is None:
+                    continue
+                made[key] = counted
+            if not shape(op.result.type):
+                replaced[op.result] = made[key]
+                continue
+            splat = make_op("splat", [made[key]], op.result.type, span=op.span)
+            block.ops.insert(block.ops.index(op), splat)
+            replaced[op.result] = splat.result
+    kernel.replace(replaced)
+    return bool(replaced)
+
+
+def _scalar(value: Value, facts: Facts) -> Value | None:
+    """The scalar that all elements are."""
+    while shape(value.type):
+        op = value.op
+        if op is None:
+            return None
+        if op.name == "add":
+            rest = [v for v in op.operands if facts.interval(v) != (0, 0)]
+            if len(rest) != 1:
+                return None
+            value = rest[0]
+        elif op.name in _SHAPES:
+            value = op.operands[0]
+        else:
+            return None
+    return value
+
+
+def _counted(cfg: Cfg, loop: Loop, facts: Facts, number: Value, divisor: Value) -> Value | None:
+    """The quotient as a phi of the loop; None where it may grow by more than one."""
+    phi, home = number.op, cfg.block_of.get(divisor.op) if divisor.op is not None else None
+    if phi is None or phi not in loop.header.phis() or loop.preheader is None \
+            or loop.latch is None or (home is not None and home in loop):
+        return None
+    following = incoming(phi, loop.latch).op
+    step = int_of(following.operands[1]) if following is not None and following.name == "add" \
+        and following.operands[0] is number else None
+    if not step or step < 0 or int_of(incoming(phi, loop.preheader)) != 0 \
+            or facts.factor(divisor) % step:
+        return None
+    before = Builder(loop.preheader, len(loop.preheader.ops) - 1)
+    zero = before.constant(0, I32)
+    length = before.value("smax", divisor, before.value("sub", zero, divisor))
+    sign = before.value("select", before.value("icmp", divisor, zero, predicate="slt"),
+                        before.constant(-1, I32), before.constant(1, I32))
+    by, one = before.constant(step, I32), sign
+    rest, quotient = (Op("phi", [zero], {}, (I32,), blocks=[loop.preheader]) for _ in range(2))
+    rest.result.name, quotient.result.name = "rest", "quotient"
+    loop.header.ops[:0] = [rest, quotient]
+    after = Builder(loop.latch, len(loop.latch.ops) - 1)
+    more = after.value("add", rest.result, by)
+    over = after.value("icmp", more, length, predicate="uge")
+    for new, value in (
+            (rest, after.value("select", over, after.value("sub", more, length), more)),
+            (quotient, after.value("select", over, after.value("add", quotient.result, one),
+                                   quotient.result))):
+        new.operands.append(value)
+        new.blocks.append(loop.latch)
+    return quotient.result

@@ -154,11 +154,11 @@ class _Exchange:
 
     def promise(self, known: AxisInfo | None) -> None:
         """Say of integers what they are multiples of: addresses of wide accesses, perhaps."""
-        t = self.value.type
+        t = self.op.result.type
         if known is not None and is_int(t) and scalar(t).bits > 1 and min(known.divisibility) > 1 \
                 and all(c == 1 for c in known.contiguity):
-            self.finish(self.make("assume_multiple", [self.ops[-1].result],
-                                  n=min(known.divisibility)))
+            value = self.make("assume_multiple", [self.ops[-1].result], n=min(known.divisibility))
+            value.name = self.op.result.name
 
     def buffer(self, layout: SharedLayout) -> Value:
         buffer = self.make("alloc_shared", [], Buffer(self.element, layout.shape, 1, layout))

@@ -70,15 +70,17 @@ def ways(rows: list[Row], before: list[Row]) -> list[str]:
 
 def suite(rows: list[Row]) -> list[str]:
     """Each group's geometric means, beside the best peer of each workload."""
-    lines = ["| group | workloads | default | told | least |", "|---|---|---|---|---|"]
+    lines = ["| group | workloads | default | variants | told | least |",
+             "|---|---|---|---|---|---|"]
     groups: dict[str, list[Row]] = {}
     for row in rows:
         if row.get("default_ratio"):
             groups.setdefault(row["group"], []).append(row)
     for name, here in [*groups.items(), ("all", [r for rs in groups.values() for r in rs])]:
         least = min(here, key=lambda row: row["default_ratio"])
+        chosen = geometric_mean(r.get("variants_ratio", r["default_ratio"]) for r in here)
         lines.append(f"| {name} | {len(here)} | "
-                     f"{geometric_mean(r['default_ratio'] for r in here):.2f} | "
+                     f"{geometric_mean(r['default_ratio'] for r in here):.2f} | {chosen:.2f} | "
                      f"{geometric_mean(r['told_ratio'] for r in here):.2f} | "
                      f"{least['default_ratio']:.2f} {least['name']} |")
     return lines

@@ -189,7 +189,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(
                                   op, axis_info.analyze(kernel)), beside,
-                              (0, cfg.order.index(block)), _scaled(op, readers))
+                              (0, cfg.order.index(block)), scaled=_scaled(op, readers))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type

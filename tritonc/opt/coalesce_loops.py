@@ -20,18 +20,20 @@ over all of it starts once.  What the outer loop computes for the inner one is c
 iteration; for a product that is little, which `_pays` decides.
 
 Both loops must be plain (one test at the header, preheader, one latch), nothing but the inner loop
-may stand in the outer one but what is pure, and whether the inner loop runs at all must be known
-before the outer one.  After strength_reduce, which makes scalars of what moves in outer loops.
+may stand in the outer one but what is pure or reads what nobody writes there, and whether the inner
+loop runs at all must be known before the outer one.  After strength_reduce, which makes scalars of
+what moves in outer loops.
 """
 
 from __future__ import annotations
 
-from tritonc.analysis.values import speculatable
+from tritonc.analysis.values import changes_memory, speculatable
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, Tile, shape
 
 # Multiplications of the product for each element that an outer loop computes: an addition takes as
@@ -105,12 +107,22 @@ class _Pair:
 
     def plain(self) -> bool:
         """Whether what stands around the inner loop may run in each of its iterations."""
-        tests = [*self.own(self.outer.header), *self.own(self.inner.header)]
         behind = self.own(self.after)
-        if any(isinstance(value.type, Tile) for op in [*tests, *behind] for value in op.results):
+        test = self.inner.header.terminator.operands[0]
+        self.tests = self.slice(self.own(self.inner.header), [
+            test, *(v for op in behind for v in op.inputs()),
+            *(incoming(phi, self.after) for phi in self.outer.header.phis())])
+        if any(isinstance(value.type, Tile) for op in [*self.tests, *behind]
+               for value in op.results):
             return False
-        return all(speculatable(op, self.table[op.name]) for op in [*tests, *behind]) and all(
-            self.table[op.name].pure for op in self.own(self.before))
+        writes = any(changes_memory(self.table[op.name])
+                     for block in self.outer.blocks for op in block.ops)
+        others = [*self.own(self.inner.header), *self.own(self.outer.header)]
+        return all(speculatable(op, self.table[op.name]) for op in [*self.tests, *behind]) \
+            and all(self.table[op.name].pure for op in others) \
+            and all(self.table[op.name].pure or (
+                self.table[op.name].effects == {READ} and not writes
+                and not op.attributes.get("volatile")) for op in self.own(self.before))
 
     @staticmethod
     def own(block: Block) -> list[Op]:
@@ -121,7 +133,7 @@ class _Pair:
         """Whether it is known before the outer loop if the inner one runs, each time."""
         mapping = {phi.result: incoming(phi, self.before) for phi in self.inner.header.phis()}
         test = self.inner.header.terminator.operands[0]
-        made = copy_ops([*self.own(self.before), *self.own(self.inner.header)], mapping)
+        made = copy_ops([*self.own(self.before), *self.tests], mapping)
         for op in made:
             op.replace_inputs(mapping)
         self.first = self.slice(made, [mapping.get(test, test)])
@@ -177,7 +189,7 @@ class _Pair:
         # Whether the inner loop has another iteration, with its next values.
         after = {phi.result: incoming(phi, latch) for phi in inner.header.phis()}
         mapping = dict(after)
-        ops = copy_ops(self.own(inner.header), mapping)
+        ops = copy_ops(self.tests, mapping)
         test = inner.header.terminator.operands[0]
         more = mapping.get(test, test)
         # What comes when it has none: the next values of the outer loop, and new starts.

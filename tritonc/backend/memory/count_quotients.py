@@ -12,12 +12,14 @@ A division by a number that is not known takes some forty instructions, one afte
 groups of weights are as long as a parameter says, each step of K begins with one.  `specialize`
 tests that steps are not longer than groups: then the quotient grows by one at most.
 
-Of counters that begin at 0 and rise; a negative divisor gives the negative quotient.
+Of counters that begin at 0 and rise; a negative divisor, where there may be one, gives the negative
+quotient.
 """
 
 from __future__ import annotations
 
 from tritonc.analysis.facts import Facts
+from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import int_of
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
@@ -90,10 +92,11 @@ def _counted(cfg: Cfg, loop: Loop, facts: Facts, number: Value, divisor: Value) 
         return None
     before = Builder(loop.preheader, len(loop.preheader.ops) - 1)
     zero = before.constant(0, I32)
-    length = before.value("smax", divisor, before.value("sub", zero, divisor))
-    sign = before.value("select", before.value("icmp", divisor, zero, predicate="slt"),
-                        before.constant(-1, I32), before.constant(1, I32))
-    by, one = before.constant(step, I32), sign
+    length, by, one = divisor, before.constant(step, I32), before.constant(1, I32)
+    if not known_signs(cfg.kernel, cfg, loop.preheader).holds(divisor):
+        length = before.value("smax", divisor, before.value("sub", zero, divisor))
+        one = before.value("select", before.value("icmp", divisor, zero, predicate="slt"),
+                           before.constant(-1, I32), one)
     rest, quotient = (Op("phi", [zero], {}, (I32,), blocks=[loop.preheader]) for _ in range(2))
     rest.result.name, quotient.result.name = "rest", "quotient"
     loop.header.ops[:0] = [rest, quotient]

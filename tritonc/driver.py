@@ -12,6 +12,7 @@ becomes InternalError.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -122,9 +123,31 @@ def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
 
     settings = stage.PreprocessOptions(
         include_dirs=options.include_dirs, system_dirs=options.system_dirs,
-        defines=options.defines, forced_includes=options.forced_includes,
+        defines=(*stated_defines(source, options.defines), *options.defines),
+        forced_includes=options.forced_includes,
         file_prefix_map=options.file_prefix_map, read_file=read_file or stage.read_bytes)
     return stage.preprocess(source, settings, diagnostics)
+
+
+_STATED = re.compile(r"define:\s*([A-Za-z_]\w*)\s*(?:=\s*(.*))?", re.ASCII)
+
+
+def stated_defines(source: SourceFile, given: Sequence[str]) -> tuple[str, ...]:
+    """The macros that lines `//! define: NAME = VALUE` before the first `//! kernel:` set for the
+    whole file, whatever is done with it: those that it does not define itself, and that the
+    command line neither gives nor removes."""
+    if "//!" not in source.text:
+        return ()
+    known = {word.removeprefix("-U").partition("=")[0] for word in given}
+    found: dict[str, str] = {}
+    for text, _ in problem_lines(source):
+        if text.startswith("kernel:"):
+            break
+        match = _STATED.fullmatch(text)
+        if match and match[1] not in known and not re.search(
+                rf"^[ \t]*#[ \t]*define[ \t]+{match[1]}\b", source.text, re.MULTILINE):
+            found[match[1]] = match[2] if match[2] is not None else "1"
+    return tuple(f"{name}={value.strip()}" for name, value in found.items())
 
 
 def context_of(options: Options) -> Context:
@@ -433,7 +456,7 @@ def check_stage(module: Module, passes: Sequence[str]) -> None:
 
 
 def problem_lines(source: SourceFile) -> list[tuple[str, Span]]:
-    """The `//!` lines of a .tir file; a .tc file's come from the preprocessor."""
+    """The `//!` lines of a .tir file; what counts of a .tc file's the preprocessor says."""
     found, at = [], 0
     for line in source.text.splitlines(keepends=True):
         if line.lstrip().startswith("//!"):

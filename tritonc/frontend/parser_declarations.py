@@ -12,14 +12,14 @@ from typing import Any
 
 from tritonc.frontend import syntax
 from tritonc.frontend.lexer import Token
+from tritonc.frontend.parser_structs import StructActions
 from tritonc.frontend.parser_types import (
     QUALIFIER_NAMES,
     Declarator,
     Typed,
-    TypeNames,
     read_type,
 )
-from tritonc.source import Diagnostics, Note, Span
+from tritonc.source import Span
 
 _FUNCTION_QUALIFIERS = frozenset(["static", "extern", "inline", "volatile", "device", "kernel"])
 _VARIABLE_QUALIFIERS = frozenset([
@@ -47,25 +47,8 @@ class Allocation:
 Initializer = syntax.Expression | InitializerList | Allocation
 
 
-class DeclarationActions:
+class DeclarationActions(StructActions):
     """The methods for functions, types and declarations."""
-
-    def __init__(self, tokens: list[Token], diagnostics: Diagnostics, types: TypeNames) -> None:
-        self.tokens = tokens
-        self.diagnostics = diagnostics
-        self.types = types
-        self.structs: list[syntax.Struct] = []
-
-    def span(self, first: int, last: int) -> Span:
-        """From token `first` to token `last`; an empty production has the span of its neighbour."""
-        start = self.tokens[first].span
-        return start.to(self.tokens[last].span) if last > first else start
-
-    def error(self, span: Span, message: str, *notes: Note) -> None:
-        self.diagnostics.error("invalid-declaration", span, message, *notes)
-
-    def unsupported(self, span: Span, message: str) -> None:
-        self.diagnostics.error("unsupported-construct", span, message)
 
     # --- functions and the file ---
 
@@ -255,76 +238,6 @@ class DeclarationActions:
     def local_typedef(self, values: list[Any], firsts: list[int],
                       last: int) -> syntax.LocalTypedef:
         return syntax.LocalTypedef(self.span(firsts[0], last), tuple(values[0][1:]))
-
-    # --- structs ---
-
-    def struct_name(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
-        """The name is a type from here on; its members follow."""
-        name: Token = values[1]
-        return self._new_struct(name.text, name.span, self.span(firsts[0], last))
-
-    def _new_struct(self, name: str, name_span: Span, span: Span) -> syntax.Struct:
-        key = f"struct {name or '?'}"
-        known = {struct.key for struct in self.structs}
-        while key in known:
-            key += "'"
-        if name and self.types.in_this_block(name):
-            earlier = next((s for s in self.structs if s.name == name), None)
-            self.diagnostics.error(
-                "redefinition", name_span, f"'{name}' is a type in this block already",
-                *([] if earlier is None else [Note("it is defined here", earlier.name_span)]))
-        struct = syntax.Struct(span, name, name_span, key, ())
-        self.structs.append(struct)
-        if name:
-            self.types.declare_type(name, key)
-        return struct
-
-    def struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
-        struct: syntax.Struct = values[0]
-        return self._members(struct, values[2], self.span(firsts[0], last))
-
-    def unnamed_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
-        span = self.span(firsts[0], last)
-        return self._members(self._new_struct("", span, span), values[2], span)
-
-    def _members(self, struct: syntax.Struct, declarations: list[Any], span: Span
-                 ) -> syntax.Struct:
-        members: dict[str, syntax.Variable] = {}
-        for declaration in declarations:
-            for typed, declarator, initializer, place in declaration[1]:
-                name = declarator.name
-                spec, qualifiers = self._variable_type(typed, declarator)
-                if spec.scalar == struct.key:
-                    self.error(place, f"member '{name}' has the type of its own struct")
-                    continue
-                if initializer is not None:
-                    self.error(place, f"member '{name}' takes its value where a struct is made, "
-                               f"as in '{struct.name or 'pair'} x = {{a, b}};'")
-                if spec.const or (spec.const_pointer and not spec.pointer):
-                    self.error(place, f"member '{name}' cannot be const; the struct can")
-                if qualifiers:
-                    self.error(qualifiers[0].span, f"'{qualifiers[0].name}' does not apply to a "
-                               "member of a struct")
-                if name in members:
-                    self.diagnostics.error("redefinition", declarator.name_span, f"the struct has "
-                                           f"a member '{name}' already",
-                                           Note("it is declared here", members[name].name_span))
-                    continue
-                members[name] = syntax.Variable(place, name, declarator.name_span, spec, None, ())
-        if not members:
-            self.error(span, "a struct has at least one member, as in "
-                       "'struct pair { float a; int b; };'")
-        struct.span, struct.members = span, tuple(members.values())
-        return struct
-
-    def file_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Statement:
-        span = self.span(firsts[0], last)
-        if not values[0].scalar.startswith("struct "):
-            self.error(span, "this declares nothing: a name is missing behind the type")
-        return syntax.Empty(span)
-
-    def local_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Statement:
-        return self.file_struct(values, firsts, last)
 
     # --- types and declarations ---
 

@@ -387,27 +387,35 @@ def combine_with(function: Combiner, a: Arrays, b: Arrays) -> Arrays:
 
 
 def reduce_with(op: Op, *values: Any) -> tuple[Any, ...]:
-    """Neighbours combine first, then neighbours of the results; a last one alone waits."""
     function = combiner.read(op.attributes["function"])
-    left = [np.moveaxis(v, op.attributes["axis"], 0) for v in values]
-    while len(left[0]) > 1:
-        even = len(left[0]) // 2 * 2
-        pairs = combine_with(function, [v[0:even:2] for v in left], [v[1:even:2] for v in left])
-        left = [np.concatenate((p, v[even:])) for p, v in zip(pairs, left, strict=True)]
-    return tuple(v[0] for v in left)
+    return tuple(reduce_along(op, list(values), lambda a, b: combine_with(function, a, b)))
 
 
 def scan_with(op: Op, *values: Any) -> tuple[Any, ...]:
+    function = combiner.read(op.attributes["function"])
+    return tuple(scan_along(op, list(values), lambda a, b: combine_with(function, a, b)))
+
+
+def reduce_along(op: Op, columns: Arrays, join: Callable[[Arrays, Arrays], Arrays]) -> Arrays:
+    """Neighbours combine first, then neighbours of the results; a last one alone waits."""
+    left = [np.moveaxis(v, op.attributes["axis"], 0) for v in columns]
+    while len(left[0]) > 1:
+        even = len(left[0]) // 2 * 2
+        pairs = join([v[0:even:2] for v in left], [v[1:even:2] for v in left])
+        left = [np.concatenate((p, v[even:])) for p, v in zip(pairs, left, strict=True)]
+    return [v[0] for v in left]
+
+
+def scan_along(op: Op, columns: Arrays, join: Callable[[Arrays, Arrays], Arrays]) -> Arrays:
     """By doubling: each element with the one so many before it, 1, 2, 4 and so on."""
-    function, axis = combiner.read(op.attributes["function"]), op.attributes["axis"]
-    back = -1 if op.attributes.get("reverse") else 1
-    found = [np.moveaxis(v, axis, 0)[::back].copy() for v in values]
+    axis, back = op.attributes["axis"], -1 if op.attributes.get("reverse") else 1
+    found = [np.moveaxis(v, axis, 0)[::back].copy() for v in columns]
     step = 1
     while step < len(found[0]):
-        later = combine_with(function, [v[:-step] for v in found], [v[step:] for v in found])
+        later = join([v[:-step] for v in found], [v[step:] for v in found])
         found = [np.concatenate((v[:step], p)) for v, p in zip(found, later, strict=True)]
         step *= 2
-    return tuple(np.moveaxis(v[::back], 0, axis) for v in found)
+    return [np.moveaxis(v[::back], 0, axis) for v in found]
 
 
 def take(op: Op, a: Any, index: Any) -> Any:

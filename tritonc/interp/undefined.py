@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tritonc.interp import arrays
-from tritonc.ir import rules
-from tritonc.ir.core import Op
-from tritonc.ir.ops import OpInfo
+from tritonc.ir import combiner, rules
+from tritonc.ir.core import Op, Value
+from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.types import shape
 
 Masks = list[Any]  # one per operand; None where no element is undefined
@@ -36,10 +36,10 @@ def propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
         return lambda masks, inputs: np.any(masks[0], axis=tuple(op.attributes["axes"]))
     if rule is rules.arg_reduce:
         return lambda masks, inputs: np.any(masks[0], axis=op.attributes["axis"])
-    if rule is rules.reduce_with:
-        return lambda masks, inputs: np.any(either(masks), axis=op.attributes["axis"])
-    if rule in (rules.scan, rules.scan_with):
-        return lambda masks, inputs: _of_scan(op, either(masks))
+    if rule in (rules.reduce_with, rules.scan_with):
+        return lambda masks, inputs: _of_function(op, masks, inputs)
+    if rule is rules.scan:
+        return lambda masks, inputs: _of_scan(op, masks[0])
     if rule is rules.take:
         return lambda masks, inputs: _of_take(op, masks, inputs)
     if rule is rules.dot:
@@ -52,6 +52,30 @@ def _of_scan(op: Op, mask: Any) -> Any:
     if not op.attributes.get("reverse"):
         return np.logical_or.accumulate(mask, axis)
     return np.flip(np.logical_or.accumulate(np.flip(mask, axis), axis), axis)
+
+
+def _of_function(op: Op, masks: Masks, inputs: Sequence[Any]) -> Any:
+    """The function on elements and masks: what it does not choose does not matter."""
+    function, k = combiner.read(op.attributes["function"]), len(inputs)
+    columns = [*inputs, *(np.zeros(np.shape(v), np.bool_) if m is None else m
+                          for m, v in zip(masks, inputs, strict=True))]
+
+    def join(before: list[Any], behind: list[Any]) -> list[Any]:
+        values = dict(zip(function.parameters, [*before[:k], *behind[:k]], strict=True))
+        found: dict[Value, Any] = dict(
+            zip(function.parameters, [*before[k:], *behind[k:]], strict=True))
+        for step in function.ops:
+            row, given = OPS[step.name], [values[v] for v in step.operands]
+            unknown = [found.get(v) for v in step.operands]
+            values.update(zip(step.results, arrays.evaluate(row, step, given), strict=True))
+            if any(mask is not None for mask in unknown):
+                found.update(dict.fromkeys(step.results, propagation(row, step)(unknown, given)))
+        extents = np.shape(before[0])
+        return [*(np.broadcast_to(values[r], extents) for r in function.results),
+                *(np.broadcast_to(found.get(r, np.False_), extents) for r in function.results)]
+
+    along = arrays.reduce_along if op.name == "reduce_with" else arrays.scan_along
+    return either(along(op, columns, join)[k:])
 
 
 def _of_take(op: Op, masks: Masks, inputs: Sequence[Any]) -> Any:

@@ -4,10 +4,10 @@
 the program leaves open.  The parts, from the bottom: `ctypes exact term scope` (types, constants,
 names), `ssa context` (making operations), `in_force needs conditions guards predicates` (what a
 tile predicate guards), `convert operators memory subscripts products` (what operations mean),
-`builtins` with `launch builtin_* library` (the table of functions), `constants casts choices
-assignments expressions statements functions` (the constructs), `unit tables` (the file), `unused
-masks` (what is worth a warning).  Statements and expressions reach each other through
-`Context.lower`, so that no file needs one that needs it.
+`builtins` with `launch builtin_* combine library` (the functions), `constants structs casts
+choices assignments expressions loops static_loop statements generics functions` (the constructs),
+`unit tables` (the file), `unused masks` (what is worth a warning).  Statements and expressions
+reach each other through `Context.lower`, so that no file needs one that needs it.
 """
 
 from __future__ import annotations

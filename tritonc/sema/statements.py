@@ -16,11 +16,11 @@ from tritonc.sema import (
     generics,
     implicit,
     launch,
+    loops,
     predicates,
-    static_loop,
     structs,
 )
-from tritonc.sema.context import Context, Frame, Loop, decayed
+from tritonc.sema.context import Context, Frame, decayed
 from tritonc.sema.ctypes import (
     AUTO,
     BOOL_TYPE,
@@ -35,7 +35,6 @@ from tritonc.sema.scope import Poisoned, Scope, Variable
 from tritonc.sema.term import POISON, Term
 from tritonc.source import Note, Span
 
-MOST_COPIES = 64  # of a loop's body
 HINTS = frozenset({"align", "multiple_of"})  # qualifiers that promise a divisor
 
 
@@ -185,12 +184,6 @@ def if_(context: Context, node: syntax.If) -> None:
         _scalar_if(context, condition, node.condition.span, node.then, node.orelse)
 
 
-def _lower_part(context: Context, node: syntax.Statement) -> None:
-    """A statement that is a block of its own, as C has it for the parts of an if or loop."""
-    with context.inner_scope():
-        context.lower(node)
-
-
 def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.Statement,
                orelse: syntax.Statement | None) -> None:
     if condition.poisoned:
@@ -200,12 +193,12 @@ def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.State
     context.at(span)
     context.branch_if(condition, then_block, else_block)
     context.start(then_block)
-    _lower_part(context, then)
+    loops.lower_part(context, then)
     context.at(span)
     context.branch(join)
     if orelse is not None:
         context.start(else_block)
-        _lower_part(context, orelse)
+        loops.lower_part(context, orelse)
         context.at(span)
         context.branch(join)
     context.start(join)
@@ -215,10 +208,10 @@ def _predicated_if(context: Context, node: syntax.If, condition: Term) -> None:
     with predicates.region(context):
         mask = predicates.enter(context, condition, node.condition.span)
         with predicates.under(context, mask):
-            _lower_part(context, node.then)
+            loops.lower_part(context, node.then)
         if node.orelse is not None:
             with predicates.under(context, predicates.opposite(context, mask)):
-                _lower_part(context, node.orelse)
+                loops.lower_part(context, node.orelse)
 
 
 def predicated(context: Context, node: syntax.Predicated) -> None:
@@ -231,137 +224,10 @@ def predicated(context: Context, node: syntax.Predicated) -> None:
     with predicates.region(context):
         mask = predicates.enter(context, condition, node.mask.span)
         with predicates.under(context, mask):
-            _lower_part(context, node.body)
+            loops.lower_part(context, node.body)
 
 
-# --- loops ---
-
-
-def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
-    """The condition of a loop, a scalar; a missing one is true."""
-    if node is None:
-        return Term(BOOL_TYPE, constant=True)
-    condition = convert.truth(context, context.operand(node), node.span)
-    if condition.shape and condition.type.size == 1:
-        condition = implicit.assign(context, condition, BOOL_TYPE, node.span, "the condition")
-    if condition.shape:
-        condition = context.error("tile-condition", node.span, "the condition of a loop must be a "
-                                  f"scalar, found {condition.type}; any(...) or all(...) makes "
-                                  "one of it")
-    if condition.poisoned:
-        return Term(BOOL_TYPE, context.ssa.undef(I1))
-    return condition
-
-
-def for_(context: Context, node: syntax.For) -> None:
-    if node.static:
-        static_loop.lower(context, node)
-        return
-    with context.inner_scope():
-        frame = context.frame
-        lift = frame.lift if frame is not None else None
-        if node.init is not None:
-            if frame is not None:
-                frame.lift = None  # the counter of a loop is a scalar
-            context.lower(node.init)
-            if frame is not None:
-                frame.lift = lift
-        _loop(context, node, node.condition, node.step)
-
-
-def while_(context: Context, node: syntax.While) -> None:
-    _loop(context, node, node.condition, None)
-
-
-def _loop(context: Context, node: syntax.For | syntax.While, condition: syntax.Expression | None,
-          step: syntax.Expression | None) -> None:
-    head, body, latch, exit = Block("loop"), Block("body"), Block("next"), Block("exit")
-    at = condition.span if condition is not None else node.span
-    context.at(at)
-    context.branch(head)
-    context.start(head, seal=False)
-    term = _loop_condition(context, condition)
-    context.at(at)
-    test = context.block
-    context.branch_if(term, body, exit)
-    _unroll(context, node, test)
-    context.start(body)
-    _body(context, node.body, Loop(context.mask, exit, latch))
-    if context.ssa.is_live(latch):
-        context.branch(latch)
-        context.start(latch)
-    if step is not None:
-        context.lower(step)
-    context.at(at)
-    context.branch(head)
-    context.ssa.seal(head)
-    context.start(exit)
-
-
-def do_while(context: Context, node: syntax.DoWhile) -> None:
-    head, latch, exit = Block("loop"), Block("next"), Block("exit")
-    context.at(node.span)
-    context.branch(head)
-    context.start(head, seal=False)
-    _body(context, node.body, Loop(context.mask, exit, latch))
-    if context.ssa.is_live(latch):
-        context.branch(latch)
-        context.start(latch)
-    term = _loop_condition(context, node.condition)
-    context.at(node.condition.span)
-    test = context.block
-    context.branch_if(term, head, exit)
-    _unroll(context, node, test)
-    context.ssa.seal(head)
-    context.start(exit)
-
-
-def _unroll(context: Context, node: syntax.For | syntax.While | syntax.DoWhile, test: Block
-            ) -> None:
-    """Note at the loop's test how often its body is to be repeated."""
-    if node.unroll is None:
-        return
-    times = constants.integer(context, node.unroll, "how often a loop is unrolled")
-    if times is not None and not 0 <= times <= MOST_COPIES:
-        context.error("call-arguments", node.unroll.span, f"a loop is unrolled 1 to {MOST_COPIES} "
-                      f"times, found {times}")
-    elif times is not None and test.ops and test.terminator.name == "cond_br":
-        test.terminator.attributes["unroll"] = times
-
-
-def _body(context: Context, node: syntax.Statement, loop: Loop) -> None:
-    outer = context.loop
-    context.loop = loop
-    _lower_part(context, node)
-    context.loop = outer
-
-
-def break_(context: Context, node: syntax.Break) -> None:
-    _leave(context, node.span, "break")
-
-
-def continue_(context: Context, node: syntax.Continue) -> None:
-    _leave(context, node.span, "continue")
-
-
-def _leave(context: Context, span: Span, word: str) -> None:
-    loop = context.loop
-    if loop is None:
-        context.error("misplaced-jump", span, f"'{word}' stands in no loop")
-        return
-    if context.mask is not loop.mask:
-        _predicated_jump(context, span, word)
-        return
-    context.at(span)
-    context.branch(loop.exit if word == "break" else loop.next)
-
-
-def _predicated_jump(context: Context, span: Span, word: str) -> None:
-    mask = context.mask
-    context.error("predicated-jump", span, f"'{word}' under a tile predicate: some elements would "
-                  "go and others stay", Note("the predicate is here; if (any(...)) or if (all(...))"
-                                             " is a scalar condition",
-                                             mask.span if mask is not None else None))
+# --- returning ---
 
 
 def return_(context: Context, node: syntax.Return) -> None:
@@ -372,7 +238,7 @@ def return_(context: Context, node: syntax.Return) -> None:
         term = structs.value(context, node.value, frame.returns,
                              f"the result of '{frame.function.name}'")
     if context.mask is not frame.mask:
-        _predicated_jump(context, node.span, "return")
+        loops.predicated_jump(context, node.span, "return")
         return
     _set_result(context, frame, node, term)
     if node is frame.tail:
@@ -427,11 +293,11 @@ HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], None]] = {
     syntax.ExpressionStatement: expression,
     syntax.StaticAssert: static_assert,
     syntax.If: if_,
-    syntax.For: for_,
-    syntax.While: while_,
-    syntax.DoWhile: do_while,
-    syntax.Break: break_,
-    syntax.Continue: continue_,
+    syntax.For: loops.for_,
+    syntax.While: loops.while_,
+    syntax.DoWhile: loops.do_while,
+    syntax.Break: loops.break_,
+    syntax.Continue: loops.continue_,
     syntax.Return: return_,
     syntax.Empty: nothing,
     syntax.Predicated: predicated,

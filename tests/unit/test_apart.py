@@ -30,6 +30,17 @@ kernel void rows(const float* x, float* y, int N) {
   }
 }
 """
+RECURRENT = """
+kernel void recurrent(const float* x, float* y, int N) {
+  int rn[256] = 0 ... 256;
+  float h[256] = 0;
+  for (int n = 0; n < N; n += 256) {
+    float v[256] = rn + n < N ? *(x + n + rn) : 0;
+    h = h * 0.5f + v;
+    @(rn + n < N) *(y + n + rn) = h;
+  }
+}
+"""
 COUNTED = """
 kernel void counted(const unsigned char* x, int* y, int N) {
   int rn[256] = 0 ... 256;
@@ -68,6 +79,26 @@ def test_what_overlaps_is_computed_in_order(source: str, step: int, elements: in
     for first in range(0, count, step):
         rows = slice(first * elements, min(first + step, count) * elements)
         want[y:][rows] = want[x:][rows] + 1
+    np.testing.assert_array_equal(memory.buffers[0].array, want)
+
+
+@pytest.mark.parametrize("shift", [-2048, -768, -256, -4, 0, 4, 256, 260, 512, 768, 1024, 2048])
+def test_loads_run_ahead_of_stores_that_they_do_not_meet(shift: int, tmp_path: Path) -> None:
+    memory, count = Memory(), 1300
+    data = np.random.default_rng(0).integers(0, 9, 8192).astype(np.float32)
+    start = memory.allocate(data.copy(), "data")
+    x, y = 3000, 3000 + shift
+    text = machine(RECURRENT, tmp_path)
+    assert text.count("load") > 4  # in front of the loop, too
+    run(parse(text), "recurrent", [start + 4 * x, start + 4 * y, count], memory, (1,),
+        table=ALL_OPS, handlers=simulate.handlers())
+    want, h = data.copy(), np.zeros(256, np.float32)
+    for first in range(0, count, 256):
+        rows = slice(first, min(first + 256, count))
+        v = np.zeros(256, np.float32)
+        v[: rows.stop - rows.start] = want[x:][rows]
+        h = h * np.float32(0.5) + v
+        want[y:][rows] = h[: rows.stop - rows.start]
     np.testing.assert_array_equal(memory.buffers[0].array, want)
 
 

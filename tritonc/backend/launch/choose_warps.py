@@ -18,7 +18,7 @@ from tritonc.backend.target import matrix
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, scalar, shape
+from tritonc.ir.types import I1, Tile, scalar, shape
 
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
@@ -55,7 +55,8 @@ def _streaming_threads(kernel: Kernel) -> int:
              and 2 * prod(shape(op.operands[0].type)) > largest]
     size = max((scalar(t).bytes for t in moved), default=4)
     reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
-        shape(op.operands[0].type)) > largest for op in kernel.ops())
+        shape(op.operands[0].type)) > largest and op.result.type != I1  # votes take no exchange
+        for op in kernel.ops())
     if several_passes(kernel) or sums_columns(kernel):
         return largest // PASS_ELEMENTS
     return largest // min(MOST_ELEMENTS, (ROW_BYTES if reduced else BYTES) // size)

@@ -25,9 +25,9 @@ from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import LANE_BITS
-from tritonc.ir.types import Tile, is_float, scalar
+from tritonc.ir.types import I1, Tile, is_float, scalar
 
 STEP = 8  # registers are given in groups of so many
 SLACK = 1.15  # by which the estimate, as a rule, exceeds what the assembler needs
@@ -92,7 +92,7 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
 def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
     """How many threads of rows shall be resident; 0 for any number, and if there are no rows."""
     ops = list(kernel.ops())
-    names = {op.name for op in ops}
+    names = {op.name for op in ops if not _votes(op)}
     if not names & _ROWS or names & set(DOTS):
         return 0
     needed = pressure(kernel).registers
@@ -111,11 +111,16 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
 def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:
     """Whether rows keep so many of their threads from being resident that it is worth loading
     again what is in a cache."""
-    names = {op.name for op in kernel.ops()}
+    names = {op.name for op in kernel.ops() if not _votes(op)}
     if not names & _ROWS or names & set(DOTS):
         return False
     threads = round(SHARES[1] * target.threads_per_multiprocessor)
     return pressure(kernel).registers > SLACK * registers_of(threads, target)
+
+
+def _votes(op: Op) -> bool:
+    """Whether it is `any` or `all` of a tile, which makes no rows."""
+    return op.name == "reduce" and op.result.type == I1
 
 
 def _has(loop: Loop, name: str, count: int) -> bool:

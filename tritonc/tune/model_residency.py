@@ -23,7 +23,14 @@ def live(products: Sequence[tuple[int, int, int]], size: int) -> float:
 
 
 def crowded(products: Sequence[tuple[int, int, int]], size: int) -> bool:
-    """Whether results and operands of one loop do not fit into the registers of a thread."""
+    """Whether results and operands of one loop do not fit into the registers of a thread.
+
+    The four products of attention's dK and dV, of rows x columns x 128:
+
+    >>> [crowded([(n, m, 128), (n, 128, m), (n, m, 128), (n, 128, m)], 2)
+    ...  for n, m in ((128, 128), (128, 64), (64, 64))]
+    [True, True, False]
+    """
     rows = min(m for m, _, _ in products)
     return live(products, size) > (MOST_LIVE_BESIDE if rows > ROWS else MOST_LIVE)
 

@@ -103,7 +103,7 @@ def words(line: str) -> list[str]:
     ("run ", ["<file>"]), ("--cmake", ["--cmake-dir"]), ("run --cmake", []),
     ("tune --bud", ["--budget"]), ("--arch sm_8", ["sm_80", "sm_86", "sm_87", "sm_89"]),
     ("--arch=nat", ["--arch=native"]), ("--arch = nat", ["native"]), ("--emit=pt", ["--emit=ptx"]),
-    ("--print-after spec", ["specialize", "specialize_warps"]), ("--explain no-dev", ["no-device"]),
+    ("--print-after spec", ["specialize", "specialize_stores", "specialize_warps"]), ("--explain no-dev", ["no-device"]),
     ("-x ", ["tc", "tir"]), ("-o ", ["<file>"]), ("-fno-fast", ["-fno-fast-math"]),
     ("run --device ", ["interpreter", "cuda"]), ("--tune=num_w", ["--tune=num_warps="]),
     ("-W al", ["all"]), ("-W no-stale", ["no-stale-tuning"]), ("-W no-syntax", []),

@@ -234,7 +234,8 @@ def test_a_copier_of_a_loop_in_another_one_starts_once(persistent: int) -> None:
     """Not in each instance: its ring would begin anew, whatever phase its barriers are in."""
     text = TRIANGLE.replace("END", "K")
     inner = text[text.index("  for") : text.index("  half* pc")]
-    text = text.replace(inner, "  for (int i = 0; i < 3; i += 1) {\n" + inner + "C = max(C, 0); }\n")
+    outer = "  for (int i = 0; i < 3; i += 1) {\n" + inner + "    C = max(C, 0);\n  }\n"
+    text = text.replace(inner, outer)
     tune = {"copier": 1, "tensor_copy": 1, "num_warps": 8, "persistent": persistent}
     made = driver.compile(SourceFile("t.tc", text), Options(arch="sm_90a", tune=tune,
                                                             defines=("W=64",)), ("manifest",))

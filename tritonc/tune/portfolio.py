@@ -19,6 +19,7 @@ from math import prod
 
 import numpy as np
 
+from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
 from tritonc.tune.cluster_blocks import cluster_sizes
@@ -31,6 +32,7 @@ from tritonc.variants.choice import Cost
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
 _DOUBT = 0.03
+_DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
 _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
@@ -77,7 +79,9 @@ class Portfolio:
 def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
               general: Mapping[str, int], most: int) -> Portfolio | None:
     """The combinations of `space` to have beside `general`; None where the model knows no cost:
-    the kernel has no product in a loop, or its extents do not follow from its tunables.
+    the kernel has no product in a loop, one that takes another's result (the formula is of a loop's
+    one product: at attention of 256 columns it was wrong by four), or its extents do not follow
+    from its tunables.
 
     `lower` makes a module with one kernel for a combination, and takes values outside of `space`
     from elsewhere.
@@ -94,6 +98,9 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
                  if row.profile]
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
     (kernel,) = lower(base).kernels
+    if any(chained(block) for block in kernel.blocks):
+        return None
+    doubt = _DOUBT_SCALED if any(f.scaled for row in rows for f in row.profile or ()) else _DOUBT
     # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
     for blocks in cluster_sizes(kernel, target) if form.axes < 3 else (1,):
         more = {"cluster_k": blocks} if blocks > 1 else {}
@@ -109,14 +116,14 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     times = _times(known, form)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
-    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), _slower(known[i][1]))
+    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), _slower(known[i][1], doubt))
                                             for i in chosen), form.loops, served, worst)
 
 
-def _slower(cost: Cost) -> Cost:
-    """A cost that is `_DOUBT` more: what the model says to be hardly better may be worse, and the
+def _slower(cost: Cost, doubt: float) -> Cost:
+    """A cost that is `doubt` more: what the model says to be hardly better may be worse, and the
     general entry is there already."""
-    return cost._replace(**{name: min(round(getattr(cost, name) * (1 + _DOUBT)), most)
+    return cost._replace(**{name: min(round(getattr(cost, name) * (1 + doubt)), most)
                             for name, most in (("start", 1 << 20), ("busy", choice.MOST_CYCLES),
                                                ("wait", choice.MOST_CYCLES))})
 

@@ -55,7 +55,7 @@ def _streaming_threads(kernel: Kernel) -> int:
              and 2 * prod(shape(op.operands[0].type)) > largest]
     size = max((scalar(t).bytes for t in moved), default=4)
     reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
-        shape(op.operands[0].type)) > largest and op.result.type != I1  # votes take no exchange
+        shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         for op in kernel.ops())
     if several_passes(kernel) or sums_columns(kernel):
         return largest // PASS_ELEMENTS

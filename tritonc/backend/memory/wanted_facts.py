@@ -30,20 +30,24 @@ from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.drop_selections import steps_of_selections
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.wanted_apart import Apart, values_of, wanted_apart
+from tritonc.backend.memory.wanted_divisors import (
+    ACCESS,
+    BESIDE,
+    SUMS,
+    Divisors,
+    reach_of,
+    suppose,
+)
 from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.copies import copy_blocks
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_int, scalar, shape
 
-ACCESS = layout_choice.ACCESS_BYTES
-BESIDE = 16  # a tile of so much less than the largest one does not decide
 SMALL = 32  # tiles of fewer elements are not worth a second body
 _NUMBERS = ("get_program_id", "get_num_programs")
-_SUMS = ("add", "addptr")
-_TERMS = (*_SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple")
 _MOST_BITS = 62  # of a sum that is tested
 
 
@@ -116,15 +120,15 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
         collector = _Collector(copy, tensor)
         needs = {onward.get(v, v): None for v in needs or {}}
         units = dict.fromkeys(ones)
-    asked = collector.divisors()
+    asked = collector.divisors.asked(collector.placed())
     for last in (False, True):  # looked at as if they were multiples; then those that helped
         divisors = {v: n for some in asked for v, n in some.items()}
         if not divisors:
             break
         blocks, onward = copy_blocks(copy.blocks)
-        _suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
+        suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
         supposed = _Collector(replace(copy, blocks=blocks), tensor)
-        asked = supposed.helped(asked)
+        asked = supposed.divisors.helped(supposed.placed(), asked)
         if last:
             mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
             collector, needs = supposed, {onward.get(v, v): None for v in needs or {}}
@@ -165,17 +169,17 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     collector = _Collector(kernel, False)
     at = [one for one, _ in collector.accesses()].index(op) if prod(
         shape(op.operands[0].type)) >= SMALL else -1
-    info, reach = collector.infos.get(op.operands[0]), collector.reach(op)
+    info, reach = collector.infos.get(op.operands[0]), reach_of(op)
     if at < 0 or info is None or max(info.contiguity) > 1 or reach < 2:
         return {}
-    divisors = {v: reach for _, v in collector.remainders(op.operands[0], reach)}
+    divisors = {v: reach for _, v in collector.divisors.remainders(op.operands[0], reach)}
     if not divisors:
         return {}
     blocks, onward = copy_blocks(kernel.blocks)
-    _suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
+    suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
     supposed = _Collector(replace(kernel, blocks=blocks), False)
     twin, _ = supposed.accesses()[at]
-    needs = supposed.needs(twin)
+    needs = supposed.divisors.needs(twin)
     if needs is None:
         return {}
     back = {new: old for old, new in onward.items()}
@@ -194,6 +198,7 @@ class _Collector:
             self.infos, lambda v: self.testable(v) and not _of_program(v), not tensor)
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
+        self.divisors = Divisors(self.infos, self.multiples, self.testable)
         self.found = Wanted(multiples=self.multiples.wanted)
 
     def signs(self, loop: Loop | None) -> Signs:
@@ -208,6 +213,10 @@ class _Collector:
                 for block in self.cfg.order for loop in [self.cfg.innermost.get(block)]
                 for op in block.ops if op.name in ("load", "store")
                 and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL]
+
+    def placed(self) -> list[tuple[Op, bool]]:
+        """The accesses, and whether each is outside of loops."""
+        return [(op, affinity is self.outside) for op, affinity in self.accesses()]
 
     # ---- units
 
@@ -265,84 +274,6 @@ class _Collector:
         info = self.infos.get(term)
         return info is not None and len(info.constancy) > axis and (
             info.constancy[axis] % shape(term.type)[axis] == 0 if shape(term.type) else True)
-
-    # ---- divisors
-
-    def divisors(self) -> list[Multiples]:
-        """For each access, the scalars that would have to be multiples so that an index that is
-        divided by them goes on with its remainder, where no axis of the tile is contiguous but by
-        that: the channels of `i % C + i / C % S * C + ...`.  In loops: one access is not worth that
-        the others lose the body; or of the flat index of what is stored, of as many accesses."""
-        found: list[Multiples] = []
-        accesses = self.accesses()
-        stored = {v for op, _ in accesses if op.name == "store" for v in _sums(op.operands[0])}
-        largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
-        for op, affinity in accesses:
-            pointer = op.operands[0]
-            info, reach = self.infos.get(pointer), self.reach(op)
-            wanted = info is not None and reach > 1 \
-                and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
-            outside = affinity is self.outside
-            divisors = self.remainders(pointer, reach, outside) if wanted else []
-            found.append({divisor: reach for divided, divisor in divisors
-                          if not outside or divided in stored})
-        return found
-
-    def helped(self, asked: list[Multiples]) -> list[Multiples]:
-        """What of it makes its access wide, if all of it holds."""
-        return [some if some and (self.wide(op) or (
-                    affinity is self.outside and self.alike(op))) else {}
-                for (op, affinity), some in zip(self.accesses(), asked, strict=True)]
-
-    def alike(self, op: Op) -> bool:
-        """Whether as many neighbours as an access has go to one address."""
-        info = self.infos.get(op.operands[0])
-        return info is not None and max(info.constancy) >= self.reach(op)
-
-    def wide(self, op: Op) -> bool:
-        """Whether all that the access still lacks are multiples that can be tested."""
-        return self.needs(op) is not None
-
-    def needs(self, op: Op) -> Multiples | None:
-        """What must be multiples so that an access is wide; None if that is not all."""
-        pointer, reach = op.operands[0], self.reach(op)
-        info = self.infos.get(pointer)
-        if info is None:
-            return None
-        axis = layout_choice.fastest_axis(info, len(shape(pointer.type)))
-        guard = self.infos.get(op.guard) if op.guard is not None else None
-        if info.contiguity[axis] < reach or (
-                guard is not None and guard.constancy[axis] < reach and op.name == "store"):
-            return None
-        return self.multiples.of_pointer(pointer, axis, reach)
-
-    @staticmethod
-    def reach(op: Op) -> int:
-        """The elements of the widest access."""
-        return ACCESS // scalar(pointee(op.operands[0].type)).bytes
-
-    def remainders(self, pointer: Value, reach: int, quotients: bool = False
-                   ) -> list[tuple[Value, Value]]:
-        """The dividends and divisors of terms of an address that are remainders of an index that
-        goes on for `reach`; or that its `quotients` make, which neighbours share."""
-        found, stack = [], [pointer]
-        while stack:
-            op = stack.pop().op
-            if op is None:
-                continue
-            if op.name in _TERMS:
-                stack += op.operands
-            elif op.name in ("srem", "urem") or (quotients and op.name in ("sdiv", "udiv")):
-                if quotients:
-                    stack.append(op.operands[0])
-                info, divisor = self.infos.get(op.operands[0]), op.operands[1]
-                while divisor.op is not None and divisor.op.name in ("splat", "broadcast",
-                                                                     "reshape"):
-                    divisor = divisor.op.operands[0]
-                if info is not None and max(info.contiguity) >= reach and not shape(
-                        divisor.type) and self.testable(divisor):
-                    found.append((op.operands[0], divisor))
-        return found
 
     # ---- the others
 
@@ -428,18 +359,6 @@ class _Collector:
         self.found.signs.update(needs)
 
 
-def _suppose(blocks: list[Block], multiples: Multiples) -> None:
-    """Let all blocks read the values as multiples."""
-    hints = {v: make_op("assume_multiple", [v], n=n) for v, n in multiples.items()}
-    for block in blocks:
-        for op in block.ops:
-            op.replace_inputs({v: hint.result for v, hint in hints.items()})
-    for value, hint in hints.items():
-        block = next((b for b in blocks if value.op in b.ops), blocks[0])
-        at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
-        block.ops.insert(at, hint)
-
-
 def _fixed(polynomial: Linear) -> Linear:
     """What it is before the first iteration."""
     return Linear(tuple((values, n) for values, n in polynomial.terms
@@ -507,20 +426,11 @@ def _terms(pointer: Value) -> list[Value]:
     while stack:
         value = stack.pop()
         op = value.op
-        if op is not None and op.name in _SUMS and shape(op.operands[1].type) == shape(
+        if op is not None and op.name in SUMS and shape(op.operands[1].type) == shape(
                 pointer.type):
             stack += op.operands
         else:
             found.append(value)
-    return found
-
-
-def _sums(pointer: Value) -> list[Value]:
-    """The tiles that are added up to an address, sums of them included."""
-    found = [pointer]
-    for value in found:
-        if value.op is not None and value.op.name in _SUMS:
-            found += value.op.operands
     return found
 
 

@@ -50,9 +50,11 @@ def narrow_loops(kernel: Kernel, context: Context) -> bool:
 
 
 def _next(kernel: Kernel, done: set[Block]) -> Loop | None:
-    """An outermost loop that one warp can run."""
+    """An outermost loop that one warp can run, and that leaves numbers: shared memory holds no
+    pointers."""
     cfg = Cfg(kernel)
-    found = [loop for loop in cfg.loops if loop.header not in done and _legal(loop, cfg)]
+    found = [loop for loop in cfg.loops if loop.header not in done and _legal(loop, cfg)
+             and not any(is_pointer(value.type) for value in _left(kernel, loop))]
     return min(found, key=lambda loop: loop.depth, default=None)
 
 
@@ -114,8 +116,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     b = Builder(before, len(before.ops) - 1)
     added: list[Op] = []
     for value in left:
-        none = b.constant(0.0 if is_float(value.type) else 0, value.type) if not is_pointer(
-            value.type) else b.value("undef", type=value.type)
+        none = b.constant(0.0 if is_float(value.type) else 0, value.type)
         phi = Op("phi", [value, none], {}, (value.type,), blocks=[leave, before])
         join.ops.append(phi)
         new = share(kernel, phi)

@@ -33,7 +33,7 @@ import paper_keep
 import paper_page
 from paper_points import FEW, FIGURES, Point, points, write_points
 from suite_report import spread
-from suite_worker import ROOT, Job, Worker, do_all
+from suite_worker import ROOT, Job, Worker, commit, do_all
 
 FOLDER = ROOT / "bench" / "paper"
 RESULTS = ROOT / "docs" / "paper"
@@ -43,7 +43,8 @@ CANDIDATES = {"ours": "default"}  # as the points name them
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", default=",".join(map(str, FIGURES)), help="numbers, by commas")
     parser.add_argument("--filter", default="", help="only points whose names match")
     parser.add_argument("--check", action="store_true", help="only the check in the interpreter")
@@ -61,7 +62,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--commit", default=_commit(), help="the compiler's, for the points")
+    parser.add_argument("--commit", default=commit(), help="the compiler's, for the points")
     options = parser.parse_args()
     started = time.perf_counter()
     missing = what_is_missing()
@@ -308,16 +309,6 @@ def draw(options: argparse.Namespace) -> None:
         return
     for path in paper_figures.draw(options.results):
         print(path)
-
-
-def _commit() -> str:
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
-                          capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
-
-
-class _Raw(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of the description."""
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ from typing import Any
 import suite_report
 import suite_support
 from suite_support import Workload
-from suite_worker import ROOT, Job, Worker, do_all
+from suite_worker import Job, Worker, commit, do_all
 
 COMPILE_LIMIT = 90.0  # seconds of one compilation
 MEASURE_LIMIT = 40.0  # of one workload
@@ -40,7 +39,8 @@ Compiled = dict[tuple[Any, ...], Job]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="", help="only workloads whose names match")
     parser.add_argument("--group", default="", help="only groups whose names contain this")
     parser.add_argument("--list", action="store_true", help="list the workloads and exit")
@@ -72,7 +72,7 @@ def main() -> None:
                 compiled[_key(workload, {}, False)] for workload in chosen])
         else:
             rows = run(chosen, options, Path(folder))
-            result = {"commit": _commit(), "date": time.strftime("%Y-%m-%d %H:%M"),
+            result = {"commit": commit(), "date": time.strftime("%Y-%m-%d %H:%M"),
                       **rows.pop(0), "seconds": time.perf_counter() - started, "rows": rows}
             finish(result, options)
     print(f"{time.perf_counter() - started:.0f} s")
@@ -196,16 +196,6 @@ def finish(result: Job, options: argparse.Namespace) -> None:
         options.picture.write_text(suite_report.picture(result))
     if options.compare:
         suite_report.print_comparison(json.loads(options.compare.read_text()), result)
-
-
-def _commit() -> str:
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
-                          capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
-
-
-class _Raw(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of the description."""
 
 
 if __name__ == "__main__":

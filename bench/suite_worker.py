@@ -31,6 +31,13 @@ Say = Callable[[str], None]
 
 # in the process that works
 
+def commit() -> str:
+    """The commit that is measured, `-dirty` if files differ from it."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
+                          capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
 def compile_file(job: Job, say: Say) -> Job:
     """Compile a file; write PTX and manifest to the folder; say what came of it."""
     from tritonc import driver

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from modules import load
 
 from tritonc.frontend.lexer import tokenize
 from tritonc.frontend.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
@@ -22,11 +22,7 @@ EDITORS = ROOT / "editors"
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("editors_generate", EDITORS / "generate.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(EDITORS / "generate.py")
 
 
 @pytest.mark.parametrize("name", ["triton-c.tmLanguage.json", "triton-ir.tmLanguage.json"])

@@ -58,6 +58,22 @@ def defined_by(value: Value, name: str) -> Op | None:
     return op if op is not None and op.name == name else None
 
 
+def computed_from(value: Value, name: str, through_phis: bool = False) -> bool:
+    """Whether arithmetic makes the value of what a `name` gives: not by way of memory, nor, without
+    `through_phis`, of another iteration or branch."""
+    ends = ("load",) if through_phis else ("load", "phi")
+    stack, seen = [value], set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is None or op in seen or op.name in ends:
+            continue
+        if op.name == name:
+            return True
+        seen.add(op)
+        stack += op.operands
+    return False
+
+
 def removable(op: Op, info: OpInfo) -> bool:
     """May go if nobody reads its results: it changes nothing."""
     return info.effects <= _ONLY_READS and not op.attributes.get("volatile", False)

@@ -23,14 +23,14 @@ Needs preheaders.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tritonc.analysis.facts import Facts
-from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I64, Tile, Type, element, with_element
+from tritonc.opt.moved_ops import MovedOps
 
 
 def hoist_addresses(kernel: Kernel, context: Context) -> bool:
@@ -75,13 +75,12 @@ class _Address(NamedTuple):
 _SHAPES = ("broadcast", "reshape", "trans")
 
 
-class _Split:
-    """The attempt to split one address.  What it makes is placed only if it succeeds."""
+class _Split(MovedOps):
+    """The attempt to split one address."""
 
     def __init__(self, cfg: Cfg, facts: Facts, loop: Loop, preheader: Block, op: Op) -> None:
-        self.cfg, self.facts, self.loop, self.preheader, self.op = cfg, facts, loop, preheader, op
-        self.outside: list[Op] = []
-        self.inside: list[Op] = []
+        super().__init__(cfg, loop, preheader, op)
+        self.facts = facts
         self.now: dict[Op, int] = {}  # tile elements that the loop computes now, by operation
 
     def run(self) -> Value | None:
@@ -97,28 +96,6 @@ class _Split:
             found = self.make("addptr", found, self.make("splat", address.scalar, type=shaped))
         left = sum(_work(op) for op in self.inside)
         return found if left < sum(self.now.values()) else None
-
-    def place(self, block: Block) -> None:
-        """Put the new operations where they belong."""
-        self.preheader.ops[-1:-1] = self.outside
-        at = block.ops.index(self.op)
-        block.ops[at:at] = self.inside
-        self.cfg.block_of.update(dict.fromkeys(self.outside, self.preheader))
-        self.cfg.block_of.update(dict.fromkeys(self.inside, block))
-
-    def invariant(self, value: Value) -> bool:
-        op = value.op
-        return op is None or self.cfg.block_of.get(op, self.preheader) not in self.loop.block_set
-
-    def make(self, name: str, *operands: Value, type: Type | None = None,
-             **attributes: Any) -> Value:
-        """An operation, before the loop if all it reads is there."""
-        op = make_op(name, list(operands), type, span=self.op.span, **attributes)
-        if all(v.op not in self.inside and self.invariant(v) for v in operands):
-            self.outside.append(op)
-        else:
-            self.inside.append(op)
-        return op.result
 
     def moved(self, op: Op, operand: Value) -> Value:
         """A reshape, broadcast, transposition or splat of another operand."""

@@ -35,7 +35,6 @@ from tritonc.ir.types import (
     I64,
     Scalar,
     Tile,
-    Type,
     element,
     is_int,
     make,
@@ -43,6 +42,7 @@ from tritonc.ir.types import (
     shape,
     with_element,
 )
+from tritonc.opt.moved_ops import MovedOps
 
 Shape = tuple[int, ...]
 _MOVES = ("broadcast", "reshape", "splat", "range", "constant")
@@ -95,16 +95,15 @@ class _NoSum(Exception):
     """The address has no such form."""
 
 
-class _Separation:
-    """The attempt for one address.  What it makes is placed only if it succeeds."""
+class _Separation(MovedOps):
+    """The attempt for one address."""
 
     def __init__(self, cfg: Cfg, loop: Loop, preheader: Block, op: Op, value: Value) -> None:
-        self.cfg, self.loop, self.preheader, self.op, self.value = cfg, loop, preheader, op, value
+        super().__init__(cfg, loop, preheader, op)
+        self.value = value
         self.rank = len(shape(value.type))
         e = element(value.type)
         self.width = e if isinstance(e, Scalar) else I64  # of the terms
-        self.outside: list[Op] = []
-        self.inside: list[Op] = []
         self.made: dict[Value, Value] = {}  # a value in that width
         self.now: dict[Op, int] = {}  # tile elements that the loop computes now, by operation
 
@@ -120,25 +119,6 @@ class _Separation:
             found = self.address(base, total)
         left = sum(_work(op) for op in self.inside)
         return found if left * LESS < sum(self.now.values()) else None
-
-    def place(self, block: Block) -> None:
-        """Put the new operations where they belong."""
-        self.preheader.ops[-1:-1] = self.outside
-        at = block.ops.index(self.op)
-        block.ops[at:at] = self.inside
-        self.cfg.block_of.update(dict.fromkeys(self.outside, self.preheader))
-        self.cfg.block_of.update(dict.fromkeys(self.inside, block))
-
-    def invariant(self, value: Value) -> bool:
-        op = value.op
-        return op is None or (op not in self.inside and self.cfg.block_of.get(
-            op, self.preheader) not in self.loop.block_set)
-
-    def make(self, name: str, *operands: Value, type: Type | None = None) -> Value:
-        """An operation, before the loop if all it reads is there."""
-        op = make_op(name, list(operands), type, span=self.op.span)
-        (self.outside if all(map(self.invariant, operands)) else self.inside).append(op)
-        return op.result
 
     # ---- the sum put together
 

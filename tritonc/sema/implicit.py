@@ -31,11 +31,10 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
         return _struct(context, term, to, span, what, *notes)
     single = not to.shape and term.type.size == 1
     if not to.shape and not single:
-        tile = f", as in {what[1:-1]}{shapes.spell(term.shape)}" if what.startswith("'") else ""
         return context.error("tile-to-scalar", span, f"{what} is the scalar {to.element}, but the "
                              f"value is the tile {term.type}", *notes,
                              Note("reduce the tile, as in x[+] or max(x), or declare a "
-                                  f"tile{tile}"))
+                                  f"tile{_as_in(what, term)}"))
     if not single and not shapes.broadcastable(term.shape, to.shape):
         hint = shapes.fitting_hint(term.shape, to.shape) if len(to.shape) > 1 else ()
         return context.error("shape-mismatch", span, f"{what} is {to}, but the value is "
@@ -49,6 +48,11 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
     return shapes.broadcast(context, converted, to.shape)
 
 
+def _as_in(what: str, term: Term) -> str:
+    """How a variable is declared that can hold the term; nothing for what is no variable."""
+    return f", as in {what[1:-1]}{shapes.spell(term.shape)}" if what.startswith("'") else ""
+
+
 def _struct(context: Context, term: Term, to: CType, span: Span, what: str, *notes: Note) -> Term:
     source = term.type.element
     if isinstance(to.element, Struct) and to.element.array and not term.members:
@@ -60,6 +64,11 @@ def _struct(context: Context, term: Term, to: CType, span: Span, what: str, *not
     if not fits:
         return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
                              f"{term.type}", *notes)
+    if not to.shape and term.shape:
+        hint = "a parameter 'auto' takes values of any shape" if what.startswith("parameter") else (
+            f"reduce the tile by a function of the program, or declare a tile{_as_in(what, term)}")
+        return context.error("tile-to-scalar", span, f"{what} is a single {to}, but the value is "
+                             f"the tile {term.type}", *notes, Note(hint))
     if not shapes.broadcastable(term.shape, to.shape):
         return context.error("shape-mismatch", span, f"{what} is {to}, but the value is "
                              f"{term.type}, whose shape does not broadcast to "

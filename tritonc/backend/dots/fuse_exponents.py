@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
 
-from tritonc.analysis.values import constant_of, defined_by, is_uniform
+from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -90,22 +90,9 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
 def wanted_factors(kernel: Kernel) -> list[Value]:
     """The scalars of which to be above 0 would let exponentials of products be fused."""
     return list(dict.fromkeys(
-        root for found in _exponentials(kernel) if not found.any_sign and _of_product(found.z)
+        root for found in _exponentials(kernel)
+        if not found.any_sign and computed_from(found.z, "dot")
         for root in map(_root, found.factors) if root.op is None or root.op.name != "constant"))
-
-
-def _of_product(value: Value) -> bool:
-    """Whether a tile is computed from a product of this iteration."""
-    stack, seen = [value], set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen or op.name in ("phi", "load"):
-            continue
-        if op.name == "dot":
-            return True
-        seen.add(op)
-        stack += op.operands
-    return False
 
 
 # ---- what is known of scalars

@@ -14,13 +14,14 @@ fewer bits than a float has: results are promoted every 128 products (see emit).
 from __future__ import annotations
 
 from tritonc.analysis import axis_info
+from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.turn_dots import turn_dots
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import F8E4M3, F8E5M2, F16, element, shape, with_element
 from tritonc.source import Span
 
@@ -78,21 +79,7 @@ def wants_halves(op: Op, infos: axis_info.Infos) -> bool:
     """Whether a product of 8-bit floats is better one of halves, if there is wgmma."""
     a = op.operands[0]
     return (element(a.type) in (F8E4M3, F8E5M2) and not all(inner_first(op, infos))
-            and _of_product(a))
-
-
-def _of_product(value: Value) -> bool:
-    """Whether a tile is computed from a product's result."""
-    stack, seen = [value], set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen or op.name == "load":
-            continue
-        if op.name == "dot":
-            return True
-        seen.add(op)
-        stack += () if op.name == "phi" else op.operands
-    return False
+            and computed_from(a, "dot"))
 
 
 def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> MatrixInstruction | None:

@@ -24,6 +24,7 @@ from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_count
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.signs import Signs, known_signs, loop_order
+from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.fuse_exponents import wanted_factors
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.layout import layout_choice
@@ -195,7 +196,8 @@ class _Collector:
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(
-            self.infos, lambda v: self.testable(v) and not _of_program(v), not tensor)
+            self.infos, lambda v: self.testable(v) and not computed_from(
+                v, "get_program_id", through_phis=True), not tensor)
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
         self.divisors = Divisors(self.infos, self.multiples, self.testable)
@@ -404,20 +406,6 @@ def known_before_loops(cfg: Cfg, value: Value) -> bool:
 
 def _is_number(value: Value) -> bool:
     return value.op is not None and value.op.name in _NUMBERS
-
-
-def _of_program(value: Value) -> bool:
-    """Whether the value changes from program to program by arithmetic: a loaded one may not."""
-    stack, seen = [value], set()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen or op.name == "load":
-            continue
-        if op.name == "get_program_id":
-            return True
-        seen.add(op)
-        stack += op.operands
-    return False
 
 
 def _terms(pointer: Value) -> list[Value]:

@@ -25,7 +25,7 @@ from tritonc.ir.ops import OPS, OpInfo
 from tritonc.meta_parameters import META_PARAMETERS, legal_text
 from tritonc.pass_manager import labels
 from tritonc.passes import BACKEND, OPT, ORDER
-from tritonc.sema.builtins import BUILTINS
+from tritonc.sema.builtins.table import BUILTINS
 from tritonc.source import Diagnostics
 
 HERE = Path(__file__).parent

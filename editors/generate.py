@@ -17,7 +17,7 @@ from tritonc.frontend.grammar import grammar
 from tritonc.frontend.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
 from tritonc.frontend.parser_words import UNSUPPORTED_WORDS
 from tritonc.ir.ops import OPS
-from tritonc.sema import builtins
+from tritonc.sema.builtins import table
 
 FOLDER = Path(__file__).parent / "vscode" / "syntaxes"
 _SCHEMA = "https://raw.githubusercontent.com/martinring/tmlanguage/master/tmlanguage.json"
@@ -62,7 +62,7 @@ def triton_c() -> dict[str, Any]:
             _rule("keyword.control.tritonc", _words(statements)),
             _rule("storage.modifier.tritonc", _words(QUALIFIER_NAMES)),
             _rule("storage.type.tritonc", _words(types)),
-            _rule("support.function.builtin.tritonc", _words(builtins.names()) + r"(?=\s*\()"),
+            _rule("support.function.builtin.tritonc", _words(table.names()) + r"(?=\s*\()"),
             _rule("invalid.illegal.unsupported.tritonc",
                   _words(set(UNSUPPORTED_WORDS) - statements)),
             _rule("entity.name.function.tritonc", r"\b[A-Za-z_]\w*(?=\s*\()"),

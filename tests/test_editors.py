@@ -14,7 +14,7 @@ from modules import load
 
 from tritonc.frontend.lexer import tokenize
 from tritonc.frontend.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
-from tritonc.sema import builtins
+from tritonc.sema.builtins import table
 from tritonc.source import SourceFile
 
 ROOT = Path(__file__).parent.parent
@@ -99,6 +99,6 @@ def test_an_editor_sees_what_the_compiler_sees(path: Path) -> None:
 
 def test_builtins_are_seen() -> None:
     grammar = generator().triton_c()
-    for name in set(builtins.names()) - set(QUALIFIER_NAMES):
+    for name in set(table.names()) - set(QUALIFIER_NAMES):
         (_, end, scope), *_ = scopes(grammar, f"{name}(x)")
         assert (end, scope) == (len(name), "support.function.builtin.tritonc")

@@ -12,7 +12,7 @@ from command import tritonc
 from tritonc import driver
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import Options
-from tritonc.sema.builtins import BUILTINS
+from tritonc.sema.builtins.table import BUILTINS
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 ROOT = Path(__file__).parents[2]

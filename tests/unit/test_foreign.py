@@ -9,7 +9,7 @@ from sema_programs import diagnose
 
 from tritonc.frontend.foreign import FOREIGN, VOCABULARY, plain
 from tritonc.frontend.parser_words import FOREIGN_WORDS, UNSUPPORTED_WORDS
-from tritonc.sema.builtins import find, names
+from tritonc.sema.builtins.table import find, names
 
 # Names of functions that a replacement calls.
 _CALL = re.compile(r"\b([a-z_]\w*)\(")

@@ -22,7 +22,7 @@ from tritonc.frontend.grammar import Grammar, grammar
 from tritonc.frontend.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES
 from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.options import Options
-from tritonc.sema import builtins
+from tritonc.sema.builtins import table
 from tritonc.source import Diagnostics
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ _WORDS = {"for", "while", "do", "if", "else", "break", "continue", "return", "ty
           "static_assert", "newaxis", "true", "false", "INFINITY", "NAN", "bitcast", "calloc",
           "define", "undef", "include", "ifdef", "ifndef", "elif", "endif", "line", "error",
           "warning", "pragma", "float", "int", "char", "double", "half", "tf32", "max", "min",
-          *PREDECLARED_TYPES, *QUALIFIER_NAMES, *builtins.names()} - {"x"}  # fmt: skip
+          *PREDECLARED_TYPES, *QUALIFIER_NAMES, *table.names()} - {"x"}  # fmt: skip
 _LOOSE = {"..."}  # and so on
 
 

@@ -9,8 +9,8 @@ import pytest
 from sema_programs import diagnose, kernel_of
 
 from tritonc.ir.ops import OPS
-from tritonc.sema.builtins import BUILTINS, PURE, Builtin, find, names
-from tritonc.sema.choices import speculatable
+from tritonc.sema.builtins.table import BUILTINS, PURE, Builtin, find, names
+from tritonc.sema.operations.choices import speculatable
 
 # Every name by which public programs and docs/language.md call a builtin.
 KNOWN = """
@@ -87,7 +87,7 @@ def test_pure_builtins_make_no_effects() -> None:
         if row.effects:
             assert row.name not in PURE
             continue
-        integers = row.lower.__module__.endswith("builtin_bits")
+        integers = row.lower.__module__.endswith("builtins.bits")
         arguments = ["n" if integers or (row.name, at) == ("ldexp", 1) else "x"
                      for at in range(row.least)]
         call = calls.get(row.name, f"{row.name}({', '.join(arguments)})")

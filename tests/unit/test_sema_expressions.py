@@ -9,8 +9,8 @@ from sema_programs import computed, execute, program_of, same, text_of
 from tritonc.ir.text import print_module
 from tritonc.options import Options
 from tritonc.sema import analyze
-from tritonc.sema.ctypes import HALF
-from tritonc.sema.exact import parse, round_exact
+from tritonc.sema.types.ctypes import HALF
+from tritonc.sema.types.exact import parse, round_exact
 from tritonc.source import Diagnostics
 
 N = np.arange(8, dtype=np.int32) - 3

@@ -1,13 +1,12 @@
 """Semantic analysis: from the syntax tree to Triton-IR in SSA form, in one walk.
 
 `analyze` checks the whole program and lowers its kernels; `tunables` says beforehand which values
-the program leaves open.  The parts, from the bottom: `ctypes exact term scope` (types, constants,
-names), `ssa context` (making operations), `in_force needs conditions guards predicates` (what a
-tile predicate guards), `convert operators memory subscripts products` (what operations mean),
-`builtins` with `launch builtin_* combine library` (the functions), `constants structs casts
-choices assignments expressions loops static_loop statements generics functions` (the constructs),
-`unit tables` (the file), `unused masks` (what is worth a warning).  Statements and expressions
-reach each other through `Context.lower`, so that no file needs one that needs it.
+the program leaves open.  The parts, from the bottom: `types` (with `scope` for names), `ssa` and
+`context` (making operations), `predicates` (what a tile predicate guards), `operations` (what
+operators, conversions and accesses mean), `builtins` (the functions), `assignments expressions
+loops static_loop statements generics functions` (the constructs), `unit tables` (the file),
+`unused` (what is worth a warning).  Statements and expressions reach each other through
+`Context.lower`, so that no file needs one that needs it.
 """
 
 from __future__ import annotations
@@ -20,17 +19,10 @@ from typing import NamedTuple
 from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Module
 from tritonc.options import Options
-from tritonc.sema import (
-    builtins,
-    expressions,
-    functions,
-    generics,
-    masks,
-    statements,
-    unit,
-    unused,
-)
+from tritonc.sema import expressions, functions, generics, statements, unit, unused
+from tritonc.sema.builtins import table
 from tritonc.sema.context import Context
+from tritonc.sema.predicates import masks
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.tables import fill_tables
 from tritonc.sema.unit import Unit
@@ -92,7 +84,7 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
                     and not generics.is_generic(file_context, function):
                 _lower(file_unit, function, diagnostics, contract)  # only for its errors
         if not diagnostics.errors:
-            unused.check(program, builtins.PURE, diagnostics)
+            unused.check(program, table.PURE, diagnostics)
             for kernel in module.kernels:
                 masks.check(kernel, diagnostics)
     if not entries:
@@ -130,7 +122,7 @@ def _lower(file_unit: Unit, function: FunctionEntity, diagnostics: Diagnostics,
 
 
 def _context(file_unit: Unit, kernel: Kernel, diagnostics: Diagnostics) -> Context:
-    return Context(file_unit, diagnostics, kernel, file_unit.scope, _HANDLERS, builtins.PURE)
+    return Context(file_unit, diagnostics, kernel, file_unit.scope, _HANDLERS, table.PURE)
 
 
 @contextmanager

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, implicit, memory, operators, structs, subscripts
 from tritonc.sema.context import Context, is_poisoned
-from tritonc.sema.ctypes import INT_TYPE, CType, PointerTo
-from tritonc.sema.predicates import merge
+from tritonc.sema.operations import implicit, memory, operators, structs, subscripts
+from tritonc.sema.predicates.if_conversion import merge
 from tritonc.sema.scope import Entity, Poisoned, Table, Variable
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import INT_TYPE, CType, PointerTo
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 

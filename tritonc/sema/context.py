@@ -12,7 +12,9 @@ from tritonc.ir import numbers
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OPS
-from tritonc.sema.ctypes import (
+from tritonc.sema.scope import Entity, FunctionEntity, Scope, Variable
+from tritonc.sema.ssa import Ssa
+from tritonc.sema.types.ctypes import (
     DOUBLE,
     ERROR_TYPE,
     LITERAL,
@@ -22,15 +24,13 @@ from tritonc.sema.ctypes import (
     Struct,
     ctype,
 )
-from tritonc.sema.exact import Exact, round_exact
-from tritonc.sema.scope import Entity, FunctionEntity, Scope, Variable
-from tritonc.sema.ssa import Ssa
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types.exact import Exact, round_exact
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import CompileError, Diagnostics, Note, Span
 
 if TYPE_CHECKING:
-    from tritonc.sema.in_force import Mask, Region
-    from tritonc.sema.memory import Words
+    from tritonc.sema.operations.memory import Words
+    from tritonc.sema.predicates.in_force import Mask, Region
     from tritonc.sema.unit import Unit
 
 _ROUNDED = frozenset({"fadd", "fsub", "fmul", "fdiv"})

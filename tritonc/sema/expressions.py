@@ -7,20 +7,26 @@ from typing import Any
 
 from tritonc.frontend import syntax
 from tritonc.frontend.foreign import FOREIGN, plain
-from tritonc.sema import (
-    builtins,
-    casts,
-    choices,
-    constants,
-    exact,
-    memory,
-    operators,
-    shapes,
-    structs,
-)
 from tritonc.sema.assignments import assign, step
+from tritonc.sema.builtins import table
+from tritonc.sema.builtins.products import dot
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import (
+from tritonc.sema.functions import call_function
+from tritonc.sema.operations import casts, choices, memory, operators, structs
+from tritonc.sema.operations.subscripts import rotate, subscript
+from tritonc.sema.scope import (
+    Counter,
+    Entity,
+    FunctionEntity,
+    JointMember,
+    NamedConstant,
+    Poisoned,
+    Table,
+    Tunable,
+    Variable,
+)
+from tritonc.sema.types import constants, exact, shapes
+from tritonc.sema.types.ctypes import (
     BOOL_TYPE,
     DOUBLE,
     FLOAT,
@@ -36,21 +42,7 @@ from tritonc.sema.ctypes import (
     ctype,
     integer_ends,
 )
-from tritonc.sema.functions import call_function
-from tritonc.sema.products import dot
-from tritonc.sema.scope import (
-    Counter,
-    Entity,
-    FunctionEntity,
-    JointMember,
-    NamedConstant,
-    Poisoned,
-    Table,
-    Tunable,
-    Variable,
-)
-from tritonc.sema.subscripts import rotate, subscript
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
 
@@ -125,7 +117,7 @@ def name(context: Context, node: syntax.Name) -> Term:
         return context.error("undeclared-name", node.span, f"'{node.name}' is a function; it can "
                              "only be called", Note("it is declared here", entity.span))
     if entity is None:
-        if builtins.find(node.name) is not None:
+        if table.find(node.name) is not None:
             return context.error("undeclared-name", node.span, f"'{node.name}' is a builtin "
                                  "function; it can only be called")
         unknown(context, node.name, node.span, "there is nothing named")
@@ -136,7 +128,7 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     """Report an unknown name, once in a scope."""
     candidates = [name for name in context.scope.visible()
                   if not isinstance(context.scope.lookup(name), Poisoned)]
-    candidates += builtins.names()
+    candidates += table.names()
     near = None if name in FOREIGN else closest(name, candidates)
     ended = context.frame.ended.get(name) if context.frame is not None else None
     notes = []
@@ -251,13 +243,13 @@ def call(context: Context, node: syntax.Call) -> Term:
                                  "one list of arguments", Note("it is declared here", entity.span))
         return call_function(context, entity, node)
     if entity is None:
-        row = builtins.find(node.callee)
+        row = table.find(node.callee)
         if row is not None:
-            return builtins.call(context, row, node)
+            return table.call(context, row, node)
         unknown(context, node.callee, node.callee_span, "there is no function")
     elif not isinstance(entity, Poisoned):
         hides = f", which hides the builtin '{node.callee}'" \
-            if builtins.find(node.callee) is not None else ""
+            if table.find(node.callee) is not None else ""
         context.error("not-a-function", node.callee_span, f"'{node.callee}' is a {entity.kind}"
                       f"{hides}; it cannot be called", Note("it is declared here", entity.span))
     for argument in node.arguments:

@@ -11,9 +11,14 @@ from math import lcm
 from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, READ, WRITE
-from tritonc.sema import constants, generics, implicit, library, structs
+from tritonc.sema import generics
+from tritonc.sema.builtins import library
 from tritonc.sema.context import Context, Frame
-from tritonc.sema.ctypes import (
+from tritonc.sema.operations import implicit, structs
+from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
+from tritonc.sema.statements import HINTS, declare
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import (
     AUTO,
     ERROR_TYPE,
     VOID,
@@ -23,9 +28,7 @@ from tritonc.sema.ctypes import (
     Struct,
     member_type,
 )
-from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
-from tritonc.sema.statements import HINTS, declare
-from tritonc.sema.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import NOTHING, POISON, Term
 from tritonc.source import CompileError, Note, Span
 
 MAX_DEPTH = 100  # inlined calls inside each other
@@ -270,7 +273,7 @@ def _information(context: Context, parameter: syntax.Parameter, type: CType) -> 
 def host_type(type: CType) -> str:
     """A parameter's type as a C host writes it.
 
-    >>> from tritonc.sema.ctypes import FLOAT, LONG, ctype, pointer_to
+    >>> from tritonc.sema.types.ctypes import FLOAT, LONG, ctype, pointer_to
     >>> host_type(ctype(pointer_to(FLOAT, const=True))), host_type(ctype(LONG))
     ('const float *', 'long long')
     """

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, shapes
 from tritonc.sema.context import Context, decayed
-from tritonc.sema.ctypes import (
+from tritonc.sema.scope import FunctionEntity, Scope, Signature, Variable
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import (
     AUTO_TYPE,
     INT_TYPE,
     CType,
@@ -22,8 +23,7 @@ from tritonc.sema.ctypes import (
     ctype,
     pointer_to,
 )
-from tritonc.sema.scope import FunctionEntity, Scope, Signature, Variable
-from tritonc.sema.term import Term
+from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span
 
 

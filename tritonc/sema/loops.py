@@ -5,10 +5,12 @@ from __future__ import annotations
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.ir.types import I1
-from tritonc.sema import constants, convert, implicit, static_loop
+from tritonc.sema import static_loop
 from tritonc.sema.context import Context, Loop
-from tritonc.sema.ctypes import BOOL_TYPE
-from tritonc.sema.term import Term
+from tritonc.sema.operations import convert, implicit
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import BOOL_TYPE
+from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span
 
 MOST_COPIES = 64  # of a loop's body

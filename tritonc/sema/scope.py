@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from tritonc.frontend import syntax
 from tritonc.ir import core
-from tritonc.sema.ctypes import CType, Struct, member_type
-from tritonc.sema.term import Term
+from tritonc.sema.types.ctypes import CType, Struct, member_type
+from tritonc.sema.types.term import Term
 from tritonc.source import Span
 
 if TYPE_CHECKING:
-    from tritonc.sema.in_force import Mask
+    from tritonc.sema.predicates.in_force import Mask
 
 
 @dataclass(eq=False, slots=True)

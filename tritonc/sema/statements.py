@@ -8,20 +8,14 @@ from typing import Any
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.ir.types import I1
-from tritonc.sema import (
-    builtin_memory,
-    builtins,
-    constants,
-    convert,
-    generics,
-    implicit,
-    launch,
-    loops,
-    predicates,
-    structs,
-)
+from tritonc.sema import generics, loops
+from tritonc.sema.builtins import launch, memory, table
 from tritonc.sema.context import Context, Frame, decayed
-from tritonc.sema.ctypes import (
+from tritonc.sema.operations import convert, implicit, structs
+from tritonc.sema.predicates import if_conversion
+from tritonc.sema.scope import Poisoned, Scope, Variable
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import (
     AUTO,
     BOOL_TYPE,
     ERROR,
@@ -31,8 +25,7 @@ from tritonc.sema.ctypes import (
     CType,
     ctype,
 )
-from tritonc.sema.scope import Poisoned, Scope, Variable
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 HINTS = frozenset({"align", "multiple_of"})  # qualifiers that promise a divisor
@@ -154,7 +147,7 @@ def _takes_extent(context: Context, node: syntax.Expression) -> bool:
 
 
 def _is_global_range(context: Context, node: syntax.Call) -> bool:
-    row = builtins.find(node.callee)
+    row = table.find(node.callee)
     return (row is not None and row.name == "get_global_range"
             and context.scope.lookup(node.callee) is None)
 
@@ -169,7 +162,7 @@ def _promised(context: Context, qualifier: syntax.Qualifier, term: Term) -> Term
     if term.members:
         return context.error("struct-value", qualifier.span, f"'{qualifier.name}' does not apply "
                              f"to the struct {term.type}")
-    return builtin_memory.promise(context, term, n, qualifier.span, qualifier.argument.span)
+    return memory.promise(context, term, n, qualifier.span, qualifier.argument.span)
 
 
 # --- choice ---
@@ -205,12 +198,12 @@ def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.State
 
 
 def _predicated_if(context: Context, node: syntax.If, condition: Term) -> None:
-    with predicates.region(context):
-        mask = predicates.enter(context, condition, node.condition.span)
-        with predicates.under(context, mask):
+    with if_conversion.region(context):
+        mask = if_conversion.enter(context, condition, node.condition.span)
+        with if_conversion.under(context, mask):
             loops.lower_part(context, node.then)
         if node.orelse is not None:
-            with predicates.under(context, predicates.opposite(context, mask)):
+            with if_conversion.under(context, if_conversion.opposite(context, mask)):
                 loops.lower_part(context, node.orelse)
 
 
@@ -221,9 +214,9 @@ def predicated(context: Context, node: syntax.Predicated) -> None:
     if not condition.shape:
         _scalar_if(context, condition, node.mask.span, node.body, None)
         return
-    with predicates.region(context):
-        mask = predicates.enter(context, condition, node.mask.span)
-        with predicates.under(context, mask):
+    with if_conversion.region(context):
+        mask = if_conversion.enter(context, condition, node.mask.span)
+        with if_conversion.under(context, mask):
             loops.lower_part(context, node.body)
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
-from tritonc.sema import constants, convert, implicit, operators
 from tritonc.sema.context import Context, Loop
-from tritonc.sema.ctypes import INT_TYPE
+from tritonc.sema.operations import convert, implicit, operators
 from tritonc.sema.scope import Variable
-from tritonc.sema.term import Term
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import INT_TYPE
+from tritonc.sema.types.term import Term
 
 MOST_TURNS = 1024
 

@@ -11,13 +11,14 @@ variables declared here.
 from __future__ import annotations
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, implicit, operators
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import INT_TYPE, PointerTo, ctype
+from tritonc.sema.operations import convert, implicit, operators
+from tritonc.sema.operations.subscripts import constant_element
 from tritonc.sema.scope import Counter, Poisoned, Table
 from tritonc.sema.statements import static_assert
-from tritonc.sema.subscripts import constant_element
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import INT_TYPE, PointerTo, ctype
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 MAX_STEPS = 400_000  # statements and operands: 24 for each int that constant memory holds

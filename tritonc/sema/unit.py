@@ -14,9 +14,9 @@ from tritonc.ir import core
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME
-from tritonc.sema import builtins, constants, convert, implicit
+from tritonc.sema.builtins import table
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import INT, CType, Number, PointerTo, Struct, ctype
+from tritonc.sema.operations import convert, implicit
 from tritonc.sema.scope import (
     Entity,
     FunctionEntity,
@@ -27,7 +27,9 @@ from tritonc.sema.scope import (
     Table,
     Tunable,
 )
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import INT, CType, Number, PointerTo, Struct, ctype
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 MAX_TABLE_BYTES = 1 << 16  # of constant memory on every GPU
@@ -158,7 +160,7 @@ def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int])
 def _drop_prototypes_of_builtins(unit: Unit) -> None:
     """`extern int get_program_id(int);` without a definition hides nothing."""
     for function in list(unit.functions):
-        if function.node.body is None and builtins.find(function.name) is not None:
+        if function.node.body is None and table.find(function.name) is not None:
             unit.functions.remove(function)
             del unit.scope.names[function.name]
 

@@ -17,11 +17,13 @@ from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I1, Scalar
-from tritonc.sema import functions, generics, implicit, shapes
+from tritonc.sema import functions, generics
 from tritonc.sema.context import Context, decayed
-from tritonc.sema.ctypes import AUTO_TYPE, CType, PointerTo, Struct, ctype, member_type
+from tritonc.sema.operations import implicit
 from tritonc.sema.scope import FunctionEntity
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import shapes
+from tritonc.sema.types.ctypes import AUTO_TYPE, CType, PointerTo, Struct, ctype, member_type
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note
 
 

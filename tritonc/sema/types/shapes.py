@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import ctype
-from tritonc.sema.term import Term
+from tritonc.sema.types.ctypes import ctype
+from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span
 
 MAX_ELEMENTS = 1 << 20  # of a tile; more fits no GPU's registers many times over

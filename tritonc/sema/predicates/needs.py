@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tritonc.sema import shapes
-from tritonc.sema.in_force import Mask
-from tritonc.sema.shapes import Shape
+from tritonc.sema.predicates.in_force import Mask
+from tritonc.sema.types import shapes
+from tritonc.sema.types.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tritonc.frontend import syntax
-from tritonc.sema import convert, exact, shapes
 from tritonc.sema.context import Context, decayed, is_poisoned
-from tritonc.sema.ctypes import (
+from tritonc.sema.operations import convert
+from tritonc.sema.predicates.if_conversion import later
+from tritonc.sema.types import exact, shapes
+from tritonc.sema.types.ctypes import (
     BOOL,
     INT,
     LITERAL,
@@ -15,8 +17,7 @@ from tritonc.sema.ctypes import (
     ctype,
     promote,
 )
-from tritonc.sema.predicates import later
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 ARITHMETIC = {"+": ("add", "fadd"), "-": ("sub", "fsub"), "*": ("mul", "fmul")}

@@ -13,13 +13,15 @@ from __future__ import annotations
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block, Op
 from tritonc.ir.ops import OPS
-from tritonc.sema import convert, predicates, shapes
 from tritonc.sema.context import Context, decayed, is_poisoned
-from tritonc.sema.ctypes import BOOL, BOOL_TYPE, DOUBLE, LITERAL, VOID_TYPE, CType, ctype
-from tritonc.sema.in_force import Mask
-from tritonc.sema.operators import invert
+from tritonc.sema.operations import convert
+from tritonc.sema.operations.operators import invert
+from tritonc.sema.predicates import if_conversion
+from tritonc.sema.predicates.in_force import Mask
 from tritonc.sema.scope import Variable
-from tritonc.sema.term import NOTHING, POISON, Term
+from tritonc.sema.types import shapes
+from tritonc.sema.types.ctypes import BOOL, BOOL_TYPE, DOUBLE, LITERAL, VOID_TYPE, CType, ctype
+from tritonc.sema.types.term import NOTHING, POISON, Term
 
 
 class _Side:
@@ -171,18 +173,18 @@ def _selected(context: Context, condition: Term, a: Term, b: Term) -> Term:
 
 
 def _tile_conditional(context: Context, node: syntax.Conditional, condition: Term) -> Term:
-    guarded = [predicates.needs_guard(context, side) for side in (node.then, node.orelse)]
+    guarded = [if_conversion.needs_guard(context, side) for side in (node.then, node.orelse)]
     if not any(guarded):
         return _chosen(context, node, condition, None, context.lower(node.then),
                        context.lower(node.orelse))
     outer = context.mask
-    with predicates.region(context):
-        mask = predicates.enter(context, condition, node.condition.span)
-        with predicates.under(context, mask if guarded[0] else outer):
+    with if_conversion.region(context):
+        mask = if_conversion.enter(context, condition, node.condition.span)
+        with if_conversion.under(context, mask if guarded[0] else outer):
             context.widened = node.then
             then = context.lower(node.then)
-        other = predicates.opposite(context, mask) if guarded[1] else None
-        with predicates.under(context, other or outer):
+        other = if_conversion.opposite(context, mask) if guarded[1] else None
+        with if_conversion.under(context, other or outer):
             context.widened = node.orelse
             orelse = context.lower(node.orelse)
         return _chosen(context, node, condition, (mask, other), then, orelse)
@@ -285,18 +287,18 @@ def _checked(context: Context, term: Term, node: syntax.Expression) -> Term:
 
 def _tile_logical(context: Context, node: syntax.Logical, left: Term, conjunction: bool,
                   what: str) -> Term:
-    if not predicates.needs_guard(context, node.right):
+    if not if_conversion.needs_guard(context, node.right):
         return _both_sides(context, node, left, conjunction, what, None)
-    with predicates.region(context):
+    with if_conversion.region(context):
         context.at(node.left.span)
         decides = left if conjunction else invert(context, left)
-        mask = predicates.enter(context, decides, node.left.span)
+        mask = if_conversion.enter(context, decides, node.left.span)
         return _both_sides(context, node, left, conjunction, what, mask)
 
 
 def _both_sides(context: Context, node: syntax.Logical, left: Term, conjunction: bool, what: str,
                 mask: Mask | None) -> Term:
-    with predicates.under(context, mask or context.mask):
+    with if_conversion.under(context, mask or context.mask):
         right = convert.truth(context, context.operand(node.right), node.right.span, what)
     if right.poisoned:
         return POISON

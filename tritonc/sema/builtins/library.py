@@ -19,14 +19,15 @@ from pathlib import Path
 from tritonc.frontend import syntax
 from tritonc.frontend.parser import parse
 from tritonc.frontend.preprocess import PreprocessOptions, preprocess
-from tritonc.sema import constants, convert, shapes
 from tritonc.sema.context import Context, Frame
-from tritonc.sema.ctypes import BFLOAT16, DOUBLE, FLOAT, HALF, CType, Number, ctype
+from tritonc.sema.operations import convert
 from tritonc.sema.scope import FunctionEntity, Scope, Variable
-from tritonc.sema.term import Term
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import BFLOAT16, DOUBLE, FLOAT, HALF, CType, Number, ctype
+from tritonc.sema.types.term import Term
 from tritonc.source import Diagnostics, SourceFile, Span
 
-DIRECTORY = Path(__file__).parent.parent / "library"
+DIRECTORY = Path(__file__).parents[2] / "library"
 _KINDS = {FLOAT: 32, DOUBLE: 64, HALF: 16, BFLOAT16: 17}
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, library, operators, shapes
+from tritonc.sema.builtins import library
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import INT, INT_TYPE, UINT, ULONG, Number, ctype
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.operations import convert, operators
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import INT, INT_TYPE, UINT, ULONG, Number, ctype
+from tritonc.sema.types.term import POISON, Term
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 

@@ -16,9 +16,11 @@ from typing import Any
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import CONSTANT
-from tritonc.sema import convert, implicit, shapes
 from tritonc.sema.context import Context, is_poisoned
-from tritonc.sema.ctypes import (
+from tritonc.sema.operations import convert, implicit
+from tritonc.sema.predicates.if_conversion import holds, later
+from tritonc.sema.types import shapes
+from tritonc.sema.types.ctypes import (
     BFLOAT16,
     BOOL,
     DOUBLE,
@@ -32,8 +34,7 @@ from tritonc.sema.ctypes import (
     PointerTo,
     ctype,
 )
-from tritonc.sema.predicates import holds, later
-from tritonc.sema.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import NOTHING, POISON, Term
 from tritonc.source import Note, Span
 
 Shape = tuple[int, ...]

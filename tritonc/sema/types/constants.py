@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
-from tritonc.sema import shapes
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import (
+from tritonc.sema.types import shapes
+from tritonc.sema.types.ctypes import (
     NUMBERS,
     VOID,
     CType,
@@ -22,7 +22,7 @@ from tritonc.sema.ctypes import (
     ctype,
     pointer_to,
 )
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, shapes
-from tritonc.sema.builtin_moves import SIGNED, along, structure, take
-from tritonc.sema.builtin_tiles import tile_and_axis
+from tritonc.sema.builtins.moves import SIGNED, along, structure, take
+from tritonc.sema.builtins.tiles import tile_and_axis
 from tritonc.sema.context import Context, decayed
-from tritonc.sema.ctypes import BOOL, INT, LONG, NUMBERS, Number, ctype
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.operations import convert
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import BOOL, INT, LONG, NUMBERS, Number, ctype
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Span
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tritonc.ir.core import Value
-from tritonc.sema.ctypes import ERROR_TYPE, LITERAL, VOID_TYPE, CType
-from tritonc.sema.exact import Exact
+from tritonc.sema.types.ctypes import ERROR_TYPE, LITERAL, VOID_TYPE, CType
+from tritonc.sema.types.exact import Exact
 
 Constant = int | float | Exact | str
 

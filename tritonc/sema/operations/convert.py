@@ -9,9 +9,9 @@ conversions, with their messages, are in `implicit`, explicit ones in `casts`, t
 from __future__ import annotations
 
 from tritonc.ir.numbers import round_to
-from tritonc.sema import exact, shapes
 from tritonc.sema.context import Context, is_poisoned
-from tritonc.sema.ctypes import (
+from tritonc.sema.types import exact, shapes
+from tritonc.sema.types.ctypes import (
     BOOL,
     FLOAT,
     LITERAL,
@@ -27,8 +27,8 @@ from tritonc.sema.ctypes import (
     member_type,
     pointer_to,
 )
-from tritonc.sema.shapes import Shape
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types.shapes import Shape
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Span
 
 # --- element types ---

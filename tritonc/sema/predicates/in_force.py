@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tritonc.ir.core import Block, Op, Value
-from tritonc.sema.term import Term
+from tritonc.sema.types.term import Term
 from tritonc.source import Span
 
 Shape = tuple[int, ...]

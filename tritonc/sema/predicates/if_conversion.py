@@ -23,12 +23,13 @@ from contextlib import contextmanager
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block, Op, Value
-from tritonc.sema import conditions, guards, needs, shapes
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import BOOL, ctype
-from tritonc.sema.in_force import Mask, Pair, Pending, Region, Shape
+from tritonc.sema.predicates import conditions, guards, needs
+from tritonc.sema.predicates.in_force import Mask, Pair, Pending, Region, Shape
 from tritonc.sema.scope import FunctionEntity, Variable
-from tritonc.sema.term import Term
+from tritonc.sema.types import shapes
+from tritonc.sema.types.ctypes import BOOL, ctype
+from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span
 
 

@@ -5,9 +5,11 @@ In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead.
 
 from __future__ import annotations
 
-from tritonc.sema import convert, implicit, shapes
 from tritonc.sema.context import Context, is_poisoned
-from tritonc.sema.ctypes import (
+from tritonc.sema.operations import convert, implicit
+from tritonc.sema.operations.subscripts import permute
+from tritonc.sema.types import shapes
+from tritonc.sema.types.ctypes import (
     BOOL,
     DOUBLE,
     FLOAT,
@@ -16,8 +18,7 @@ from tritonc.sema.ctypes import (
     Number,
     ctype,
 )
-from tritonc.sema.subscripts import permute
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 

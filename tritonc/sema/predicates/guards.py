@@ -18,11 +18,11 @@ from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import is_float
 from tritonc.ir.types import shape as shape_of
-from tritonc.sema import conditions, needs
 from tritonc.sema.context import Context
-from tritonc.sema.in_force import Mask, Pending, Region
-from tritonc.sema.needs import Need
-from tritonc.sema.term import Term
+from tritonc.sema.predicates import conditions, needs
+from tritonc.sema.predicates.in_force import Mask, Pending, Region
+from tritonc.sema.predicates.needs import Need
+from tritonc.sema.types.term import Term
 from tritonc.source import Note
 
 _MOST = 64  # different conditions under which one tile is needed

@@ -14,21 +14,13 @@ from functools import cache
 
 from tritonc.frontend import syntax
 from tritonc.ir.ops import ORDERS, SCOPES
-from tritonc.sema import (
-    builtin_bits,
-    builtin_math,
-    builtin_memory,
-    builtin_moves,
-    builtin_sort,
-    builtin_tiles,
-    constants,
-    launch,
-)
+from tritonc.sema.builtins import bits, launch, math, memory, moves, sort, tiles
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import STRING_TYPE
-from tritonc.sema.memory import Words
+from tritonc.sema.operations.memory import Words
 from tritonc.sema.scope import FunctionEntity
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import STRING_TYPE
+from tritonc.sema.types.term import POISON, Term
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
@@ -72,7 +64,7 @@ def _row(signature: str, least: int, most: int | None, doc: str, lower: Lower,
 
 
 def _math(name: str, doc: str, *spellings: str) -> Builtin:
-    return _row(f"{name}(x)", 1, 1, doc, builtin_math.function(name), *spellings)
+    return _row(f"{name}(x)", 1, 1, doc, math.function(name), *spellings)
 
 
 def _library(file: str, signature: str, doc: str, *spellings: str,
@@ -80,11 +72,11 @@ def _library(file: str, signature: str, doc: str, *spellings: str,
     name, _, parameters = signature.partition("(")
     count = parameters.count(",") + 1
     return _row(signature, count, count, doc,
-                builtin_math.library_function(f"{file}.tc", name, count, whole), *spellings)
+                math.library_function(f"{file}.tc", name, count, whole), *spellings)
 
 
 def _atomic(operation: str, doc: str, *spellings: str) -> Builtin:
-    return _row(f"atomic_{operation}(p, v, mask)", 2, 3, doc, builtin_memory.atomic(operation),
+    return _row(f"atomic_{operation}(p, v, mask)", 2, 3, doc, memory.atomic(operation),
                 f"__atomic_{operation}", *spellings, template=True, effects=True,
                 access=(*ORDERS, *SCOPES))
 
@@ -100,14 +92,14 @@ BUILTINS: tuple[Builtin, ...] = (
          launch.num_programs, "get_num_program"),
     # elementwise
     _row("min(a, b, ...)", 1, None, "The least of the arguments, a number rather than a NaN; the "
-         "least element of one tile.", builtin_math.extremum("min")),
+         "least element of one tile.", math.extremum("min")),
     _row("max(a, b, ...)", 1, None, "The greatest of the arguments, a number rather than a NaN; "
-         "the greatest element of one tile.", builtin_math.extremum("max")),
-    _row("abs(x)", 1, 1, "The magnitude.", builtin_math.magnitude, "fabs", "fabsf"),
+         "the greatest element of one tile.", math.extremum("max")),
+    _row("abs(x)", 1, 1, "The magnitude.", math.magnitude, "fabs", "fabsf"),
     _row("select(c, a, b)", 3, 3, "a where c holds, else b; both are evaluated.",
-         builtin_math.select),
-    _row("clamp(x, lo, hi)", 3, 3, "min(max(x, lo), hi).", builtin_math.clamp),
-    _row("fma(a, b, c)", 3, 3, "a * b + c, rounded once.", builtin_math.fma, "fmaf"),
+         math.select),
+    _row("clamp(x, lo, hi)", 3, 3, "min(max(x, lo), hi).", math.clamp),
+    _row("fma(a, b, c)", 3, 3, "a * b + c, rounded once.", math.fma, "fmaf"),
     _math("exp", "e to the x.", "expf", "__expf"),
     _math("exp2", "2 to the x.", "exp2f"),
     _math("log", "The natural logarithm.", "logf", "__logf"),
@@ -124,33 +116,33 @@ BUILTINS: tuple[Builtin, ...] = (
     _math("trunc", "The integer part, in x's type.", "truncf"),
     # of integers
     _row("popc(x)", 1, 1, "How many bits of an integer are 1, an int.",
-         builtin_bits.counted("popc"), "__popc", "__popcll"),
+         bits.counted("popc"), "__popc", "__popcll"),
     _row("clz(x)", 1, 1, "How many zeros stand above the highest 1, an int; the width, of 0.",
-         builtin_bits.counted("clz"), "__clz", "__clzll"),
+         bits.counted("clz"), "__clz", "__clzll"),
     _row("ctz(x)", 1, 1, "How many zeros stand below the lowest 1, an int; the width, of 0.",
-         builtin_bits.zeros_below),
-    _row("brev(x)", 1, 1, "The bits in the opposite order.", builtin_bits.reversed_bits,
+         bits.zeros_below),
+    _row("brev(x)", 1, 1, "The bits in the opposite order.", bits.reversed_bits,
          "__brev", "__brevll"),
     _row("mulhi(a, b)", 2, 2, "The high half of the product, in the arguments' type.",
-         builtin_bits.high_product(False), "__mulhi", "__mul64hi"),
+         bits.high_product(False), "__mulhi", "__mul64hi"),
     _row("umulhi(a, b)", 2, 2, "The high half of the product of unsigned numbers.",
-         builtin_bits.high_product(True), "__umulhi", "__umul64hi"),
+         bits.high_product(True), "__umulhi", "__umul64hi"),
     _row("rotl(x, n)", 2, 2, "The bits rotated up by n modulo the width.",
-         builtin_bits.rotation(True)),
+         bits.rotation(True)),
     _row("rotr(x, n)", 2, 2, "The bits rotated down by n modulo the width.",
-         builtin_bits.rotation(False)),
+         bits.rotation(False)),
     _row("funnelshift_l(low, high, n)", 3, 3, "The upper 32 bits of high:low << n modulo 32.",
-         builtin_bits.funnel(True), "__funnelshift_l"),
+         bits.funnel(True), "__funnelshift_l"),
     _row("funnelshift_r(low, high, n)", 3, 3, "The lower 32 bits of high:low >> n modulo 32.",
-         builtin_bits.funnel(False), "__funnelshift_r"),
-    _row("cdiv(a, b)", 2, 2, "(a + b - 1) / b, of integers.", builtin_bits.ceiling_quotient,
+         bits.funnel(False), "__funnelshift_r"),
+    _row("cdiv(a, b)", 2, 2, "(a + b - 1) / b, of integers.", bits.ceiling_quotient,
          divides=True),
     _row("randint(seed, offset)", 2, 2, "A random unsigned int, by Philox 4x32-10 as Triton's "
-         "`tl.randint`.", builtin_bits.random("randint")),
+         "`tl.randint`.", bits.random("randint")),
     _row("rand(seed, offset)", 2, 2, "A random float of [0, 1), that of Triton's `tl.rand`.",
-         builtin_bits.random("rand")),
+         bits.random("rand")),
     _row("randn(seed, offset)", 2, 2, "A random float, normally distributed, as `tl.randn`'s.",
-         builtin_bits.random("randn")),
+         bits.random("randn")),
     # of the library
     _library("exponential", "pow(x, y)", "x to the y.", "powf"),
     _library("exponential", "exp10(x)", "10 to the x.", "exp10f"),
@@ -195,53 +187,53 @@ BUILTINS: tuple[Builtin, ...] = (
     _library("gamma", "lgamma(x)", "The logarithm of the gamma function's magnitude.", "lgammaf"),
     # across elements
     _row("sum(x, axis)", 1, 2, "The sum along an axis, a negative one from the end; of all "
-         "elements without axis.", builtin_tiles.reduction("add"), "__sum"),
+         "elements without axis.", tiles.reduction("add"), "__sum"),
     _row("prod(x, axis)", 1, 2, "The product along an axis, or of all elements.",
-         builtin_tiles.reduction("mul")),
+         tiles.reduction("mul")),
     _row("any(x, axis)", 1, 2, "Whether any element along the axis, or any at all, is true.",
-         builtin_tiles.truth_reduction("or")),
+         tiles.truth_reduction("or")),
     _row("all(x, axis)", 1, 2, "Whether all elements, or all along the axis, are true.",
-         builtin_tiles.truth_reduction("and")),
+         tiles.truth_reduction("and")),
     _row("argmax(x, axis)", 1, 2, "The index of the greatest element, the first on a tie; without "
-         "axis, the index in row-major order.", builtin_tiles.arg_reduction("max")),
+         "axis, the index in row-major order.", tiles.arg_reduction("max")),
     _row("argmin(x, axis)", 1, 2, "The index of the least element, the first on a tie; without "
-         "axis, the index in row-major order.", builtin_tiles.arg_reduction("min")),
+         "axis, the index in row-major order.", tiles.arg_reduction("min")),
     _row("cumsum(x, axis)", 1, 2, "Inclusive sums along an axis; without axis, of all elements in "
-         "row-major order.", builtin_tiles.scan("add")),
+         "row-major order.", tiles.scan("add")),
     _row("cumprod(x, axis)", 1, 2, "Inclusive products along an axis; without axis, of all "
-         "elements in row-major order.", builtin_tiles.scan("mul")),
+         "elements in row-major order.", tiles.scan("mul")),
     _row("reduce(x, axis, operation)", 2, 3, "The elements along an axis combined by sum, prod, "
          "max, min, any, all, or a function of the program's own; all elements, in row-major "
-         "order, without axis.", builtin_tiles.named_reduction, words=(1, 2), functions=True,
+         "order, without axis.", tiles.named_reduction, words=(1, 2), functions=True,
          structs=True),
     _row("scan(x, axis, operation, reverse)", 2, 4, "The inclusive scan along an axis by sum (if "
          "nothing is said), prod, max, min, any, all, or a function of the program's own; with the "
-         "word `reverse`, from the end.", builtin_tiles.named_scan, words=(2, 3), functions=True,
+         "word `reverse`, from the end.", tiles.named_scan, words=(2, 3), functions=True,
          structs=True),
     _row("histogram(x, bins)", 2, 2, "How many elements of an integer tile are 0, 1, ..., "
-         "bins - 1, an int tile; others do not count.", builtin_moves.histogram),
-    _row("dot(a, b, acc)", 2, 3, "The matrix product a @ b, plus acc.", builtin_tiles.product),
+         "bins - 1, an int tile; others do not count.", moves.histogram),
+    _row("dot(a, b, acc)", 2, 3, "The matrix product a @ b, plus acc.", tiles.product),
     # shapes
     _row("trans(x, axes...)", 1, None, "The axes in the order given; reversed without one.",
-         builtin_tiles.transpose),
-    _row("permute(x, axes...)", 2, None, "The axes in the order given.", builtin_tiles.transpose),
+         tiles.transpose),
+    _row("permute(x, axes...)", 2, None, "The axes in the order given.", tiles.transpose),
     _row("reshape(x, extents...)", 2, None, "The same elements, row-major, in another shape.",
-         builtin_tiles.reshaped, "__reshape"),
+         tiles.reshaped, "__reshape"),
     _row("broadcast(x, extents...)", 2, None, "Extents of 1 repeated, missing axes added at the "
-         "left.", builtin_tiles.broadcast, "__broadcast"),
+         "left.", tiles.broadcast, "__broadcast"),
     _row("gather(x, index, axis)", 3, 3, "The elements of x that index names along the axis, each "
-         "in its own line; the index has x's shape, but along the axis.", builtin_moves.gather),
+         "in its own line; the index has x's shape, but along the axis.", moves.gather),
     _row("flip(x, axis)", 2, 2, "The elements along the axis in the opposite order.",
-         builtin_moves.flip),
-    _row("join(a, b)", 2, 2, "a and b along a new last axis, of extent 2.", builtin_moves.join),
-    _row("cat(a, b, axis)", 3, 3, "b behind a along the axis.", builtin_moves.cat),
+         moves.flip),
+    _row("join(a, b)", 2, 2, "a and b along a new last axis, of extent 2.", moves.join),
+    _row("cat(a, b, axis)", 3, 3, "b behind a along the axis.", moves.cat),
     _row("split(x)", 1, 1, "The two halves of the last axis, of extent 2: members `first` and "
-         "`second`.", builtin_moves.split),
+         "`second`.", moves.split),
     _row("sort(x, axis, descending)", 2, 3, "The elements along the axis in order, or in the "
-         "opposite order; NaNs behind all numbers, or before.", builtin_sort.sort),
+         "opposite order; NaNs behind all numbers, or before.", sort.sort),
     _row("topk(x, k, axis)", 3, 3, "The k greatest elements along the axis, the greatest first, as "
          "member `values`, and where they stood, the first of equal ones first, as `indices`.",
-         builtin_sort.topk),
+         sort.topk),
     # memory
     _atomic("add", "Adds v to *p atomically, where mask holds, if there is one; gives the old "
             "value, as all atomics do.", "f32_atomic_add"),
@@ -252,30 +244,30 @@ BUILTINS: tuple[Builtin, ...] = (
     _atomic("xor", "*p ^= v, atomically."),
     _atomic("xchg", "*p = v, atomically.", "__atomic_exch", "atomic_exch"),
     _row("atomic_cas(p, compare, v, mask)", 3, 4, "*p = v where *p equals compare, atomically; "
-         "gives the old value.", builtin_memory.atomic("cas"), "__atomic_cas", template=True,
+         "gives the old value.", memory.atomic("cas"), "__atomic_cas", template=True,
          effects=True, access=(*ORDERS, *SCOPES)),
     _row("atomic_load(p, mask)", 1, 2, "*p, by one access that no other stands for; with the words "
-         "relaxed or acquire, and block, gpu or system.", builtin_memory.atomic("load"),
+         "relaxed or acquire, and block, gpu or system.", memory.atomic("load"),
          effects=True, access=("relaxed", "acquire", *SCOPES)),
     _row("atomic_store(p, v, mask)", 2, 3, "*p = v, by one access; with the words relaxed or "
-         "release, and block, gpu or system.", builtin_memory.atomic("store"), effects=True,
+         "release, and block, gpu or system.", memory.atomic("store"), effects=True,
          access=("relaxed", "release", *SCOPES)),
     _row("load(p, mask)", 1, 2, "*p, or *?(mask) p; with the words stream (read once: the first to "
-         "leave the caches) or keep.", builtin_memory.plain_load, effects=True,
+         "leave the caches) or keep.", memory.plain_load, effects=True,
          access=("stream", "keep")),
     _row("store(p, v, mask)", 2, 3, "*p = v, or *?(mask) p = v; with the words stream (not read "
-         "soon) or keep.", builtin_memory.plain_store, effects=True, access=("stream", "keep")),
+         "soon) or keep.", memory.plain_store, effects=True, access=("stream", "keep")),
     _row("__debug_barrier()", 0, 0, "What any element wrote before is seen by all elements of the "
-         "instance afterwards.", builtin_memory.barrier, effects=True),
+         "instance afterwards.", memory.barrier, effects=True),
     # hints and checks
     _row("multiple_of(x, n)", 2, 2, "x, which is a multiple of n (bytes, for a pointer).",
-         builtin_memory.multiple_of),
+         memory.multiple_of),
     _row("assume(c)", 1, 1, "c holds, everywhere; the compiler may build on it.",
-         builtin_memory.assume, "__builtin_assume", effects=True),
+         memory.assume, "__builtin_assume", effects=True),
     _row("assert(c, message)", 1, 2, "With --device-assert, ends the program unless c holds.",
-         builtin_memory.check, strings=(1,), effects=True),
+         memory.check, strings=(1,), effects=True),
     _row("printf(format, values...)", 1, None, "With --device-assert, prints the values as C does, "
-         "once for each element of a tile.", builtin_memory.printf, strings=(0,),
+         "once for each element of a tile.", memory.printf, strings=(0,),
          effects=True),
 )
 

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from math import prod
 
 from tritonc.frontend import syntax
-from tritonc.sema import combine, constants, convert, products, shapes, subscripts
+from tritonc.sema.builtins import combine, products
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import STRING_TYPE, ctype
+from tritonc.sema.operations import convert, subscripts
 from tritonc.sema.scope import FunctionEntity
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import STRING_TYPE, ctype
+from tritonc.sema.types.term import POISON, Term
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 from typing import Any
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, shapes, structs
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import BOOL, INT, Number, PointerTo, ctype, promote
-from tritonc.sema.memory import kind_of, load
-from tritonc.sema.operators import binary
+from tritonc.sema.operations import convert, structs
+from tritonc.sema.operations.memory import kind_of, load
+from tritonc.sema.operations.operators import binary
 from tritonc.sema.scope import Table
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import BOOL, INT, Number, PointerTo, ctype, promote
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.frontend import syntax
-from tritonc.sema import builtin_tiles, constants, convert, library, shapes
+from tritonc.sema.builtins import library, tiles
 from tritonc.sema.context import Context, decayed
-from tritonc.sema.ctypes import FLOAT, Number
-from tritonc.sema.memory import kind_of
-from tritonc.sema.operators import negate
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.operations import convert
+from tritonc.sema.operations.memory import kind_of
+from tritonc.sema.operations.operators import negate
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import FLOAT, Number
+from tritonc.sema.types.term import POISON, Term
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
@@ -78,7 +80,7 @@ def extremum(operation: str) -> Lower:
             if not arguments[0].shape:
                 return context.error("call-arguments", node.span, f"'{node.callee}' takes two "
                                      f"arguments or more, or one tile; found {arguments[0].type}")
-            return builtin_tiles.reduction(operation)(context, node, arguments)
+            return tiles.reduction(operation)(context, node, arguments)
         operands = _unified(context, node, arguments)
         if operands is None:
             return POISON

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, implicit, shapes
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import (
+from tritonc.sema.operations import convert, implicit
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import (
     BOOL,
     DOUBLE,
     LITERAL,
@@ -18,7 +19,7 @@ from tritonc.sema.ctypes import (
     Struct,
     ctype,
 )
-from tritonc.sema.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import NOTHING, POISON, Term
 from tritonc.source import Span
 
 

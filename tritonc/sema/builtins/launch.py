@@ -6,10 +6,10 @@ All uses of an axis's global range agree on its tile, which sets the grid.
 from __future__ import annotations
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import INT, INT_TYPE, ctype
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import INT, INT_TYPE, ctype
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 AXES = 3

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from tritonc.frontend import syntax
 from tritonc.frontend.foreign import FOREIGN, plain
-from tritonc.sema import constants, implicit
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import CType, Struct, member_type
+from tritonc.sema.operations import implicit
 from tritonc.sema.scope import Variable
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types import constants
+from tritonc.sema.types.ctypes import CType, Struct, member_type
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note
 from tritonc.spelling import closest
 

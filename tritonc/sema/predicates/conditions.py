@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import shape as shape_of
-from tritonc.sema import shapes
 from tritonc.sema.context import Context
-from tritonc.sema.ctypes import BOOL, INT, ctype
-from tritonc.sema.needs import Need, moved, ones
-from tritonc.sema.term import Term
+from tritonc.sema.predicates.needs import Need, moved, ones
+from tritonc.sema.types import shapes
+from tritonc.sema.types.ctypes import BOOL, INT, ctype
+from tritonc.sema.types.term import Term
 
 
 def emit(context: Context, need: Need) -> Term:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, shapes
-from tritonc.sema.builtin_tiles import tile_and_axis
+from tritonc.sema.builtins.tiles import tile_and_axis
 from tritonc.sema.context import Context, decayed
-from tritonc.sema.ctypes import BOOL, INT, NUMBERS, Number, PointerTo, Struct, ctype
-from tritonc.sema.shapes import Shape
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.operations import convert
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import BOOL, INT, NUMBERS, Number, PointerTo, Struct, ctype
+from tritonc.sema.types.shapes import Shape
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note
 
 SIGNED = {8: "int8", 16: "int16", 32: "int32", 64: "int64"}

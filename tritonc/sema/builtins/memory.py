@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tritonc.frontend import syntax
-from tritonc.sema import constants, convert, memory, shapes
 from tritonc.sema.context import Context, decayed
-from tritonc.sema.ctypes import (
+from tritonc.sema.operations import convert, memory
+from tritonc.sema.predicates.if_conversion import guard_for
+from tritonc.sema.types import constants, shapes
+from tritonc.sema.types.ctypes import (
     DOUBLE,
     INT,
     NUMBERS,
@@ -17,8 +19,7 @@ from tritonc.sema.ctypes import (
     Number,
     PointerTo,
 )
-from tritonc.sema.predicates import guard_for
-from tritonc.sema.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import NOTHING, POISON, Term
 from tritonc.source import Span
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]

@@ -7,9 +7,10 @@ from __future__ import annotations
 from math import isfinite
 
 from tritonc.ir.numbers import largest
-from tritonc.sema import convert, exact, shapes
 from tritonc.sema.context import Context, decayed
-from tritonc.sema.ctypes import (
+from tritonc.sema.operations import convert
+from tritonc.sema.types import exact, shapes
+from tritonc.sema.types.ctypes import (
     BOOL,
     CType,
     Element,
@@ -19,7 +20,7 @@ from tritonc.sema.ctypes import (
     ctype,
     member_type,
 )
-from tritonc.sema.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Note, Span
 
 

@@ -37,6 +37,7 @@ class Options:
     precise_math: bool = False
     device_assert: bool = False  # assert and printf are compiled, not dropped
     line_info: bool = False  # the PTX names source lines (and so the source's path)
+    stops: bool = False  # the IR knows where the interpreter's debugger can stop
     debug: bool = False  # the same as DWARF, for cuda-gdb; the assembler optimises nothing
     # diagnostics
     warnings: tuple[str, ...] = ()  # what stood after -W, in order

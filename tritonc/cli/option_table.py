@@ -70,6 +70,12 @@ Run the problems of many files, as `tritonc run` does those of one. A file that 
 stop the others. The last line says how many of how many problems are right.""",
                     "tritonc.cli.run_command:test_command",
                     "Run the problems of many files."),
+    "debug": Command("tritonc debug [options] FILE", """\
+Run the problems that FILE states in the interpreter, and stop where you ask: at lines, in
+instances, where a value changes. Commands are those of gdb as far as there are such; help lists
+them. They come from standard input, or from the file that -x names.""",
+                     "tritonc.cli.debug_command:debug_command",
+                     "Stop the problems that FILE states, and look at tiles."),
     "tune": Command("tritonc tune [options] FILE", """\
 Compile FILE with every combination of its tunables and of the passes' meta-parameters, measure each
 on the GPUs of this machine, and write the best to STEM.tune.json, which tritonc reads when it
@@ -92,7 +98,8 @@ say what there is on this machine: versions, GPUs, targets.""",
 _RUNNING = ("run", "test")
 _BOTH = ("compile", *_RUNNING)
 _MEASURING = ("tune", "bench")
-_ALL = (*_BOTH, *_MEASURING, "info")
+_DEBUG = ("debug",)
+_ALL = (*_BOTH, *_DEBUG, *_MEASURING, "info")
 OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
     "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
     "Debugging", "Dependencies for make and ninja", "Running", "Other",
@@ -251,7 +258,7 @@ TABLE: tuple[Option, ...] = (
     Option("sizes", ("--set",), "A size of the problem: the tuning file's nearest entry counts.",
            OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True),
     Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",
-           many=True, commands=_RUNNING),
+           many=True, commands=(*_RUNNING, *_DEBUG)),
     Option("sizes", ("--set",), "A size to measure, all its names separated by commas, or a grid: "
            "M=1..64:x2 or M=64..512:+64 in place of a value. Several measure several sizes.",
            RUNNING, "NAME=VALUE,...", default="those of the problem's bench: lines", many=True,
@@ -267,14 +274,17 @@ TABLE: tuple[Option, ...] = (
     Option("device", ("--device",), "Where to run.", RUNNING, "DEVICE",
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Only the problems of this kernel.", RUNNING, "NAME",
-           commands=(*_RUNNING, *_MEASURING)),
+           commands=(*_RUNNING, *_DEBUG, *_MEASURING)),
+    Option("commands", ("-x", "--commands"), "Read the debugger's commands from FILE.", RUNNING,
+           "FILE", default="standard input", commands=_DEBUG),
     Option("order", ("--order",), "In which order the interpreter runs instances, which have none: "
            "forward, reverse, random:SEED, or interleaved, a block of each in turn.", RUNNING,
-           "ORDER", default="forward", commands=_RUNNING),
+           "ORDER", default="forward", commands=(*_RUNNING, *_DEBUG)),
     Option("max_steps", ("--max-steps",), "So many operations of one instance are taken for a loop "
-           "that does not end.", RUNNING, "COUNT", default="20000000", commands=_RUNNING),
+           "that does not end.", RUNNING, "COUNT", default="20000000",
+           commands=(*_RUNNING, *_DEBUG)),
     Option("seed", ("--seed",), "Of the random numbers in the data.", RUNNING, "NUMBER",
-           default="0", commands=(*_RUNNING, *_MEASURING)),
+           default="0", commands=(*_RUNNING, *_DEBUG, *_MEASURING)),
     Option("devices", ("--devices",), "Numbers of the GPUs to measure on.", RUNNING, "N[,N]",
            default="all that are like the first; bench takes the first", commands=_MEASURING),
     Option("against", ("--against",), "An expression of torch over the problem's arguments, to "

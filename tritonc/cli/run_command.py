@@ -84,7 +84,7 @@ def _options(given: dict[str, Any]) -> Options:
     return options if given["device"] == "cuda" else native(options)
 
 
-def _order(given: dict[str, Any]) -> str:
+def order_of(given: dict[str, Any]) -> str:
     """The order of instances.  Raises click.UsageError."""
     order: str = given["order"] or "forward"
     word, colon, seed = order.partition(":")
@@ -108,7 +108,7 @@ def _run(path: str, options: Options, given: dict[str, Any], messages: Messages)
     for outcome in run_problems(source, options, language_of(path, given), diagnostics,
                                 device=device, sizes=assignments(given["sizes"], "--set"),
                                 kernel=given["kernel"], seed=given["seed"] or 0,
-                                order=_order(given), max_steps=given["max_steps"]):
+                                order=order_of(given), max_steps=given["max_steps"]):
         messages.show(outcome.diagnostics)
         click.echo(outcome.line())
         count.right += outcome.ok

@@ -5,7 +5,7 @@ Handlers of machine operations and the steps of ordinary ones (`interp.steps`) w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -58,11 +58,19 @@ class Launch:
     interleaved: bool = False  # every instance has its turn after each block
     changes: int = 0  # of memory, as far as `races` looks
 
-    def prepare(self, step_of: Callable[[Launch, Op], Step | None]) -> None:
-        """Make the plans.  Operations of no step (constants) leave their values in `constants`."""
+    def prepare(self, step_of: Callable[[Launch, Op], Step | None],
+                after: Mapping[Block | Op, Sequence[Step]]) -> None:
+        """Make the plans.  Operations of no step (constants) leave their values in `constants`.
+
+        `after` has steps that follow an operation, or stand at a block's start.
+        """
         plans: dict[Block, Plan] = {}
         for position, block in enumerate(self.kernel.blocks):
-            steps = [step_of(self, op) for op in block.ops[:-1] if op.name != "phi"]
+            steps: list[Step | None] = [*after.get(block, ())]
+            for op in block.ops[:-1]:
+                if op.name != "phi":
+                    steps.append(step_of(self, op))
+                steps += after.get(op, ())
             plans[block] = Plan(position, [s for s in steps if s is not None], block.terminator,
                                 pauses=any(op.name == "cluster_reduce" for op in block.ops))
         for block, plan in plans.items():

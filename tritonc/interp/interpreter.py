@@ -37,12 +37,21 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.interp.frame import Cluster, Frame, Handler, Instance, InterpreterError, Launch, Plan
+from tritonc.interp.frame import (
+    Cluster,
+    Frame,
+    Handler,
+    Instance,
+    InterpreterError,
+    Launch,
+    Plan,
+    Step,
+)
 from tritonc.interp.memory import Memory
 from tritonc.interp.races import Races
 from tritonc.interp.steps import step_of
 from tritonc.ir import numbers
-from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
+from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.formats import held_dtype
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.types import element, is_float, is_pointer
@@ -63,13 +72,15 @@ def _show(text: str) -> None:
 def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memory: Memory,
         grid: tuple[int, ...], *, table: Mapping[str, OpInfo] = OPS,
         handlers: Mapping[str, Handler] | None = None, step_limit: int = STEP_LIMIT,
-        output: Callable[[str], Any] = _show, order: str = FORWARD, races: bool = False) -> None:
+        output: Callable[[str], Any] = _show, order: str = FORWARD, races: bool = False,
+        after: Mapping[Block | Op, Sequence[Step]] | None = None) -> None:
     """Run `kernel_name` on `grid` instances; pointers among `arguments` are addresses of `memory`.
 
     `table` has the rows of all operations, `handlers` executes those that have no meaning in it.
     `order` is that of the instances, one of `ORDERS` or "random:SEED"; `races`: whether two of them
-    that touch one byte without an order are an error.  Raises InterpreterError, or CompileError
-    where the arguments do not fit.
+    that touch one byte without an order are an error; `after`: steps of a debugger, by the
+    operation that they follow or the block that they begin.  Raises InterpreterError, or
+    CompileError where the arguments do not fit.
     """
     kernel = next((k for k in module.kernels if k.name == kernel_name), None)
     if kernel is None:
@@ -92,7 +103,7 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
         if not is_float(e):
             _check_promises(kernel, parameter, info, int(numbers.fit(e, argument)))
     with np.errstate(all="ignore"):
-        launch.prepare(step_of)
+        launch.prepare(step_of, after or {})
         _schedule(launch, values, order)
 
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritonc.ir.types import Scalar, Type
 from tritonc.source import Span
+
+if TYPE_CHECKING:
+    from tritonc.ir.stops import Stop
 
 
 class Value:
@@ -142,6 +145,7 @@ class Kernel:
     tunables: dict[str, int] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)  # num_warps, shared_bytes, ...
     span: Span | None = None
+    stops: list[Stop] = field(default_factory=list)  # of a debugger, if it asks for them
 
     @property
     def entry(self) -> Block:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tritonc import driver
-from tritonc.ir.core import Kernel, Module
+from tritonc.ir.core import Block, Kernel, Module, Op
 from tritonc.launch.compare import Array, differences
 from tritonc.launch.data import Data, prepare, size_values
 from tritonc.options import NATIVE, Options
@@ -15,7 +15,11 @@ from tritonc.problem.lines import Problem, parse
 from tritonc.source import Diagnostic, Diagnostics, SourceFile, fail
 
 if TYPE_CHECKING:
+    from tritonc.interp.frame import Step
     from tritonc.launch.cuda import Device
+
+
+Debugging = Callable[[Kernel], Mapping[Block | Op, Sequence["Step"]]]
 
 
 @dataclass
@@ -69,10 +73,12 @@ def read_problems(source: SourceFile, options: Options, language: str, diagnosti
 def run_problems(source: SourceFile, options: Options, language: str, diagnostics: Diagnostics, *,
                  device: str = "interpreter", sizes: Mapping[str, int] | None = None,
                  kernel: str | None = None, seed: int = 0, order: str = "forward",
-                 max_steps: int | None = None) -> Iterator[Outcome]:
+                 max_steps: int | None = None, after: Debugging | None = None
+                 ) -> Iterator[Outcome]:
     """Run the problems of a source in their order; one Outcome each.
 
-    `order` and `max_steps` are the interpreter's (see `launch.interpreter.Running`).
+    `order` and `max_steps` are the interpreter's (see `launch.interpreter.Running`); `after` gives
+    the steps that a debugger puts between a kernel's operations.
     Raises CompileError for a source or a problem that is wrong, and for a program that does what
     it must not while it runs.
     """
@@ -80,7 +86,7 @@ def run_problems(source: SourceFile, options: Options, language: str, diagnostic
     if device == "interpreter":
         for problem in problems:
             yield _interpret(problem, source, options, language, sizes or {}, seed, kernel, order,
-                             max_steps)
+                             max_steps, after)
         return
     from tritonc.launch.cuda import Device
 
@@ -141,7 +147,7 @@ def kernel_of(problem: Problem, module: Module, wanted: str | None = None) -> Ke
 
 def _interpret(problem: Problem, source: SourceFile, options: Options, language: str,
                sizes: Mapping[str, int], seed: int, wanted: str | None, order: str,
-               max_steps: int | None) -> Outcome:
+               max_steps: int | None, after: Debugging | None) -> Outcome:
     from tritonc.interp.interpreter import STEP_LIMIT
     from tritonc.launch.interpreter import Running, launch
 
@@ -149,7 +155,8 @@ def _interpret(problem: Problem, source: SourceFile, options: Options, language:
     assert result.module is not None
     data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
                    seed)
-    running = Running(order, max_steps or STEP_LIMIT)
+    running = Running(order, max_steps or STEP_LIMIT,
+                      after=after(data.kernel) if after is not None else {})
     return _outcome("interpreter", data, launch(result.module, data, running=running), result)
 
 

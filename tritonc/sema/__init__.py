@@ -5,8 +5,8 @@ the program leaves open.  The parts, from the bottom: `types` (with `scope` for 
 `context` (making operations), `predicates` (what a tile predicate guards), `operations` (what
 operators, conversions and accesses mean), `builtins` (the functions), `assignments expressions
 loops static_loop statements generics functions` (the constructs), `unit tables` (the file),
-`unused` (what is worth a warning).  Statements and expressions reach each other through
-`Context.lower`, so that no file needs one that needs it.
+`unused` (what is worth a warning), `stops` (where a debugger can stop).  Statements and
+expressions reach each other through `Context.lower`, so that no file needs one that needs it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tritonc.sema.builtins import table
 from tritonc.sema.context import Context
 from tritonc.sema.predicates import masks
 from tritonc.sema.scope import FunctionEntity
+from tritonc.sema.stops import Stops
 from tritonc.sema.tables import fill_tables
 from tritonc.sema.unit import Unit
 from tritonc.source import CompileError, Diagnostics, Span
@@ -78,7 +79,8 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
         module = Module([], [t.table for t in file_unit.tables])
         entries = [f for f in file_unit.functions if f.kernel and f.node.body is not None]
         for function in entries:
-            module.kernels.append(_lower(file_unit, function, diagnostics, contract))
+            module.kernels.append(_lower(file_unit, function, diagnostics, contract,
+                                         options is not None and options.stops))
         for function in file_unit.functions:
             if not function.kernel and not function.used and function.node.body is not None \
                     and not generics.is_generic(file_context, function):
@@ -105,12 +107,16 @@ def analyze_shapes(program: syntax.Program, bindings: Mapping[str, int], options
 
 
 def _lower(file_unit: Unit, function: FunctionEntity, diagnostics: Diagnostics,
-           contract: bool) -> Kernel:
+           contract: bool, stops: bool = False) -> Kernel:
     kernel = Kernel(function.name, [], [], span=function.span)
     context = _context(file_unit, kernel, diagnostics)
     context.contract = contract
     file_unit.used.clear()
+    noted = Stops()
+    if stops:
+        context.handlers = noted.handlers(context.handlers)
     functions.lower_entry(context, function)
+    kernel.stops = noted.finish(context)
     for tunable in file_unit.tunables:
         number = tunable.value.number if tunable.value is not None else None
         if tunable.name in file_unit.used and number is not None:

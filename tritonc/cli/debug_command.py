@@ -1,0 +1,74 @@
+"""`tritonc debug FILE`: the problems of a file in the interpreter, stopped at statements."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import IO, Any
+
+import click
+
+from tritonc import driver
+from tritonc.cli.console import (
+    INPUT_ERROR,
+    SUCCESS,
+    Messages,
+    assignments,
+    check_settings,
+    failure,
+    language_of,
+    native,
+    only_file,
+    options_from,
+    read_source,
+)
+from tritonc.cli.run_command import order_of
+
+
+def debug_command(files: tuple[str, ...], **given: Any) -> int:
+    """The exit code: 1 if a problem fails, 0 too where the user ends the program before that."""
+    from tritonc.debugger.prompt import Prompt
+    from tritonc.debugger.stopping import Quit
+    from tritonc.launch.run_problems import run_problems
+    from tritonc.source import CompileError
+
+    path, options = only_file(files), replace(
+        options_from(given), opt_level=0, stops=True, stop_after=driver.LOWER)
+    if language_of(path, given) != "tc":
+        raise click.UsageError("debug takes Triton-C: Triton-IR does not know its statements")
+    check_settings(options)
+    messages = Messages(given)
+    diagnostics = driver.new_diagnostics(options)
+    source = read_source(path, diagnostics)
+    with ExitStack() as opened:
+        commands = _commands(given["commands"], opened)
+        prompt = Prompt(source, commands, sys.stdout, echo=not commands.isatty())
+        failed = False
+        try:
+            for outcome in run_problems(
+                    source, native(options), "tc", diagnostics, kernel=given["kernel"],
+                    sizes=assignments(given["sizes"], "--set"), seed=given["seed"] or 0,
+                    order=order_of(given), max_steps=given["max_steps"],
+                    after=prompt.session.steps):
+                messages.show(outcome.diagnostics)
+                click.echo(outcome.line())
+                failed |= not outcome.ok
+        except CompileError as error:
+            messages.show(error.diagnostics)
+            failed = True
+            prompt.failed()
+        except Quit:
+            pass
+    return INPUT_ERROR if failed else SUCCESS
+
+
+def _commands(path: str | None, opened: ExitStack) -> IO[str]:
+    """Where commands come from: a file, or standard input."""
+    if path is None:
+        return sys.stdin
+    try:
+        return opened.enter_context(open(path, encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise failure("unreadable-file", f"cannot read '{path}': {reason}") from None

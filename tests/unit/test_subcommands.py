@@ -99,7 +99,8 @@ def words(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("line, wanted", [
-    ("", ["<file>", "run", "test", "debug", "tune", "bench", "info"]), ("t", ["<file>", "test", "tune"]),
+    ("", ["<file>", "run", "test", "debug", "tune", "bench", "info"]),
+    ("t", ["<file>", "test", "tune"]),
     ("run ", ["<file>"]), ("--cmake", ["--cmake-dir"]), ("run --cmake", []),
     ("tune --bud", ["--budget"]), ("--arch sm_8", ["sm_80", "sm_86", "sm_87", "sm_89"]),
     ("--arch=nat", ["--arch=native"]), ("--arch = nat", ["native"]), ("--emit=pt", ["--emit=ptx"]),

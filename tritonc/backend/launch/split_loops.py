@@ -25,6 +25,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
+from tritonc.analysis.values import int_of
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
@@ -151,12 +152,17 @@ def _sums_behind(kernel: Kernel, one: SharedLoop) -> list[Value]:
 
 def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, rank: Value,
             blocks: int) -> None:
-    """The counter begins `rank` steps further on, and goes `blocks` steps at once."""
-    name = following.name
+    """The counter begins `rank` steps further on, and goes `blocks` steps at once.
+
+    A known step stays a number, which analyses look for.
+    """
+    name, known = following.name, int_of(step)
     number = b.value("sext", rank, type=I64) if element(step.type) == I64 else rank
     first = b.value("mul", _like(b, number, step), step)
-    start = b.value(name, incoming(phi, one.preheader), first)
-    wide = b.value("mul", b.constant(blocks, step.type), step)
+    begin = incoming(phi, one.preheader)
+    start = first if name == "add" and int_of(begin) == 0 else b.value(name, begin, first)
+    wide = b.value("mul", b.constant(blocks, step.type), step) if known is None else b.constant(
+        blocks * known, step.type)
     block = next(block for block in one.loop.blocks if following in block.ops)
     at = Builder(block, block.ops.index(following) + 1, following.span)
     after = at.value(name, phi.result, wide)

@@ -1,19 +1,20 @@
-"""count_quotients: a loop's counter by a scalar that is no less than its step is counted, too.
+"""count_quotients: a loop's counter by a scalar that the loop does not change is counted, too.
 
-Before:  header: %k = phi [0], [%k + 64]        After:  header: %k = phi [0], [%k + 64]
-         body:   %q = sdiv %k, %G                               %r = phi [0], [%r2]
-                                                                %q = phi [0], [%q2]
-                                                        body:   %r1 = %r + 64
-                                                                %over = %r1 >= |%G|
-                                                                %r2 = %over ? %r1 - |%G| : %r1
-                                                                %q2 = %q + %over
+Before:  header: %k = phi [%s], [%k + 64]       After:  header: %k = phi [%s], [%k + 64]
+         body:   %q = sdiv %k, %G                               %r = phi [%s mod %G], [%r2]
+                                                                %q = phi [%s / %G], [%q2]
+                                                        body:   %r1 = %r + 64 mod %G
+                                                                %over = %r1 >= %G
+                                                                %r2 = %over ? %r1 - %G : %r1
+                                                                %q2 = %q + 64 / %G + %over
 
 A division by a number that is not known takes some forty instructions, one after the other.  Where
-groups of weights are as long as a parameter says, each step of K begins with one.  `specialize`
-tests that steps are not longer than groups: then the quotient grows by one at most.
+groups of weights are as long as a parameter says, each step of K begins with one.  What is divided
+before the loop is the counter's start, if that is not 0, and its step, if it is not known to divide
+%G: then the quotient grows by one at most.
 
-Of counters that begin at 0 and rise; a negative divisor, where there may be one, gives the negative
-quotient.
+Of counters that are not negative and rise; a divisor below 0, where there may be one, gives the
+negative quotient.
 """
 
 from __future__ import annotations
@@ -79,34 +80,50 @@ def _scalar(value: Value, facts: Facts) -> Value | None:
 
 
 def _counted(cfg: Cfg, loop: Loop, facts: Facts, number: Value, divisor: Value) -> Value | None:
-    """The quotient as a phi of the loop; None where it may grow by more than one."""
+    """The quotient as a phi of the loop; None where the number is no counter that rises."""
     phi, home = number.op, cfg.block_of.get(divisor.op) if divisor.op is not None else None
     if phi is None or phi not in loop.header.phis() or loop.preheader is None \
             or loop.latch is None or (home is not None and home in loop):
         return None
-    following = incoming(phi, loop.latch).op
+    signs = known_signs(cfg.kernel, cfg, loop.preheader)
+    following, start = incoming(phi, loop.latch).op, incoming(phi, loop.preheader)
     step = int_of(following.operands[1]) if following is not None and following.name == "add" \
         and following.operands[0] is number else None
-    if not step or step < 0 or int_of(incoming(phi, loop.preheader)) != 0 \
-            or facts.factor(divisor) % step:
+    if not step or step < 0 or not signs.holds(start):
         return None
     before = Builder(loop.preheader, len(loop.preheader.ops) - 1)
-    zero = before.constant(0, I32)
-    length, by, one = divisor, before.constant(step, I32), before.constant(1, I32)
-    if not known_signs(cfg.kernel, cfg, loop.preheader).holds(divisor):
+    zero, one = before.constant(0, I32), before.constant(1, I32)
+    length, sign = divisor, None
+    if not signs.holds(divisor):
         length = before.value("smax", divisor, before.value("sub", zero, divisor))
-        one = before.value("select", before.value("icmp", divisor, zero, predicate="slt"),
-                           before.constant(-1, I32), one)
-    rest, quotient = (Op("phi", [zero], {}, (I32,), blocks=[loop.preheader]) for _ in range(2))
+        sign = before.value("select", before.value("icmp", divisor, zero, predicate="slt"),
+                            before.constant(-1, I32), one)
+
+    def parts(value: Value) -> tuple[Value, Value]:
+        """Quotient and remainder; a loop that never runs may have a divisor of 0."""
+        quotient = before.value("udiv", value, before.value("umax", length, one))
+        return quotient, before.value("sub", value, before.value("mul", quotient, length))
+
+    def signed(value: Value) -> Value:
+        return value if sign is None else before.value("mul", value, sign)
+
+    first = (zero, zero) if int_of(start) == 0 else parts(start)
+    by = before.constant(step, I32)
+    whole, by = (zero, by) if facts.factor(divisor) % step == 0 else parts(by)
+    rest, quotient = (Op("phi", [v], {}, (I32,), blocks=[loop.preheader])
+                      for v in (first[1], signed(first[0])))
     rest.result.name, quotient.result.name = "rest", "quotient"
+    more_by = signed(before.value("add", whole, one))
+    whole = signed(whole)
     loop.header.ops[:0] = [rest, quotient]
     after = Builder(loop.latch, len(loop.latch.ops) - 1)
     more = after.value("add", rest.result, by)
     over = after.value("icmp", more, length, predicate="uge")
+    grown = quotient.result if int_of(whole) == 0 else after.value("add", quotient.result, whole)
     for new, value in (
             (rest, after.value("select", over, after.value("sub", more, length), more)),
-            (quotient, after.value("select", over, after.value("add", quotient.result, one),
-                                   quotient.result))):
+            (quotient, after.value("select", over, after.value("add", quotient.result, more_by),
+                                   grown))):
         new.operands.append(value)
         new.blocks.append(loop.latch)
     return quotient.result

@@ -40,6 +40,7 @@ from tritonc.backend.memory.wanted_divisors import (
     suppose,
 )
 from tritonc.backend.pipeline.tensor_access import split_start
+from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.copies import copy_blocks
@@ -202,6 +203,7 @@ class _Collector:
         self.outside = Affinity(signs=self.signs(None))
         self.divisors = Divisors(self.infos, self.multiples, self.testable)
         self.found = Wanted(multiples=self.multiples.wanted)
+        self.least = _least_rows(kernel)
 
     def signs(self, loop: Loop | None) -> Signs:
         place = self.kernel.entry if loop is None else loop.preheader or loop.header
@@ -334,7 +336,8 @@ class _Collector:
         # A row that ends inside its tile does so in all programs: its mask stays, by whole
         # accesses.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
-        if known and somewhere and not self.tensor:
+        few = not contiguous and extent in self.least
+        if known and somewhere and not self.tensor and not few:
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and limit is not None and n % reach and self.infos[limit].every % reach:
             self.want({limit: reach})
@@ -359,6 +362,14 @@ class _Collector:
             if len(extent.terms) == len(extent.values()) == 1 and extent.terms[0][1] > 0:
                 needs.pop(extent.values()[0], None)
         self.found.signs.update(needs)
+
+
+def _least_rows(kernel: Kernel) -> set[int]:
+    """The rows of products on mma.sync that have no more than an instruction: the source may have
+    fewer, so that no tile is ever full.  Their masks are the same in all steps of K."""
+    rows = [(BY_NAME[op.attributes["instruction"]].rows, shape(op.result.type)[-2])
+            for op in kernel.ops() if op.name == "dot" and "instruction" in op.attributes]
+    return {tile for least, tile in rows if tile == least}
 
 
 def _fixed(polynomial: Linear) -> Linear:

@@ -17,7 +17,8 @@ from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.formats import held_dtype, memory_dtype, to_memory
-from tritonc.ir.text import parse_module, print_kernel
+from tritonc.ir.parse import parse_module
+from tritonc.ir.text import print_kernel
 from tritonc.ir.types import I32, Element, Pointer, Scalar, Type, element, is_pointer, make, shape
 from tritonc.ir.verify import verify
 from tritonc.source import Diagnostics, SourceFile

@@ -11,7 +11,7 @@ from tritonc.interp.interpreter import InterpreterError, Memory, run
 from tritonc.ir import rules
 from tritonc.ir.core import Module
 from tritonc.ir.ops import OPS, SYNC, OpInfo
-from tritonc.ir.text import parse_module
+from tritonc.ir.parse import parse_module
 from tritonc.ir.verify import check
 from tritonc.source import CompileError, Diagnostics, SourceFile
 

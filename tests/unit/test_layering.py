@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "tritonc"
 # layer within the same part (the prefix); "peers" of one layer do not know each other.
 LAYERS: list[list[str]] = [
     ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.meta_parameters",
-     "tritonc.llvm_version", "tritonc.spelling", "tritonc.variants.choice"],
+     "tritonc.llvm_version", "tritonc.spelling", "tritonc.variants.choice", "tritonc.lalr"],
     ["tritonc.options"],
     ["tritonc.render", "tritonc.sarif", "tritonc.outputs", "tritonc.ptxas"],
     ["tritonc.ir", "tritonc.problem"],

@@ -12,6 +12,7 @@ from lark import Lark
 from lark.exceptions import GrammarError
 from parser_trees import expression, items, parse, show, statement, statements, text_of, type_text
 
+from tritonc import lalr
 from tritonc.frontend import grammar, syntax
 from tritonc.frontend.parser_actions import PRECEDENCE, Actions
 from tritonc.source import Diagnostics
@@ -22,9 +23,9 @@ from tritonc.source import Diagnostics
 def test_lark_refuses_a_conflict() -> None:
     """strict=True, on which the grammar's claim rests, works without lark's lexer."""
     dangling = 'program: "if" program | "if" program "else" program | "x"'
-    Lark(dangling, parser="lalr", lexer=grammar.NoLexer, start="program")
+    Lark(dangling, parser="lalr", lexer=lalr.NoLexer, start="program")
     with pytest.raises(GrammarError, match="Shift/Reduce"):
-        Lark(dangling, parser="lalr", lexer=grammar.NoLexer, start="program", strict=True)
+        Lark(dangling, parser="lalr", lexer=lalr.NoLexer, start="program", strict=True)
 
 
 def test_every_alias_has_its_method_and_every_method_its_alias() -> None:
@@ -40,11 +41,11 @@ def test_a_production_without_alias_has_one_symbol() -> None:
 def test_the_tables_are_kept_and_those_of_another_grammar_are_not_used(tmp_path: Path) -> None:
     kept = str(tmp_path / "tables")
     text = 'program: "while" NAME\n%declare NAME'
-    assert "while" in grammar.read(text, kept).names
-    assert "while" in grammar.read(text, kept).names
-    assert "until" in grammar.read(text.replace("while", "until"), kept).names
+    assert "while" in lalr.read(text, kept).names
+    assert "while" in lalr.read(text, kept).names
+    assert "until" in lalr.read(text.replace("while", "until"), kept).names
     (tmp_path / "tables").write_bytes(b"half a file")
-    assert "while" in grammar.read(text, kept).names
+    assert "while" in lalr.read(text, kept).names
 
 
 def test_without_a_place_for_the_tables_they_are_made_anew(

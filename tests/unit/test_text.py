@@ -15,7 +15,8 @@ from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.layout import Layout, SharedLayout
 from tritonc.ir.ops import OPS, OpInfo
-from tritonc.ir.text import parse_module, print_kernel, print_module
+from tritonc.ir.parse import parse_module
+from tritonc.ir.text import print_kernel, print_module
 from tritonc.ir.types import F32, I1, I32, Buffer, Pointer, Tile
 from tritonc.ir.verify import check, verify
 from tritonc.source import CompileError, Diagnostics, SourceFile, Span
@@ -101,6 +102,13 @@ def test_comments_spaces_and_the_order_of_definitions() -> None:
         "kernel @k(i32 %n) {\na:\n  br c\nb:\n  ret\nc:\n  %x = add %n, %n : i32\n  br b\n}\n")
 
 
+def test_lines_may_end_where_nothing_else_can() -> None:
+    text = ("kernel @k(i32 %n {\nretune}\n) {tile =\n[4]}\n{\na:\n"
+            "  %x = add %n,\n %n :\n i32\n  ret }")
+    assert print_module(parse(text)) == (
+        "kernel @k(i32 %n {retune}) {tile = [4]} {\na:\n  %x = add %n, %n : i32\n  ret\n}\n")
+
+
 def test_names_are_made_unique() -> None:
     values = [Value(I32, name) for name in ("x", "x.1", "x", "", "0", "x.1", "", "a b")]
     blocks = [Block("b"), Block("b"), Block("")]
@@ -181,6 +189,11 @@ def test_strings_are_exact(message: str) -> None:
     ("%x = undef : f32<0>", "ir-syntax", "an integer from 1 on wanted, found 0"),
     ("%x = undef : f32<4; #l7>", "ir-unknown-name", "no Layout is called #l7"),
     ("%x = undef : f32<4", "ir-syntax", "'>' wanted, found 'ret'"),
+    ("%x = undef : f32<4; #l0", "ir-syntax", "'>' wanted, found 'ret'"),
+    ("%x = undef : buffer<2 f32<4>>", "ir-syntax", "'x' in buffer<2 x f32<8>> wanted, found 'f32'"),
+    ("%x = constant {value = #l9} : i32", "ir-unknown-name", "no layout is called #l9"),
+    ("store %p %f", "ir-syntax", "',', ':' or the end of the line wanted, found '%f'"),
+    ("%x add %i, %i", "ir-syntax", "',' or '=' wanted, found 'add'"),
     ("%x = constant {value = } : i32", "ir-syntax", "an attribute's value wanted, found '}'"),
     ("%x = constant {value = 1, value = 2} : i32", "ir-syntax", "'value' is given twice"),
     ("@c ret", "ir-syntax", "found '@c'"),
@@ -188,8 +201,7 @@ def test_strings_are_exact(message: str) -> None:
     ("memory_barrier )", "ir-syntax", "the end of the line wanted, found ')'"),
     ("$", "ir-syntax", "'$' begins nothing"),
     ('assert %c {message = "\\x"}', "ir-syntax", "escape"),
-    ("%x = constant {value = [[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]} : i32", "ir-syntax",
-     "nested too deeply"),
+    (f"%x = constant {{value = {'[' * 99}1{']' * 99}}} : i32", "ir-syntax", "nested too deeply"),
     ("%x = constant {value = 99999999999999999999999999999999999999999} : i64", "ir-syntax",
      "more than 40 digits"),
 ])
@@ -209,7 +221,10 @@ def test_errors_of_a_line(line: str, name: str, message: str) -> None:
     ("kernel @k() {tile = 4} {\na:\n  ret\n}", "'tile' wants integers"),
     ("kernel @k() {\n}", "kernel 'k' has no block"),
     ("kernel @k() {\n  ret\n}", "a block's label wanted"),
-    ("kernel @k() {\na:\n  ret\n", "'}' wanted at the end"),
+    ("kernel @k() {\na:\n  ret\n", "'}' wanted at the end of kernel 'k', found the end"),
+    ("kernel @k() {\na:\n  ret\nkernel @l() {\na:\n  ret\n}", "end of kernel 'k'"),
+    ("kernel @k() {tile = [1] {\na:\n ret\n}", "',' or '}' wanted, found '{'"),
+    ("kernel @k() {\na:\n ret\n}}", "a kernel, a constant or a layout wanted, found '}'"),
     ("constant @t : f32[2] = [1, 2, 3]", "at most 2 numbers"),
     ("constant @t : f32[2] = [a]", "at most 2 numbers"),
     ("constant @t : i8[2] = [1.5]", "at most 2 numbers of i8"),
@@ -221,6 +236,12 @@ def test_errors_of_a_line(line: str, name: str, message: str) -> None:
 def test_errors_of_a_file(text: str, message: str) -> None:
     found = errors(text)
     assert len(found) == 1 and message in found[0][2], found
+
+
+def test_a_line_after_an_incomplete_one_is_read() -> None:
+    found = errors(f"{HEADER}  %x = undef : f32<4\n  %y = nothing : i32\n  ret\n}}\n")
+    assert [message for _, _, message in found] == [
+        "',', ';' or '>' wanted, found '%y'", "no operation is called 'nothing'"]
 
 
 def test_several_errors_in_one_run() -> None:

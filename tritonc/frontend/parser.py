@@ -84,7 +84,9 @@ class _Driver:
         self.actions = Actions(tokens, diagnostics, self.types)
         self.grammar = grammar()
         self.fixed = fixed_terminals()
-        self.parser: Any = self.grammar.start(self.callback)
+        self.parser: Any = self.grammar.start({
+            rule: self.callback(rule.alias) if rule.alias else _only
+            for rule in self.grammar.lark.rules})
         self.stack: list[_Symbol] = self.parser.parser_state.value_stack
         self.brackets = match_brackets(tokens)
         self.partner = self.brackets.partner
@@ -390,6 +392,11 @@ class _Driver:
         token, before = self.tokens[index], self.tokens[index - 1]
         complete = before.kind != "punctuator" or before.text in (")", "]", "}")
         return token.line_start and complete and token.text in _STATEMENT_STARTS
+
+
+def _only(symbols: list[_Symbol]) -> _Symbol:
+    """The value of a production without alias."""
+    return symbols[0]
 
 
 def _below(program: syntax.Program, limit: int) -> syntax.Node | None:

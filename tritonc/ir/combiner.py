@@ -25,8 +25,9 @@ from functools import cached_property, lru_cache
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS
+from tritonc.ir.parse import parse_module
 from tritonc.ir.rules import REDUCTIONS
-from tritonc.ir.text import parse_module, print_kernel
+from tritonc.ir.text import print_kernel
 from tritonc.ir.types import I1, Scalar, element
 from tritonc.source import CompileError, Diagnostics, SourceFile
 

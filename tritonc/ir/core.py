@@ -103,6 +103,9 @@ class Block:
         return f"<block {self.name}>"
 
 
+FLAGS = ("read_only", "write_only", "no_alias", "retune")  # of ParameterInfo
+
+
 @dataclass
 class ParameterInfo:
     """What the source promises about a parameter.

@@ -1,23 +1,46 @@
-"""The parser of Triton-IR's text form, which `ir.text` describes: tokens, then recursive descent.
+"""The parser of Triton-IR's text form: lark's LALR(1) parser of ir.lark, fed here.
 
-It checks what the text says of itself: names, counts, types that can be written.  Whether the
-operations fit is the verifier's question (`ir.verify.check`).
+`_Reader` makes tokens of the text and goes on after mistakes; its actions, one for each rule of the
+grammar, build a module.  They check what the text says of itself: names, counts, types that can be
+written.  Whether the operations fit is the verifier's question (`ir.verify.check`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
-from tritonc.ir.core import Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
-from tritonc.ir.layout import parse_layout, parse_shared_layout
+from lark import Tree
+from lark.exceptions import UnexpectedToken
+from lark.parse_tree_builder import ParseTreeBuilder
+
+from tritonc.ir.core import FLAGS, Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, OpInfo
-from tritonc.ir.parse_types import TypeParser
-from tritonc.ir.tokens import SyntaxFailure, Token
+from tritonc.ir.parse_types import Token, TypeActions
+from tritonc.ir.types import Scalar, Type
+from tritonc.lalr import Callback, Grammar, load
 from tritonc.source import Diagnostics, Note, SourceFile, Span
 
-FLAGS = ("read_only", "write_only", "no_alias", "retune")  # of ParameterInfo
 CONSTANT_BYTES = 1 << 16  # of constant memory that a kernel can address
+MAX_STACK = 80  # symbols on the parser's stack; what is nested deeper is no use to anyone
+
+# What is wanted where all of these terminals can stand; the first that fits.
+_WANTED = {
+    ("KERNEL",): "a kernel, a constant or a layout", ("LABEL",): "an operation",
+    ("_NL", "VALUE"): "the end of the line",
+    ("_NL", "COLON", "COMMA"): "',', ':' or the end of the line",
+    ("_NL", "COLON"): "':' or the end of the line", ("_NL",): "the end of the line",
+    ("STRING",): "an attribute's value", ("BUFFER",): "a type", ("X",): "'x' in buffer<2 x f32<8>>",
+    ("VALUE", "LESSTHAN"): "the parameter's %name", ("VALUE", "LSQB"): "an operand",
+}  # fmt: skip
+_NAMES = {"VALUE": "a %name", "ALIAS": "a layout's #name", "NUMBER": "an integer",
+          "LAYOUT": "a layout", "_BODY": "'{'"}
+_WORDS = {"=": "an operation", ":": "a type", "x": "a type"}  # what one is, by what is before it
+# A brace opens a kernel's blocks if a line ends or a block's label stands behind it.
+_BODY = re.compile(r"\{\s*(//.*)?(\n|\}|\Z|[\w.$]+\s*:)")
+_KERNEL = re.compile(r"kernel\s+@")
 
 
 def parse_module(source: SourceFile, diagnostics: Diagnostics,
@@ -26,9 +49,30 @@ def parse_module(source: SourceFile, diagnostics: Diagnostics,
 
     Records located errors, several in one run; raises CompileError in the end if there are any.
     """
-    module = _Parser(source, diagnostics, tables).module()
+    module = _Reader(source, diagnostics, tables).run()
     diagnostics.raise_if_errors()
     return module
+
+
+class _Language(NamedTuple):
+    grammar: Grammar
+    builder: Any  # lark's
+    tokens: re.Pattern[str]  # spaces and comments, and a token in a group of its kind's name
+    fixed: dict[str, str]  # the terminal of each mark that is always the same one, and of the end
+
+
+@cache
+def language() -> _Language:
+    """What there is to know of ir.lark."""
+    grammar = load("ir/ir.lark")
+    kinds = "|".join(f"(?P<{terminal.name}>{terminal.pattern.value})"
+                     for terminal in grammar.lark.terminals if terminal.pattern.type == "re")
+    tokens = rf"(?:[ \t\r\f]+|//.*)*(?:{kinds}|(?P<_NL>\n)|(?P<END>\Z)|(?P<MARK>.))"
+    marks = {text: name for text, name in grammar.names.items() if not text.isalpha()}
+    del marks["{"]
+    builder: Any = ParseTreeBuilder
+    builder = builder(grammar.lark.rules, Tree, maybe_placeholders=True)
+    return _Language(grammar, builder, re.compile(tokens, re.ASCII), marks | {"": "$END"})
 
 
 class _Pending(NamedTuple):
@@ -37,108 +81,69 @@ class _Pending(NamedTuple):
     op: Op
     guard: Token | None
     operands: list[Token]
-    targets: list[Token]
 
 
-class _Parser(TypeParser):
-    """Recursive descent over the tokens of one file."""
+class _Actions(TypeActions):
+    """The methods for modules, kernels and operations."""
 
     def __init__(self, source: SourceFile, diagnostics: Diagnostics,
                  tables: Mapping[str, OpInfo]) -> None:
         super().__init__(source, diagnostics)
         self.tables = tables
+        self.result = Module()
+        self.last = Token("", "", 0)  # of those taken
+        self.errors = 0  # before the current kernel
+
+    def since(self, token: Token) -> Span:
+        """From `token` to the last one taken."""
+        return Span(self.source, token.start, self.last.start + len(self.last.value))
+
+    def once(self, token: Token, name: str, known: Mapping[str, Span | None]) -> bool:
+        """Whether `name` is not in `known`; an error if it is."""
+        if name in known:
+            self.error(token, f"{name} is defined twice",
+                       Note("first defined here", known[name]), name="ir-redefinition")
+        return name not in known
 
     # the module
 
-    def module(self) -> Module:
-        module = Module()
-        while self.next.kind != "end":
-            try:
-                self.definition(module)
-            except SyntaxFailure:
-                self.skip_to(lambda t: t.text in ("kernel", "constant") or t.kind == "alias")
-        return module
-
-    def definition(self, module: Module) -> None:
-        token = self.take()
-        if token.kind == "alias":
-            self.alias(token)
-        elif token.text == "constant":
-            table = self.constant()
-            self.once(table.name, {c.name: c.span for c in module.constants}, table.span)
-            module.constants.append(table)
-        elif token.text == "kernel":
-            kernel = self.kernel()
-            self.once(kernel.name, {k.name: k.span for k in module.kernels}, kernel.span)
-            module.kernels.append(kernel)
-        else:
-            self.fail(token, f"a kernel, a constant or a layout wanted, found {token.text!r}")
-
-    def once(self, name: str, known: Mapping[str, Span | None], span: Span | None) -> None:
-        if name in known:
-            self.diagnostics.error("ir-redefinition", span, f"'{name}' is defined twice",
-                                   Note("first defined here", known[name]))
-
-    def alias(self, token: Token) -> None:
-        """The rest of the line is a layout's own text."""
-        mark = self.expect("=")
-        end = self.source.text.find("\n", mark.start)
-        end = len(self.source.text) if end < 0 else end
-        text = self.source.text[mark.start + 1 : end].partition("//")[0].strip()
-        while self.next.kind != "end" and not self.next.first:
-            self.take()
-        try:
-            shared = text.startswith("#shared")
-            self.aliases[token.text] = parse_shared_layout(text) if shared else parse_layout(text)
-        except ValueError as error:
-            self.fail(token, f"{token.text} is no layout: {error}")
-
-    def constant(self) -> ConstantTable:
-        name = self.expect("symbol", "the constant's @name")
-        self.expect(":")
-        element = self.scalar()
-        self.expect("[")
-        count = self.integer(1)
+    def constant(self, _: Token, name: Token, element: Scalar, extent: Token,
+                 data: tuple[Any, ...] | None) -> None:
+        count = self.integer(extent, 1)
         if count * element.bytes > CONSTANT_BYTES:
-            self.fail(name, f"a table of more than {CONSTANT_BYTES} bytes")
-        self.expect("]")
-        data = None
-        if self.accept("="):
-            token = self.next
-            values = self.attribute()
-            kinds = (int, float) if element.is_float else (int,)
-            numbers = isinstance(values, tuple) and all(type(v) in kinds for v in values)
-            if not numbers or len(values) > count:
-                self.fail(token, f"a list of at most {count} numbers of {element} wanted")
-            data = list(values)
-        return ConstantTable(name.text[1:], element, count, data, self.span(name))
+            self.error(name, f"a table of more than {CONSTANT_BYTES} bytes")
+        kinds = (int, float) if element.is_float else (int,)
+        if data and (len(data) > count or not all(type(v) in kinds for v in data)):
+            self.diagnostics.error("ir-syntax", self.since(name),
+                                   f"a list of at most {count} numbers of {element} wanted")
+        table = ConstantTable(name.value[1:], element, count, None if data is None else list(data),
+                              self.span(name))
+        self.once(name, f"'{table.name}'", {f"'{c.name}'": c.span for c in self.result.constants})
+        self.result.constants.append(table)
 
-    def kernel(self) -> Kernel:
-        name = self.expect("symbol", "the kernel's @name")
-        kernel = Kernel(name.text[1:], [], [], span=self.span(name))
-        values: dict[str, tuple[Value, Token]] = {}
-        self.expect("(")
-        while not self.accept(")"):
-            if kernel.parameters:
-                self.expect(",")
-            type = self.any_type()
-            token = self.expect("value", "the parameter's %name")
-            kernel.parameters.append(Value(type, token.text[1:]))
-            self.define(values, kernel.parameters[-1], token)
-            kernel.info.append(self.parameter_info(token))
-        if self.next.kind == "{" and not self.begins_body():
-            self.kernel_attributes(kernel)
-        self.expect("{")
-        self.body(kernel, values)
-        return kernel
+    # kernels
 
-    def begins_body(self) -> bool:
-        """Whether the brace here opens the blocks, not the attributes, of a kernel."""
-        after = self.tokens[self.at + 1 : self.at + 3]
-        return after[0].first or after[-1].kind == ":"
+    def header(self, name: Token, *parts: Any) -> None:
+        self.name = name
+        self.errors = self.diagnostics.errors
+        self.values: dict[str, Value] = {}
+        self.places: dict[str, Span | None] = {}  # of their definitions, and those of blocks
+        self.blocks: dict[str, Block] = {}
+        self.pending: list[_Pending] = []
+        kernel = self.current = Kernel(name.value[1:], [], [], span=self.span(name))
+        for part in parts:
+            if isinstance(part, dict):
+                self.kernel_attributes(kernel, part)
+                break
+            type, token, table = part
+            kernel.parameters.append(Value(type))
+            self.define(kernel.parameters[-1], token)
+            kernel.info.append(self.parameter_info(token, table or {}))
 
-    def parameter_info(self, name: Token) -> ParameterInfo:
-        table = self.attributes() if self.next.kind == "{" else {}
+    def parameter(self, *parts: Any) -> tuple[Any, ...]:
+        return parts
+
+    def parameter_info(self, name: Token, table: dict[str, Any]) -> ParameterInfo:
         info = ParameterInfo(span=self.span(name))
         for key, value in table.items():
             if key == "ctype":
@@ -149,139 +154,213 @@ class _Parser(TypeParser):
                 good = type(value) is int
             else:
                 good = key in FLAGS and isinstance(value, bool)
-            if not good:
-                self.fail(name, f"a parameter has no attribute '{key}' of {value!r}")
-            setattr(info, key, value)
+            if good:
+                setattr(info, key, value)
+            else:
+                self.error(name, f"a parameter has no attribute '{key}' of {value!r}")
         return info
 
-    def kernel_attributes(self, kernel: Kernel) -> None:
-        token = self.next
-        table = self.attributes()
+    def kernel_attributes(self, kernel: Kernel, table: dict[str, Any]) -> None:
         tile, tunables = table.pop("tile", {}), table.pop("tunables", {})
         if isinstance(tile, tuple):
             tile = dict(enumerate(tile))
         for what, entries, kind in (("tile", tile, int), ("tunables", tunables, str)):
             if not isinstance(entries, dict) or not all(
                     type(k) is kind and type(v) is int for k, v in entries.items()):
-                self.fail(token, f"'{what}' wants integers")
+                self.error(self.name, f"'{what}' wants integers")
         kernel.tile, kernel.tunables, kernel.attributes = tile, tunables, table
 
-    def body(self, kernel: Kernel, values: dict[str, tuple[Value, Token]]) -> None:
-        blocks: dict[str, Block] = {}
-        pending: list[_Pending] = []
-        errors = self.diagnostics.errors
-        while not self.accept("}"):
-            try:
-                if self.next.kind == "end":
-                    self.fail(self.next, f"'}}' wanted at the end of kernel '{kernel.name}'")
-                if self.next.kind == "word" and self.tokens[self.at + 1].kind == ":":
-                    token = self.take()
-                    self.take()
-                    if token.text in blocks:
-                        self.fail(token, f"block '{token.text}' is defined twice",
-                                  name="ir-redefinition")
-                    blocks[token.text] = Block(token.text)
-                    kernel.blocks.append(blocks[token.text])
-                elif not kernel.blocks:
-                    self.fail(self.next, f"a block's label wanted, found {self.next.text!r}")
-                else:
-                    pending.append(self.op(values))
-                    kernel.blocks[-1].ops.append(pending[-1].op)
-            except SyntaxFailure:
-                if self.next.kind == "end" or (self.next.first and self.next.text == "kernel"):
-                    return
-                self.skip_to(lambda t: True)
+    def define(self, value: Value, token: Token) -> None:
+        value.name = token.value[1:]
+        if self.once(token, token.value, self.places):
+            self.places[token.value] = self.span(token)
+            self.values[token.value] = value
+
+    def label(self, token: Token) -> None:
+        if self.once(token, f"block '{token.value}'", self.places):
+            self.places[f"block '{token.value}'"] = self.span(token)
+            self.blocks[token.value] = Block(token.value)
+            self.current.blocks.append(self.blocks[token.value])
+
+    def kernel(self, *_: Any) -> None:
+        kernel, errors = self.current, self.errors
         if not kernel.blocks and self.diagnostics.errors == errors:
-            self.report(self.tokens[self.at - 1], f"kernel '{kernel.name}' has no block")
+            self.error(self.name, f"kernel '{kernel.name}' has no block")
         if self.diagnostics.errors == errors:  # else names may be missing for the errors' sake
-            for item in pending:
-                self.resolve(item, values, blocks)
+            for item in self.pending:
+                self.resolve(item)
+        known = {f"'{k.name}'": k.span for k in self.result.kernels}
+        self.once(self.name, f"'{kernel.name}'", known)
+        self.result.kernels.append(kernel)
 
-    def resolve(self, item: _Pending, values: Mapping[str, tuple[Value, Token]],
-                blocks: Mapping[str, Block]) -> None:
+    def resolve(self, item: _Pending) -> None:
         """Replace the names of an operation's operands and blocks by what they name."""
-        def find(token: Token, known: Mapping[str, Any], what: str) -> Any:
-            if token.text not in known:
-                self.report(token, f"no {what} is called {token.text}", name="ir-unknown-name")
-            return known.get(token.text)
+        def find(token: Token, name: str, known: Mapping[str, Any], what: str) -> Iterable[Any]:
+            if name in known:
+                return (known[name],)
+            self.error(token, f"no {what} is called {name}", name="ir-unknown-name")
+            return ()
 
-        guard = [item.guard] if item.guard else []
-        found = [find(t, values, "value") for t in (*item.operands, *guard)]
-        targets = [find(t, blocks, "block") for t in item.targets]
-        if None in found or None in targets:
-            return
-        item.op.operands = [value for value, _ in found[: len(item.operands)]]
-        item.op.guard = found[-1][0] if guard else None
-        item.op.blocks = targets
+        for token in item.operands:
+            if token.type == "WORD":
+                item.op.blocks += find(token, token.value, self.blocks, "block")
+            else:
+                item.op.operands += find(token, token.value, self.values, "value")
+        if item.guard is not None:
+            name = item.guard.value.lstrip("@ \t")
+            item.op.guard = next(iter(find(item.guard, name, self.values, "value")), None)
 
     # operations
 
-    def op(self, values: dict[str, tuple[Value, Token]]) -> _Pending:
-        start = self.next
-        guard = self.expect("value", "the guard's %name") if self.accept("@") else None
-        results: list[Token] = []
-        if self.next.kind == "value":
-            results = self.separated(lambda: self.expect("value", "a result's %name"))
-            self.expect("=")
-        name = self.expect("word", "an operation")
-        row = self.tables.get(name.text)
+    def op(self, guard: Token | None, results: tuple[Token, ...] | None, name: Token,
+           operands: tuple[Any, ...] | None, attributes: dict[str, Any] | None,
+           types: tuple[Type, ...] | None) -> None:
+        start = guard or (results or (name,))[0]
+        if not self.current.blocks and self.diagnostics.errors == self.errors:
+            self.error(start, f"a block's label wanted, found {start.value!r}")
+        row = self.tables.get(name.value)
         if row is None:
-            self.fail(name, f"no operation is called '{name.text}'", name="ir-unknown-name")
-        operands, targets = self.operands(row)
-        token = self.next
-        attributes = self.attributes() if token.kind == "{" and not token.first else {}
-        self.check_attributes(row, attributes, name)
-        types = self.separated(self.any_type) if self.accept(":") else []
+            self.error(name, f"no operation is called '{name.value}'", name="ir-unknown-name")
+            return
+        tokens: list[Token] = []
+        for operand in operands or ():
+            tokens += (operand,) if isinstance(operand, Token) else operand
+        results, types, attributes = results or (), types or (), attributes or {}
         if len(types) == 1:
             types *= max(len(results), 1)
-        if len(types) != len(results):
-            self.fail(name, f"{len(results)} results and {len(types)} result types")
-        if self.next.kind not in ("}", "end") and not self.next.first:
-            self.fail(self.next, f"the end of the line wanted, found {self.next.text!r}")
-        op = Op(name.text, [], attributes, tuple(types), span=self.since(start))
+        problem = _problem(row, sum(token.type == "VALUE" for token in tokens), attributes)
+        if problem is None and len(types) != len(results):
+            problem = f"{len(results)} results and {len(types)} result types"
+        if problem is not None:
+            self.error(name, problem)
+            return
+        op = Op(name.value, [], attributes, types, span=self.since(start))
         for value, token in zip(op.results, results, strict=True):
-            value.name = token.text[1:]
-            self.define(values, value, token)
-        return _Pending(op, guard, operands, targets)
+            self.define(value, token)
+        self.pending.append(_Pending(op, guard, tokens))
+        if self.current.blocks:
+            self.current.blocks[-1].ops.append(op)
 
-    def define(self, values: dict[str, tuple[Value, Token]], value: Value, token: Token) -> None:
-        if token.text in values:
-            first = Note("first defined here", self.span(values[token.text][1]))
-            self.fail(token, f"{token.text} is defined twice", first, name="ir-redefinition")
-        values[token.text] = (value, token)
 
-    def operands(self, row: OpInfo) -> tuple[list[Token], list[Token]]:
-        """Operands of this line: `%a, %b, block, ...` or pairs `[%a, %b], [%a, block], ...`."""
-        values: list[Token] = []
-        targets: list[Token] = []
+def _problem(row: OpInfo, values: int, attributes: Mapping[str, Any]) -> str | None:
+    """What an operation has too much of, or lacks."""
+    least = len(row.operands)
+    rest = bool(row.operands) and row.operands[-1].startswith("*")
+    if values < least - rest or (values > least and not rest):
+        return (f"'{row.name}' takes {least - rest}{' or more' if rest else ''} operands, "
+                f"found {values}")
+    for key in attributes:
+        if key not in row.attributes and key not in row.optional:
+            return f"'{row.name}' has no attribute '{key}'"
+    for key in row.attributes:
+        if key not in attributes:
+            return f"'{row.name}' needs the attribute '{key}'"
+    return None
 
-        def one() -> None:
-            if self.accept("["):
-                values.append(self.expect("value", "a %value"))
-                self.expect(",")
-                one()
-                self.expect("]")
-            elif self.next.kind == "word":
-                targets.append(self.take())
-            else:
-                values.append(self.expect("value", "an operand"))
 
-        name = self.tokens[self.at - 1]
-        if self.next.kind in ("value", "word", "[") and not self.next.first:
-            one()
-            while self.accept(","):
-                one()
-        least = len(row.operands)
-        rest = bool(row.operands) and row.operands[-1].startswith("*")
-        if len(values) < least - rest or (len(values) > least and not rest):
-            self.fail(name, f"'{row.name}' takes {least - rest}{' or more' if rest else ''} "
-                            f"operands, found {len(values)}")
-        return values, targets
+class _Reader(_Actions):
+    """One run of lark's parser over a file."""
 
-    def check_attributes(self, row: OpInfo, attributes: dict[str, Any], name: Token) -> None:
-        for key in attributes:
-            if key not in row.attributes and key not in row.optional:
-                self.fail(name, f"'{row.name}' has no attribute '{key}'")
-        for key in row.attributes:
-            if key not in attributes:
-                self.fail(name, f"'{row.name}' needs the attribute '{key}'")
+    def run(self) -> Module:
+        grammar, builder, tokens, fixed = language()
+        self.parser: Any = grammar.start(builder.create_callback(_Inline(self)))
+        self.stack: list[Any] = self.parser.parser_state.value_stack
+        self.skipping = ""  # after a mistake, to the next "line" or "definition"
+        fresh = True
+        for match in tokens.finditer(self.source.text):
+            kind: Any = match.lastgroup
+            token = Token(fixed.get(match[kind], kind), match[kind], match.start(kind))
+            first, fresh = fresh, kind == "_NL"  # on its line
+            if not self.skipping or self.resumes(token, first):
+                self.take(token, first)
+            if kind == "END":
+                break
+        return self.result
+
+    def take(self, token: Token, first: bool) -> None:
+        kind = token.type
+        if kind == "LABEL" or kind == "WORD" or kind == "MARK":
+            token = Token(self.terminal(token, first), token.value, token.start)
+        try:
+            self.parser.parser_state.feed_token(token, kind == "$END")
+        except UnexpectedToken:
+            if kind == "_NL":  # which means nothing where it cannot stand
+                return
+            self.fail(token, self.problem(token))
+            if first and self.skipping == "line":  # the line before is incomplete, not this one
+                self.skipping = ""
+                self.take(token, False)
+        if kind != "_NL":
+            self.last = token
+        if len(self.stack) > MAX_STACK:
+            self.fail(token, "this is nested too deeply")
+
+    def terminal(self, token: Token, first: bool) -> str:
+        """The terminal of a word, of a brace that opens, or of a mark that is none."""
+        choices = self.parser.choices()
+        if token.type == "MARK":
+            if token.value != "{":
+                return "BAD"
+            body = "LBRACE" not in choices or _BODY.match(self.source.text, token.start)
+            return "_BODY" if body and "_BODY" in choices else "LBRACE"
+        if first and "LABEL" in choices and _KERNEL.match(self.source.text, token.start):
+            self.fail(token, self.problem(token))
+            self.drop("KERNEL")  # the one that has no end
+            self.skipping = ""
+            return "KERNEL"
+        kinds = language().grammar.names.get(token.value, ""), token.type
+        return next((kind for kind in kinds if kind in choices), "WORD")
+
+    def problem(self, token: Token) -> str:
+        """What to say of a token that cannot stand here; nothing if that was said already."""
+        found = repr(token.value) if token.value else "the end of the file"
+        if token.type == "BAD":
+            return f"{found} begins nothing that Triton-IR knows"
+        accepted = self.parser.accepts()
+        if "RBRACE" in accepted and "_NL" in accepted and token.value in ("", "kernel"):
+            if self.diagnostics.errors != self.errors:
+                return ""
+            return f"'}}' wanted at the end of kernel '{self.current.name}', found {found}"
+        wanted = next((text for kinds, text in _WANTED.items() if accepted.issuperset(kinds)), "")
+        if not wanted:
+            spellings = language().grammar.spellings
+            before = getattr(self.stack[-1], "value", "") if self.stack else ""
+            names = _NAMES | {"SYMBOL": f"the {before}'s @name",
+                              "WORD": _WORDS.get(before, "a name")}
+            *most, last = sorted({names.get(kind) or repr(spellings[kind]) for kind in accepted})
+            wanted = f"{', '.join(most)} or {last}" if most else last
+        return f"{wanted} wanted, found {found}"
+
+    def fail(self, token: Token, message: str) -> None:
+        """Report a mistake at `token`, and go on at the kernel's next line, or next definition."""
+        if message:
+            self.error(token, message)
+        self.drop("LABEL", "KERNEL")
+        self.skipping = "line" if "LABEL" in self.parser.accepts() else "definition"
+
+    def drop(self, *wanted: str) -> None:
+        """Forget what was read, back to where one of these terminals can stand."""
+        while self.parser.accepts().isdisjoint(wanted):
+            self.parser.parser_state.state_stack.pop()
+            self.stack.pop()
+
+    def resumes(self, token: Token, first: bool) -> bool:
+        """Whether parsing goes on with `token`."""
+        if self.skipping == "line":
+            found = token.type == "_NL"
+        else:
+            found = first and (token.type == "ALIAS" or token.value in ("kernel", "constant"))
+        if found:
+            self.skipping = ""
+        return found or token.type == "$END"
+
+
+class _Inline:
+    """The methods of `actions`, each from a list of its arguments, as lark calls them."""
+
+    def __init__(self, actions: _Actions) -> None:
+        self.actions = actions
+
+    def __getattr__(self, name: str) -> Callback:
+        method = getattr(self.actions, name)
+        return lambda arguments: method(*arguments)

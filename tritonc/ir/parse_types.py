@@ -1,132 +1,124 @@
-"""Types, layouts and attributes in Triton-IR's text form, for the parser of operations."""
+"""Rules of ir.lark about types, layouts and attributes to what they stand for."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
-from tritonc.ir.layout import Layout, SharedLayout
-from tritonc.ir.tokens import Cursor, Token
-from tritonc.ir.types import CONSTANT, GLOBAL, SCALARS, Buffer, Pointer, Scalar, Tile, Type
-from tritonc.source import Diagnostics, SourceFile
+from tritonc.ir.layout import Layout, SharedLayout, parse_layout, parse_shared_layout
+from tritonc.ir.types import CONSTANT, GLOBAL, I32, SCALARS, Buffer, Element, Pointer, Scalar, Tile
+from tritonc.source import Diagnostics, Note, SourceFile, Span
 
-AnyLayout = Layout | SharedLayout
-_T = TypeVar("_T")
-_L = TypeVar("_L", Layout, SharedLayout)
+_WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan"),
+          **SCALARS}
 
 
-class TypeParser(Cursor):
-    """Recursive descent over types and attributes; `aliases` are the layouts that have a #name."""
+class Token(NamedTuple):
+    type: str  # its terminal
+    value: str
+    start: int
+
+
+class TypeActions:
+    """A method for each rule, from the values of its parts to its own.  What is wrong is recorded,
+    and something right stands in for it."""
 
     def __init__(self, source: SourceFile, diagnostics: Diagnostics) -> None:
-        super().__init__(source, diagnostics)
-        self.aliases: dict[str, AnyLayout] = {}
+        self.source = source
+        self.diagnostics = diagnostics
+        self.layouts: dict[str, Layout | SharedLayout] = {}
 
-    def separated(self, item: Callable[[], _T]) -> list[_T]:
-        found = [item()]
-        while self.accept(","):
-            found.append(item())
-        return found
+    def span(self, token: Token) -> Span:
+        return Span(self.source, token.start, token.start + len(token.value))
 
-    def integer(self, least: int) -> int:
-        token = self.expect("number", "an integer")
-        if not re.fullmatch(r"-?\d{1,40}", token.text) or int(token.text) < least:
-            self.fail(token, f"an integer from {least} on wanted, found {token.text}")
-        return int(token.text)
+    def error(self, token: Token, message: str, *notes: Note, name: str = "ir-syntax") -> None:
+        self.diagnostics.error(name, self.span(token), message, *notes)
 
-    def scalar(self) -> Scalar:
-        token = self.expect("word", "a type")
-        if token.text not in SCALARS:
-            self.fail(token, f"no type is called '{token.text}'")
-        return SCALARS[token.text]
+    def listed(self, *items: Any) -> tuple[Any, ...]:
+        return items
 
-    def any_type(self) -> Type:
-        start = self.next
-        if start.text == "buffer":
-            self.take()
-            self.expect("<")
-            stages = self.integer(1)
-            if self.take().text != "x":
-                self.fail(start, "a buffer is written buffer<2 x f32<64, 16>>")
-            element, shape = self.scalar(), self.extents()
-            self.expect(">")
-            layout = self.layout(SharedLayout)
-            self.expect(">")
-            return Buffer(element, shape, stages, layout)
-        element = self.scalar()
-        space = GLOBAL
-        if self.next.text == CONSTANT and self.tokens[self.at + 1].kind == "*":
-            self.take()
-            space = CONSTANT
-        pointed = Pointer(element, space) if self.accept("*") else element
-        if self.next.kind != "<":
-            return pointed
-        shape = self.extents()
-        tile_layout = self.layout(Layout)
-        self.expect(">")
-        return Tile(pointed, shape, tile_layout)
+    # types
 
-    def extents(self) -> tuple[int, ...]:
-        self.expect("<")
-        return tuple(self.separated(lambda: self.integer(1)))
+    def element(self, name: Token) -> Scalar:
+        if name.value not in SCALARS:
+            self.error(name, f"no type is called '{name.value}'")
+        return SCALARS.get(name.value, I32)
 
-    def layout(self, kind: type[_L]) -> _L | None:
-        if not self.accept(";"):
-            return None
-        token = self.expect("alias", "a layout's #name")
-        found = self.aliases.get(token.text)
-        if not isinstance(found, kind):
-            self.fail(token, f"no {kind.__name__} is called {token.text}", name="ir-unknown-name")
-        return found
+    def pointer(self, name: Token, constant: Token | None) -> Pointer:
+        return Pointer(self.element(name), CONSTANT if constant else GLOBAL)
 
-    def attributes(self, depth: int = 0) -> dict[Any, Any]:
-        """`{key = value, flag, 0 = value}`"""
-        self.expect("{")
+    def tile(self, element: Element | Token, shape: tuple[int, ...], layout: Token | None) -> Tile:
+        if isinstance(element, Token):
+            element = self.element(element)
+        return Tile(element, shape, layout and self._layout(layout, Layout))
+
+    def buffer(self, stages: Token, element: Scalar, shape: tuple[int, ...],
+               layout: Token | None) -> Buffer:
+        return Buffer(element, shape, self.integer(stages, 1),
+                      layout and self._layout(layout, SharedLayout))
+
+    def shape(self, *extents: Token) -> tuple[int, ...]:
+        return tuple([self.integer(extent, 1) for extent in extents])
+
+    def integer(self, token: Token, least: int) -> int:
+        digits = token.value.removeprefix("-")
+        if not digits.isdigit() or len(digits) > 40 or int(token.value) < least:
+            self.error(token, f"an integer from {least} on wanted, found {token.value}")
+            return least
+        return int(token.value)
+
+    def layout(self, name: Token, text: Token) -> None:
+        parse = parse_shared_layout if text.value.startswith("#shared") else parse_layout
+        try:
+            self.layouts[name.value] = parse(text.value)
+        except ValueError as error:
+            self.error(name, f"{name.value} is no layout: {error}")
+
+    def _layout(self, token: Token, kind: type[Any] | None = None) -> Any:
+        found = self.layouts.get(token.value)
+        if found is not None and isinstance(found, kind or object):
+            return found
+        self.error(token, f"no {kind.__name__ if kind else 'layout'} is called {token.value}",
+                   name="ir-unknown-name")
+        return None
+
+    # attributes: `{key = value, flag, 0 = value}`
+
+    def table(self, *entries: tuple[Token, Any]) -> dict[Any, Any]:
         table: dict[Any, Any] = {}
-        while not self.accept("}"):
-            if table:
-                self.expect(",")
-            token = self.next
-            key = self.integer(0) if token.kind == "number" else self.expect("word", "a name").text
+        for token, value in entries:
+            key = self.integer(token, 0) if token.type == "NUMBER" else token.value
             if key in table:
-                self.fail(token, f"'{key}' is given twice")
-            table[key] = self.attribute(depth) if self.accept("=") else True
+                self.error(token, f"'{key}' is given twice")
+            table[key] = value
         return table
 
-    def attribute(self, depth: int = 0) -> Any:
-        token = self.next
-        if depth > 20:
-            self.fail(token, "an attribute is nested too deeply")
-        if token.kind == "[":
-            self.take()
-            if self.accept("]"):
-                return ()
-            items = tuple(self.separated(lambda: self.attribute(depth + 1)))
-            self.expect("]")
-            return items
-        if token.kind == "{":
-            return self.attributes(depth + 1)
-        if token.kind == "word" and (token.text in SCALARS or token.text == "buffer"):
-            return self.any_type()
-        self.take()
-        if token.kind == "alias" and token.text in self.aliases:
-            return self.aliases[token.text]
-        if token.kind == "number" or token.text in ("inf", "nan"):
-            return self.number(token)
-        if token.kind == "string":
-            try:
-                return json.loads(token.text)
-            except ValueError:
-                self.fail(token, "a string with an escape that JSON does not have")
-        if token.kind == "word":
-            return {"true": True, "false": False, "none": None}.get(token.text, token.text)
-        self.fail(token, f"an attribute's value wanted, found {token.text!r}")
+    def entry(self, key: Token, value: Any) -> tuple[Token, Any]:
+        return key, value
+
+    def flag(self, key: Token) -> tuple[Token, bool]:
+        return key, True
+
+    def sequence(self, *values: Any) -> tuple[Any, ...]:
+        return values
+
+    def word(self, token: Token) -> Any:
+        return _WORDS.get(token.value, token.value)
 
     def number(self, token: Token) -> int | float:
-        if re.fullmatch(r"-?\d+", token.text):
-            if len(token.text) > 40:
-                self.fail(token, "an integer of more than 40 digits")
-            return int(token.text)
-        return float(token.text)
+        if not token.value.removeprefix("-").isdigit():
+            return float(token.value)
+        if len(token.value) > 40:
+            self.error(token, "an integer of more than 40 digits")
+            return 0
+        return int(token.value)
+
+    def string(self, token: Token) -> str:
+        try:
+            return str(json.loads(token.value))
+        except ValueError:
+            self.error(token, "a string with an escape that JSON does not have")
+            return ""
+
+    def alias(self, token: Token) -> Any:
+        return self._layout(token)

@@ -31,12 +31,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from tritonc.ir.core import Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
+from tritonc.ir.core import FLAGS, Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.layout import Layout, SharedLayout
-from tritonc.ir.parse import FLAGS, parse_module
 from tritonc.ir.types import SCALARS, Buffer, Pointer, Scalar, Tile, Type
-
-__all__ = ["parse_module", "print_kernel", "print_module", "print_op"]
 
 _WORD = re.compile(r"[A-Za-z_][\w.$]*", re.ASCII)
 _RESERVED = frozenset({"true", "false", "none", "inf", "nan", "buffer", *SCALARS})

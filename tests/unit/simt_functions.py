@@ -381,6 +381,16 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
         with np.errstate(over="ignore", invalid="ignore"):
             registers[numbers[0]] = wide.astype(np.float16).view(np.uint16)
         return
+    if parts[:3] == ["cvt", "pack", "sat"]:  # b lowest, a above it, and then what c has lowest
+        signed, bits = parts[3][0] == "s", int(parts[3][1:])
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        a, b = (registers[n].view(np.int32).clip(low, high).astype(np.int64) & (1 << bits) - 1
+                for n in numbers[1:3])
+        word = b | a << bits
+        if len(numbers) > 3:
+            word |= registers[numbers[3]].astype(np.int64) << 2 * bits
+        registers[numbers[0]] = word.astype(np.uint32)
+        return
     if parts[0] == "mov" and len(numbers) == 2:
         registers[numbers[0]] = registers[numbers[1]]
         return

@@ -201,3 +201,25 @@ def test_quotients_by_one_number_are_rounded(divisor: float, scale: float, odd: 
     np.testing.assert_array_equal(got.view(np.uint32)[~np.isnan(want)],
                                   want.view(np.uint32)[~np.isnan(want)])
     assert np.isnan(got[np.isnan(want)]).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0 ** 70, 2.0 ** -70, 2.0 ** -120])
+@pytest.mark.parametrize("odd", [[], [0.0, -0.0, np.nan], [np.inf], [1e-45], [3e38, -3e38]])
+@pytest.mark.parametrize("turned", [False, True])
+def test_quotients_by_numbers_of_their_own_are_rounded(scale: float, odd: list[float],
+                                                       turned: bool) -> None:
+    random = np.random.default_rng(1)
+    a = random.standard_normal(256).astype(np.float32)
+    b = (random.standard_normal(256) * scale).astype(np.float32)
+    b[5 : 5 + len(odd)] = odd
+    a, b = (b, a) if turned else (a, b)
+    k = Sketch(warps=1)
+    x, y, z = (k.pointer(n, F32, v) for n, v in (("x", a), ("y", b), ("z", np.zeros(256))))
+    at = k.arange(256)
+    k.store(k.at(z, at), k.fdiv(k.load(k.at(x, at)), k.load(k.at(y, at))))
+    got = execute(lowered(k.done()))["z"]
+    with np.errstate(all="ignore"):
+        want = a / b
+    np.testing.assert_array_equal(got.view(np.uint32)[~np.isnan(want)],
+                                  want.view(np.uint32)[~np.isnan(want)])
+    assert np.isnan(got[np.isnan(want)]).all()

@@ -20,6 +20,7 @@ from tritonc.backend.emit.literals import (
     memory_type,
 )
 from tritonc.backend.emit.module import NO_WRITES, READS, WRITES
+from tritonc.backend.emit.packed import whole_word
 from tritonc.ir.types import Scalar
 from tritonc.source import Span
 
@@ -169,14 +170,17 @@ def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
         values = [f.op(f"zext i1 {v} to i8") for v in values]
     if not access.guard and not access.cache:
         vector, name = t, values[0]
-        if access.width > 1:
+        if known := _known_words(f, access, values):
+            vector = f"<{len(known)} x i32>" if len(known) > 1 else "i32"
+            name = _gather(f, vector, "i32", known) if len(known) > 1 else known[0]
+        elif access.width > 1:
             vector = f"<{access.width} x {t}>"
             name = _gather(f, vector, t, values)
         f.line(f"store {'volatile ' if access.volatile else ''}{vector} {name}, "
                f"ptr addrspace({access.space}) {access.pointer}, align {access.bytes}")
         return
     words = _words(access)
-    packed = _pack(f, words, t, values)
+    packed = _pack(f, access, words, t, values)
     n = words.count
     inputs = _braces([f"${i + 1}" for i in range(n)])
     guard = f"@${n + 1} " if access.guard else ""
@@ -190,6 +194,15 @@ def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
     f.asm("void", text, ",".join([*constraints, "~{memory}"]), ", ".join(arguments), WRITES)
 
 
+def _known_words(f: FunctionEmitter, access: Access, values: Sequence[str]) -> list[str]:
+    """The words that elements narrower than 32 bits came in, if they are stored as they came."""
+    each = 4 // access.element.bytes
+    if each < 2 or access.bytes < 4:
+        return []
+    found = [whole_word(f, values[i : i + each]) for i in range(0, len(values), each)]
+    return found if all(found) else []
+
+
 def _gather(f: FunctionEmitter, vector: str, t: str, values: Sequence[str]) -> str:
     name = "poison"
     for i, value in enumerate(values):
@@ -197,12 +210,15 @@ def _gather(f: FunctionEmitter, vector: str, t: str, values: Sequence[str]) -> s
     return name
 
 
-def _pack(f: FunctionEmitter, words: _Words, t: str, values: Sequence[str]) -> list[str]:
+def _pack(f: FunctionEmitter, access: Access, words: _Words, t: str, values: Sequence[str]
+          ) -> list[str]:
     if words.each == 1:
         if words.type == t:
             return list(values)
         cast = "zext" if t == "i8" else "bitcast"
         return [f.op(f"{cast} {t} {v} to {words.type}") for v in values]
+    if known := _known_words(f, access, values):
+        return known
     vector = f"<{words.each} x {t}>"
     groups = [values[i : i + words.each] for i in range(0, len(values), words.each)]
     return [f.op(f"bitcast {vector} {_gather(f, vector, t, group)} to {words.type}")

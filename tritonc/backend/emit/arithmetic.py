@@ -16,7 +16,7 @@ from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.packed import in_pairs
 from tritonc.backend.emit.registers import members, run_bits
-from tritonc.backend.emit.shared_divisor import divide_by_few
+from tritonc.backend.emit.shared_divisor import divide_by_few, divide_each
 from tritonc.backend.emit.shared_integer_divisor import divide_integers_by_one
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op, Value
@@ -161,7 +161,7 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
     t, name, emit = llvm_type(e), op.name, f.op
     if is_eight_bit_float(e):
         each_register(f, op, lambda a, b: _eight_bit(f, e, f"{name} {flags}", a, b))
-    elif name != "fdiv" or not divide_by_few(f, op):
+    elif name != "fdiv" or not (divide_by_few(f, op) or divide_each(f, op)):
         in_pairs(f, op.result, op.operands, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"),
                  lambda a, b: emit(f"{name} {flags}<2 x {t}> {a}, {b}"))
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from tritonc.backend.emit.body import Body, Term
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.backend.emit.literals import is_eight_bit_float, llvm_type
-from tritonc.backend.emit.packed import convert_bytes, convert_small
+from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
+from tritonc.backend.emit.packed import convert_bytes, convert_small, note
 from tritonc.backend.emit.registers import members
-from tritonc.ir.core import Op
+from tritonc.ir.core import Op, Value
 from tritonc.ir.types import (
     BF16,
     F8E4M3,
@@ -30,10 +30,11 @@ from tritonc.ir.types import (
 )
 
 
-def _each(f: FunctionEmitter, op: Op, compute: Callable[[str], str]) -> None:
+def _each(f: FunctionEmitter, op: Op, compute: Callable[[str], str],
+          operand: Value | None = None) -> None:
     """The wanted registers of the result, equal operands once."""
     found, known = f.blank(op.result.type), {}
-    names = f.values[op.operands[0]]
+    names = f.values[operand or op.operands[0]]
     for r in members(f.wanted(op.result)):
         name = names[r]
         if name not in known:
@@ -177,33 +178,87 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
     """Towards zero, saturating, 0 for a NaN: as the hardware's conversion from f32 to 32 bits.
 
     Where a 64-bit type takes part the hardware gives another number for a NaN.  Narrow integers
-    saturate as 32-bit ones first.
+    saturate as 32-bit ones first; several are packed and saturate at once.  What is converted need
+    not be cut to whole numbers before.
     """
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     signed = op.name == "fptosi"
     bits = 64 if target.bits == 64 else 32
     wide = F64 if source == F64 else F32
+    packed = target.bits < 32 and wide == F32 and "integer_pack" in f.target.features
     t, to = llvm_type(wide), f"i{bits}"
-    intrinsic = (f"llvm.nvvm.{'d' if wide == F64 else 'f'}2{'' if signed else 'u'}"
+    intrinsic = (f"llvm.nvvm.{'d' if wide == F64 else 'f'}2{'' if signed or packed else 'u'}"
                  f"{'ll' if bits == 64 else 'i'}.rz")
     low = -(1 << (target.bits - 1)) if signed else 0
     high = (1 << (target.bits - signed)) - 1
-    prefix = "s" if signed else "u"
+    prefix = "s" if signed or packed else "u"
+    cut = op.operands[0].op
+    rounded = source == wide and cut is not None and cut.name == "round"
 
-    def convert(a: str) -> str:
-        a = convert_float(f, source, wide, a)
+    def whole(a: str) -> str:
+        a = nearly_half_more(f, wide, a) if rounded else convert_float(f, source, wide, a)
         found = f.call(intrinsic, to, f"{t} {a}")
         if bits == 64 or wide == F64:
             nan = f.op(f"fcmp uno {t} {a}, {a}")
             found = f.op(f"select i1 {nan}, {to} 0, {to} {found}")
+        return found
+
+    def convert(a: str) -> str:
+        found = whole(a)
         if target.bits == bits:
             return found
-        if signed:
+        if signed or packed:
             found = f.call("llvm.smax.i32", "i32", f"i32 {found}", f"i32 {low}")
         found = f.call(f"llvm.{prefix}min.i32", "i32", f"i32 {found}", f"i32 {high}")
         return f.op(f"trunc i32 {found} to {llvm_type(target)}")
 
-    _each(f, op, convert)
+    uncut = cut.operands[0] if rounded or (source == wide and cut is not None
+                                           and cut.name == "trunc") else op.operands[0]
+    if not (packed and _each_word(f, op, uncut, signed, whole)):
+        _each(f, op, convert, uncut)
+
+
+def nearly_half_more(f: FunctionEmitter, e: Scalar, a: str) -> str:
+    """What a float is cut to after this is the nearest whole number, halves away from zero.
+
+    The number below a half, with the sign of `a`, is added: a half and more reach the next whole
+    number when that sum is rounded, and what is less does not.
+    """
+    t = llvm_type(e)
+    suffix, half = ("f64", 0.5 - 2.0**-54) if e == F64 else ("f32", 0.5 - 2.0**-25)
+    added = f.call(f"llvm.copysign.{suffix}", t, f"{t} {literal(e, half)}", f"{t} {a}")
+    return f.op(f"fadd {t} {a}, {added}")
+
+
+def _each_word(f: FunctionEmitter, op: Op, operand: Value, signed: bool,
+               convert: Callable[[str], str]) -> bool:
+    """The wanted registers of narrow integers, by words: those that share one saturate at once."""
+    e, mask, names = scalar(op.result.type), f.wanted(op.result), f.values[operand]
+    each = 32 // e.bits
+    full = (1 << each) - 1
+    firsts = {r - r % each for r in members(mask)}
+    if any(mask >> r & full != full for r in firsts):
+        return False
+    found, kind = f.blank(op.result.type), f"{'s' if signed else 'u'}{e.bits}"
+    text = f"cvt.pack.sat.{kind}.s32" + (".b32 $0, $1, $2, $3;" if each == 4 else " $0, $1, $2;")
+    known: dict[tuple[str, ...], list[str]] = {}
+    for first in sorted(firsts):
+        group = tuple(names[first : first + each])
+        if group not in known:
+            numbers = [convert(name) for name in group]
+            word = "0"
+            for i in range(each - 2, -1, -2):
+                arguments = [numbers[i + 1], numbers[i], word][: 3 if each == 4 else 2]
+                constraints = ",".join(["=r", *["r"] * len(arguments)])
+                word = f.op(f'call i32 asm "{text}", "{constraints}"'
+                            f"({', '.join(f'i32 {a}' for a in arguments)})")
+            vector = f"<{each} x {llvm_type(e)}>"
+            cut = f.op(f"bitcast i32 {word} to {vector}")
+            known[group] = [f.op(f"extractelement {vector} {cut}, i32 {i}") for i in range(each)]
+            note(f, word, known[group])
+        found[first : first + each] = known[group]
+    f.values[op.result] = found
+    return True
 
 
 def int_to_float(f: FunctionEmitter, op: Op) -> None:

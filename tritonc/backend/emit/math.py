@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from tritonc.backend.emit import math_f32, math_f64
 from tritonc.backend.emit.arithmetic import FAST, SUFFIX, each_register
-from tritonc.backend.emit.casts import convert_float
+from tritonc.backend.emit.casts import convert_float, nearly_half_more
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.ir.core import Op
@@ -29,7 +29,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 PRECISE_BOUND = 0.51
 
-_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "round",
+_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "trunc",
                "trunc": "trunc"}
 
 
@@ -52,6 +52,8 @@ def _compute(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
     t = llvm_type(e)
     fast = f.options.fast_math and e == F32
     if name in _INTRINSICS:
+        if name == "round":
+            a = nearly_half_more(f, e, a)
         intrinsic = f"llvm.{_INTRINSICS[name]}.{SUFFIX[t]}"
         f.module.declare(intrinsic, f"{t} ({t})")
         flags = FAST if fast and name == "sqrt" else ""

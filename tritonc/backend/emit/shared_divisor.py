@@ -12,6 +12,10 @@ r is computed once, and one test of all that a thread divides is for all of them
 2^-24 to 2^24, and each dividend 0, a NaN, or from 2^-100 to 2^100 in magnitude.  If it fails,
 the thread divides number by number.
 
+Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread with a few of them tests
+them all at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each other, as
+they would with a branch for each.  A divisor that is 1 and more by its form is not tested for less.
+
 The last two steps are taken with opposite signs, q0 + (-r) * (d * q0 - x): they give the same, and
 the quotient of -0 is -0.
 """
@@ -20,14 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.analysis.values import constant_of
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import float_literal
 from tritonc.backend.emit.registers import members
-from tritonc.ir.core import Op
+from tritonc.ir.core import Op, Value
 from tritonc.ir.types import F32, scalar
 
 ENOUGH = 8  # quotients of a thread that are worth the test
 DIVISOR, DIVIDEND = 24, 100  # powers of two
+FEW, MOST = 4, 16  # quotients with divisors of their own: more would hold too many registers
+EACH = 62  # a power of two
+_NOT_NEGATIVE = ("exp", "exp2", "fabs", "sqrt")
 BIAS, MANTISSA_BITS = 127, 23
 
 
@@ -50,27 +58,84 @@ def divide_by_few(f: FunctionEmitter, op: Op) -> bool:
     return True
 
 
+def divide_each(f: FunctionEmitter, op: Op) -> bool:
+    """Emit a division of floats of which a thread has a few."""
+    if scalar(op.result.type) != F32 or f.options.fast_math:
+        return False
+    wanted = members(f.wanted(op.result))
+    dividends, divisors = (f.values[v] for v in op.operands)
+    pairs = list(dict.fromkeys((dividends[r], divisors[r]) for r in wanted))
+    if not FEW <= len(pairs) <= MOST:
+        return False
+    tests = []
+    number = constant_of(op.operands[0])
+    if number is None:
+        tests += _magnitudes(f, [x for x, _ in pairs], EACH)
+    elif not 2.0**-EACH <= abs(number) <= 2.0**EACH:
+        return False
+    sizes = [f.call("llvm.fabs.f32", "float", f"float {d}")
+             for d in dict.fromkeys(d for _, d in pairs)]
+    tests.append(f"fcmp ole float {_extreme(f, 'max', sizes)}, {float_literal(2.0 ** EACH)}")
+    if not _at_least_one(op.operands[1]):
+        tests.append(f"fcmp oge float {_extreme(f, 'min', sizes)}, {float_literal(2.0 ** -EACH)}")
+    fast, exact, end = (f.new_label(f"divide{suffix}") for suffix in ("", ".exact", ".end"))
+    f.line(f"br i1 {_all(f, tests)}, label %{fast}, label %{exact}")
+    f.start_block(fast)
+    found = [_quotient(f, x, d, *_reciprocal(f, d)) for x, d in pairs]
+    quotients = dict(zip(pairs, _or_exactly(f, pairs, found, fast, exact, end), strict=True))
+    values = f.values[op.result] = f.blank(op.result.type)
+    for r in wanted:
+        values[r] = quotients[dividends[r], divisors[r]]
+    return True
+
+
+def _at_least_one(value: Value) -> bool:
+    """Whether it is a sum of 1 and of what is not negative, or no number."""
+    op = value.op
+    if op is None or op.name != "fadd":
+        return False
+    for one, other in (op.operands, op.operands[::-1]):
+        number, by = constant_of(one), other.op
+        if number is not None and number >= 1 and by is not None and by.name in _NOT_NEGATIVE:
+            return True
+    return False
+
+
 def _divide(f: FunctionEmitter, dividends: list[str], d: str) -> dict[str, str]:
     """Each dividend -> its quotient."""
     fast, exact, end = (f.new_label(f"divide{suffix}") for suffix in ("", ".exact", ".end"))
     f.line(f"br i1 {_ordinary(f, dividends, d)}, label %{fast}, label %{exact}")
     f.start_block(fast)
+    parts = _reciprocal(f, d)
+    found = [_quotient(f, x, d, *parts) for x in dividends]
+    pairs = [(x, d) for x in dividends]
+    return dict(zip(dividends, _or_exactly(f, pairs, found, fast, exact, end), strict=True))
+
+
+def _reciprocal(f: FunctionEmitter, d: str) -> tuple[str, str]:
+    """That of a divisor, and its negative."""
     near = f.call("llvm.nvvm.rcp.approx.ftz.f", "float", f"float {d}")
     error = _fma(f, f.op(f"fneg float {d}"), near, float_literal(1.0))
     reciprocal = _fma(f, near, error, near)
-    minus = f.op(f"fneg float {reciprocal}")
-    found = []
-    for x in dividends:
-        q = f.op(f"fmul float {x}, {reciprocal}")
-        rest = _fma(f, d, q, f.op(f"fneg float {x}"))
-        found.append(_fma(f, minus, rest, q))
+    return reciprocal, f.op(f"fneg float {reciprocal}")
+
+
+def _quotient(f: FunctionEmitter, x: str, d: str, reciprocal: str, minus: str) -> str:
+    q = f.op(f"fmul float {x}, {reciprocal}")
+    rest = _fma(f, d, q, f.op(f"fneg float {x}"))
+    return _fma(f, minus, rest, q)
+
+
+def _or_exactly(f: FunctionEmitter, pairs: list[tuple[str, str]], found: list[str], fast: str,
+                exact: str, end: str) -> list[str]:
+    """End the block `fast`, which found the quotients, and add the other one."""
     f.line(f"br label %{end}")
     f.start_block(exact)
-    slow = [f.op(f"fdiv float {x}, {d}") for x in dividends]
+    slow = [f.op(f"fdiv float {x}, {d}") for x, d in pairs]
     f.line(f"br label %{end}")
     f.start_block(end)
-    return {x: f.op(f"phi float [ {a}, %{fast} ], [ {b}, %{exact} ]")
-            for x, a, b in zip(dividends, found, slow, strict=True)}
+    return [f.op(f"phi float [ {a}, %{fast} ], [ {b}, %{exact} ]")
+            for a, b in zip(found, slow, strict=True)]
 
 
 def _fma(f: FunctionEmitter, a: str, b: str, c: str) -> str:
@@ -78,21 +143,33 @@ def _fma(f: FunctionEmitter, a: str, b: str, c: str) -> str:
 
 
 def _ordinary(f: FunctionEmitter, dividends: list[str], d: str) -> str:
-    """Whether the divisor and all dividends are in their ranges.
+    """Whether the divisor and all dividends are in their ranges."""
+    return _all(f, [f"fcmp oge float {d}, {float_literal(2.0 ** -DIVISOR)}",
+                    f"fcmp ole float {d}, {float_literal(2.0 ** DIVISOR)}",
+                    *_magnitudes(f, dividends, DIVIDEND)])
+
+
+def _magnitudes(f: FunctionEmitter, numbers: list[str], power: int) -> list[str]:
+    """Tests of whether all are 0, or no number, or of a magnitude within 2^power both ways.
 
     The least magnitude but 0 is found among bits that are shifted by the sign and lessened by one.
     """
-    sizes = [f.call("llvm.fabs.f32", "float", f"float {x}") for x in dividends]
-    largest = _tree(sizes, lambda a, b: f.call("llvm.maxnum.f32", "float", f"float {a}",
-                                               f"float {b}"))
+    numbers = list(dict.fromkeys(numbers))
+    sizes = [f.call("llvm.fabs.f32", "float", f"float {x}") for x in numbers]
     shifted = [f.op(f"add i32 {f.op(f'shl i32 {bits}, 1')}, -1")
-               for bits in [f.op(f"bitcast float {x} to i32") for x in dividends]]
+               for bits in [f.op(f"bitcast float {x} to i32") for x in numbers]]
     least = _tree(shifted, lambda a, b: f.call("llvm.umin.i32", "i32", f"i32 {a}", f"i32 {b}"))
-    limit = (BIAS - DIVIDEND << MANTISSA_BITS + 1) - 1
-    tests = [f"fcmp oge float {d}, {float_literal(2.0 ** -DIVISOR)}",
-             f"fcmp ole float {d}, {float_literal(2.0 ** DIVISOR)}",
-             f"fcmp ule float {largest}, {float_literal(2.0 ** DIVIDEND)}",
-             f"icmp uge i32 {least}, {limit}"]
+    limit = (BIAS - power << MANTISSA_BITS + 1) - 1
+    return [f"fcmp ule float {_extreme(f, 'max', sizes)}, {float_literal(2.0 ** power)}",
+            f"icmp uge i32 {least}, {limit}"]
+
+
+def _extreme(f: FunctionEmitter, which: str, names: list[str]) -> str:
+    return _tree(names, lambda a, b: f.call(f"llvm.{which}num.f32", "float", f"float {a}",
+                                            f"float {b}"))
+
+
+def _all(f: FunctionEmitter, tests: list[str]) -> str:
     return _tree([f.op(test) for test in tests], lambda a, b: f.op(f"and i1 {a}, {b}"))
 
 

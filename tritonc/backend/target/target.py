@@ -68,6 +68,7 @@ FEATURES: dict[str, Feature] = {
     "bf16_arithmetic": Feature(90, 78, "arithmetic in bf16"),
     "bf16_conversion": Feature(80, 70, "conversions to bf16"),
     "f8_conversion": Feature(89, 81, "conversions to 8-bit floats"),
+    "integer_pack": Feature(75, 65, "integers packed as they saturate (cvt.pack)"),
     "tf32_rounding": Feature(80, 70, "rounding to tf32"),
     "tanh": Feature(75, 70, "tanh.approx"),
     "reduce_lanes": Feature(80, 70, "reductions of a warp (redux.sync)"),

@@ -192,8 +192,11 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
     low = -(1 << (target.bits - 1)) if signed else 0
     high = (1 << (target.bits - signed)) - 1
     prefix = "s" if signed or packed else "u"
-    cut = op.operands[0].op
-    rounded = source == wide and cut is not None and cut.name == "round"
+    operand = op.operands[0]
+    cut = operand.op if source == wide else None
+    rounded = cut is not None and cut.name == "round"
+    if cut is not None and cut.name in ("round", "trunc"):
+        operand = cut.operands[0]
 
     def whole(a: str) -> str:
         a = nearly_half_more(f, wide, a) if rounded else convert_float(f, source, wide, a)
@@ -212,10 +215,8 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
         found = f.call(f"llvm.{prefix}min.i32", "i32", f"i32 {found}", f"i32 {high}")
         return f.op(f"trunc i32 {found} to {llvm_type(target)}")
 
-    uncut = cut.operands[0] if rounded or (source == wide and cut is not None
-                                           and cut.name == "trunc") else op.operands[0]
-    if not (packed and _each_word(f, op, uncut, signed, whole)):
-        _each(f, op, convert, uncut)
+    if not (packed and _each_word(f, op, operand, signed, whole)):
+        _each(f, op, convert, operand)
 
 
 def nearly_half_more(f: FunctionEmitter, e: Scalar, a: str) -> str:

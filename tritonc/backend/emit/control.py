@@ -9,15 +9,39 @@ from tritonc.backend.emit.memory import FENCE
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.ir.core import Op
+from tritonc.ir.types import Scalar, Tile, element
 
 _GROUPS = 8  # the barrier of the first warpgroup; those before it are for turns (`take_turns`)
 
 
 def phi(f: FunctionEmitter, op: Op) -> None:
-    found = f.blank(op.result.type)
-    for r in members(f.wanted(op.result)):
-        found[r] = f.phi(op, r)
+    """Narrow elements that a loop carries as they were loaded stay in their words: taken apart,
+    each would have a register, and wait for its load."""
+    found, mask = f.blank(op.result.type), f.wanted(op.result)
+    each = _elements_of_word(op)
+    for r in members(mask):
+        if each > 1 and r % each == 0 and (mask >> r) & (1 << each) - 1 == (1 << each) - 1:
+            found[r : r + each] = f.word_phi(op, r, each)
+        elif not found[r]:
+            found[r] = f.phi(op, r)
     f.values[op.result] = found
+
+
+def _elements_of_word(op: Op) -> int:
+    """How many elements of a phi share a word, if it carries what a load brings by words."""
+    e = element(op.result.type)
+    if not isinstance(op.result.type, Tile) or not isinstance(e, Scalar) or e.bits not in (8, 16):
+        return 1
+    seen, stack = {op}, [op]
+    while stack:
+        for value in stack.pop().operands:
+            by = value.op
+            if by is not None and by.name == "load":
+                return 32 // e.bits if by.attributes.get("vector", 1) * e.bits >= 32 else 1
+            if by is not None and by.name == "phi" and by not in seen:
+                seen.add(by)
+                stack.append(by)
+    return 1
 
 
 def br(f: FunctionEmitter, op: Op) -> None:

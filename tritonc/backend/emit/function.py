@@ -72,7 +72,9 @@ class FunctionEmitter:
         self._prelude_names: dict[str, str] = {}
         self._labels: dict[Block, str] = {}
         self._ends: dict[Block, str] = {}  # the LLVM block in which a block's terminator stands
-        self._phis: list[tuple[int, str, str, Op, int]] = []
+        self._phis: list[tuple[int, str, Op, int, int]] = []
+        self._after_phis: list[str] = []
+        self._terminators: dict[Block, int] = {}  # numbers of lines
         self._new_labels = 0
 
     # text
@@ -255,7 +257,10 @@ class FunctionEmitter:
                 self._take_registers()
             first = False
             for op in block.ops:
-                start = len(self.lines)
+                if op.name != "phi" and self._after_phis:
+                    self.lines += self._after_phis
+                    self._after_phis = []
+                start = self._terminators[block] = len(self.lines)
                 if is_root(op, machine) or any(map(self.wanted, op.results)):
                     emit_op(self, op, machine)
                 if located and op.span is not None:
@@ -306,17 +311,42 @@ class FunctionEmitter:
         """A phi of one register, whose operands are filled in at the end."""
         name = f"%{self.count}"
         self.count += 1
-        self._phis.append((len(self.lines), name, self.type(op.result), op, register))
+        self._phis.append((len(self.lines), name, op, register, 1))
         self.lines.append("")
         return name
 
+    def word_phi(self, op: Op, first: int, each: int) -> Names:
+        """A phi of `each` registers that share a word."""
+        word = self.phi(op, first)
+        self._phis[-1] = (*self._phis[-1][:4], each)
+        vector, cut = f"<{each} x {self.type(op.result)}>", f"%w{word[1:]}"
+        names = [f"{cut}.{i}" for i in range(each)]
+        self._after_phis += [f"  {cut} = bitcast i32 {word} to {vector}", *(
+            f"  {name} = extractelement {vector} {cut}, i32 {i}" for i, name in enumerate(names))]
+        return names
+
     def _fill_phis(self) -> None:
-        for at, name, t, op, register in self._phis:
-            pairs = ", ".join(
-                f"[ {self.values[value][register]}, %{self._ends[block]} ]"
-                for value, block in zip(op.operands, op.blocks, strict=True)
-                if block in self._ends)
-            self.lines[at] = f"  {name} = phi {t} {pairs}" + self.lines[at]
+        for at, phi, op, register, each in self._phis:
+            t = self.type(op.result) if each == 1 else "i32"
+            pairs = []
+            for value, block in zip(op.operands, op.blocks, strict=True):
+                if block in self._ends:
+                    names = self.values[value][register : register + each]
+                    name = names[0] if each == 1 else self._word(
+                        block, f"%{self._labels[block]}.{phi[1:]}", self.type(op.result), names)
+                    pairs.append(f"[ {name}, %{self._ends[block]} ]")
+            self.lines[at] = f"  {phi} = phi {t} {', '.join(pairs)}{self.lines[at]}"
+
+    def _word(self, block: Block, name: str, t: str, elements: Names) -> str:
+        """The elements as a word, made at the end of a block."""
+        vector, last, lines = f"<{len(elements)} x {t}>", "poison", list[str]()
+        for i, one in enumerate(elements):
+            lines.append(f"  {name}.{i} = insertelement {vector} {last}, {t} {one}, i32 {i}")
+            last = f"{name}.{i}"
+        lines.append(f"  {name} = bitcast {vector} {last} to i32")
+        at = self._terminators[block]
+        self.lines[at] = "\n".join([*lines, self.lines[at]])
+        return name
 
     def _locate(self, start: int, op: Op) -> None:
         assert op.span is not None

@@ -12,9 +12,10 @@ r is computed once, and one test of all that a thread divides is for all of them
 2^-24 to 2^24, and each dividend 0, a NaN, or from 2^-100 to 2^100 in magnitude.  If it fails,
 the thread divides number by number.
 
-Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread with a few of them tests
-them all at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each other, as
-they would with a branch for each.  A divisor that is 1 and more by its form is not tested for less.
+Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread with a few of them
+tests them all at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each
+other, as they would with a branch for each.  A divisor that is 1 and more by its form is not tested
+for less.
 
 The last two steps are taken with opposite signs, q0 + (-r) * (d * q0 - x): they give the same, and
 the quotient of -0 is -0.

@@ -16,19 +16,29 @@ A product in flight reads its operand from registers, which must stay until it i
 iteration later.  There the threads compute the next operand already, in other registers; what is in
 flight cannot be moved.  So each of two iterations has registers of its own.
 
+So it is with what `load_ahead` loads iterations ahead: to move it on from one register to the next
+is to wait for it.  Such a loop has as many iterations one behind the other as it has registers of a
+load (`repeat_loop`).
+
 Last of all: to other passes a loop is one iteration.
 """
 
 from __future__ import annotations
 
+from tritonc.backend.pipeline.repeat_loop import repeat_loop
+from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.types import Tile
+
+MOST_OPS = 150  # of a loop that is repeated for its loads
 
 
 def alternate_registers(kernel: Kernel, context: Context) -> bool:
-    """Double the loops in which a wait holds registers of the iteration before."""
+    """Double the loops in which a wait holds registers of the iteration before, and repeat those
+    that load ahead."""
     changed = False
     for loop in Cfg(kernel).loops:
         phis = {phi.result for phi in loop.header.phis()}
@@ -39,7 +49,28 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
                 and any(op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
             _double(kernel, loop)
             changed = True
+        elif ahead := _iterations_ahead(loop):
+            repeat_loop(kernel, loop, ahead + 1)
+            changed = True
     return changed
+
+
+def _iterations_ahead(loop: Loop) -> int:
+    """How many iterations wait between the load of a tile and its use; 0 for loops of products, and
+    where nothing is gained."""
+    ops = [op for block in loop.blocks for op in block.ops]
+    if loop.latch is None or [edge[0] for edge in loop.exits] != [loop.header] or \
+            len(ops) > MOST_OPS or any(op.name in DOTS for op in ops):
+        return 0
+    following = {phi.result: incoming(phi, loop.latch) for phi in loop.header.phis()}
+    longest = 0
+    for value in following:
+        steps = 0
+        while value in following and isinstance(value.type, Tile) and steps < len(following):
+            value, steps = following[value], steps + 1
+        if value.op is not None and value.op.name == "load" and value.op in ops:
+            longest = max(longest, steps)
+    return longest
 
 
 def _double(kernel: Kernel, loop: Loop) -> None:

@@ -77,6 +77,7 @@ from tritonc.opt.expand_range import expand_range
 from tritonc.opt.fetch_late import fetch_late
 from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.hoist_addresses import hoist_addresses
+from tritonc.opt.improve_combiners import improve_combiners
 from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.merge_tails import merge_tails
@@ -114,6 +115,8 @@ OPT: list[Pass] = [
          "passes below fold."),
     Pass("peephole", peephole,
          "Again: with the true numbers of uses, sums move into dots; selects are new."),
+    Pass("improve_combiners", improve_combiners,
+         "Elements that are combined are what tiles have; nothing below looks into functions."),
     Pass("canonicalize_loops", canonicalize_loops,
          "The passes below need preheaders and single latches, the backend too.", level=0),
     Pass("unroll_loops", unroll_loops,

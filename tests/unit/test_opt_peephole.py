@@ -115,6 +115,13 @@ def two_exponentials(e: Kernels, factor: float, swapped: bool = False) -> Any:
         e.fmul(e.g, found[0]), found[1])
 
 
+def two_products(e: Kernels, factors: bool) -> Any:
+    """Of exponentials of f and g, with factors or without."""
+    top = e.fmax(e.f, e.g)
+    found = [e.exp(e.fsub(v, top)) for v in (e.f, e.g)]
+    return e.fadd(*(e.fmul(e.g, v) for v in found) if factors else found)
+
+
 def small(e: Kernels, bits: int = 7) -> Any:
     """Between 0 and `bits`."""
     return e.and_(e.a, e.const(bits))
@@ -220,6 +227,9 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (floats.minus_zero, lambda e: e.fsub(e.f, e.const(0.0, FTILE)), "f"),
     (floats.sum_of_two_exponentials, lambda e: two_exponentials(e, 1.0), None),
     (floats.sum_of_two_exponentials, lambda e: two_exponentials(e, -0.5, True), None),
+    (floats.sum_of_two_exponentials, lambda e: two_products(e, True), None),
+    (floats.sum_of_two_exponentials, lambda e: two_products(e, False),
+     "fadd(exp(fadd(fsub(f, fmax(f, g)), fsub(g, fmax(f, g)))), 1.0)"),
     (floats.times_one, lambda e: e.fmul(e.f, e.const(1.0, FTILE)), "f"),
     (floats.times_one, lambda e: e.fdiv(e.f, e.const(1.0, FTILE)), "f"),
     (floats.times_minus_one, lambda e: e.fmul(e.f, e.const(-1.0, FTILE)), "fneg(f)"),

@@ -4,10 +4,11 @@ An attribute holds it as text, so that operations compare, print and parse as ot
 
     f32 %a, f32 %b -> %c; %m = fmul %a, %a : f32; %c = fadd %m, %b : f32
 
-Parameters, results, operations.  Of k values that are combined there are 2 k parameters, those of
-the elements before and then those of the elements behind, and k results.  The operations are
-elementwise, on scalars; all that runs them (the interpreter, the emitter) does so once for each
-pair of elements.
+Parameters, results, operations; before them the word `commutes`, if elements may change places and
+that does not show in the operations any more.  Of k values that are combined there are 2 k
+parameters, those of the elements before and then those of the elements behind, and k results.  The
+operations are elementwise, on scalars; all that runs them (the interpreter, the emitter) does so
+once for each pair of elements.
 
     >>> read("f32 %a, f32 %b -> %c; %c = fsub %a, %b : f32").commutative
     False
@@ -39,6 +40,7 @@ class Combiner:
     parameters: tuple[Value, ...]
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
+    commutes: bool = False  # said so
 
     @property
     def values(self) -> int:
@@ -62,6 +64,8 @@ class Combiner:
     def commutative(self) -> bool:
         """Whether the elements behind may as well come before: both orders are the same sums,
         products and so on, but for the order of the operands of each."""
+        if self.commutes:
+            return True
         k = self.values
         swapped = (*self.parameters[k:], *self.parameters[:k])
         return self._shape(self.parameters) == self._shape(swapped)
@@ -84,7 +88,8 @@ class Combiner:
         return [names[r] for r in self.results]
 
 
-def write(parameters: Sequence[Value], ops: Sequence[Op], results: Sequence[Value]) -> str:
+def write(parameters: Sequence[Value], ops: Sequence[Op], results: Sequence[Value],
+          commutes: bool = False) -> str:
     """The text of a combiner."""
     block = Block("entry")
     block.ops = [*ops, Op("ret", [])]
@@ -94,7 +99,8 @@ def write(parameters: Sequence[Value], ops: Sequence[Op], results: Sequence[Valu
     lines = print_kernel(kernel).splitlines()
     head = ", ".join(f"{element(p.type)} %{p.name}" for p in parameters)
     names = ", ".join(f"%{r.name}" for r in results)
-    return "; ".join([f"{head} -> {names}", *(line.strip() for line in lines[2:-2])])
+    word = "commutes " if commutes else ""
+    return "; ".join([f"{word}{head} -> {names}", *(line.strip() for line in lines[2:-2])])
 
 
 @lru_cache(256)
@@ -115,14 +121,15 @@ def with_presence(text: str) -> str:
         one = build.value("select", before, inner.parameters[at], inner.parameters[k + at])
         found.append(build.value("select", both, result, one))
     parameters = (before, *inner.parameters[:k], behind, *inner.parameters[k:])
-    return write(parameters, block.ops, found)
+    return write(parameters, block.ops, found, inner.commutes)
 
 
 @lru_cache(256)
 def read(text: str) -> Combiner:
     """The combiner of a text.  Raises ValueError if it is none."""
     head, *lines = (part.strip() for part in text.split(";"))
-    parameters, _, results = head.partition("->")
+    commutes = head.startswith("commutes ")
+    parameters, _, results = head.removeprefix("commutes ").partition("->")
     source = "\n".join([f"kernel @f({parameters}) {{", "entry:", *lines, "ret", "}", ""])
     try:
         module = parse_module(SourceFile("combiner", source), Diagnostics())
@@ -137,7 +144,8 @@ def read(text: str) -> Combiner:
     if wrong is not None or not all(name in values for name in names) or \
             [values[n].type for n in names * 2] != [p.type for p in kernel.parameters]:
         raise ValueError(f"no function combines like this: {text}")
-    return Combiner(tuple(kernel.parameters), tuple(ops), tuple(values[n] for n in names))
+    return Combiner(tuple(kernel.parameters), tuple(ops), tuple(values[n] for n in names),
+                    commutes)
 
 
 def combines(op: Op) -> bool:

@@ -85,34 +85,50 @@ def add_of_negated(op: Op, r: Rewriter) -> Value | None:
 
 
 def sum_of_two_exponentials(op: Op, r: Rewriter) -> Value | None:
-    """s exp(x - m) + exp(y - m), with m = max(x, y): one difference is 0, its exponential 1.
+    """s exp(x - m) + t exp(y - m), with m = max(x, y): one difference is 0, its exponential 1.
 
-    With a = x - m, b = y - m and e = exp(a + b), that is s 1 + e where a is 0, and else s e + 1.
+    With a = x - m, b = y - m and e = exp(a + b), that is s 1 + t e where a is 0, else s e + t 1.
     a + b is the other difference, exactly; where one of them is a NaN, as for infinities, so is e,
     and both sums are NaNs.  The same for exp2, and with both differences multiplied by a number.
+    Either factor may be missing, or both.
     """
-    for product, single in (op.operands, op.operands[::-1]):
-        made, other = defined_by(product, "fmul"), single.op
-        if made is None or other is None or other.name not in ("exp", "exp2") \
-                or not (r.used_once(product) and r.used_once(single)):
-            continue
-        for s, first in (made.operands, made.operands[::-1]):
-            inner = first.op
-            if inner is None or inner.name != other.name or not r.used_once(first):
+    for first, made, s in _exponentials(op.operands[0], r):
+        for second, other, t in _exponentials(op.operands[1], r):
+            if first.name != second.name or first is second:
                 continue
-            a, b = inner.operands[0], other.operands[0]
+            a, b = first.operands[0], second.operands[0]
             x, y = _distance(a), _distance(b)
             if x is None or y is None or x[1:] != y[1:]:
                 continue
             top = defined_by(x[1], "fmax")
             if top is None or {*top.operands} != {x[0], y[0]} or x[0] is y[0]:
                 continue
-            e = r.value(inner.name, r.value("fadd", a, b))
+            e = r.value(first.name, r.value("fadd", a, b))
             one = r.constant(1.0, e.type)
+            if made is other is None:
+                return r.again(op, e, one).result
             nearer = r.value("fcmp", a, r.constant(0.0, a.type), predicate="oeq")
-            found = r.again(made, s, r.value("select", nearer, one, e)).result
-            return r.again(op, found, r.value("select", nearer, e, one)).result
+            left = r.value("select", nearer, one, e)
+            right = r.value("select", nearer, e, one)
+            return r.again(op, left if made is None or s is None else r.again(made, s, left).result,
+                           right if other is None or t is None else r.again(other, t, right).result
+                           ).result
     return None
+
+
+def _exponentials(value: Value, r: Rewriter) -> list[tuple[Op, Op | None, Value | None]]:
+    """The exponential that a value is; or the exponentials of which it may be a product, with that
+    and the other factor."""
+    op = value.op
+    if op is None or not r.used_once(value):
+        return []
+    if op.name in ("exp", "exp2"):
+        return [(op, None, None)]
+    if op.name != "fmul":
+        return []
+    return [(inner, op, s) for s, factor in (op.operands, op.operands[::-1])
+            if (inner := factor.op) is not None and inner.name in ("exp", "exp2")
+            and r.used_once(factor)]
 
 
 def _distance(value: Value) -> tuple[Value, Value, float] | None:

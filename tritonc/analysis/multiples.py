@@ -40,8 +40,9 @@ class MultiplesNeeded:
         self._assumed: set[Op] = set()  # phis above
         self._depth = 0
 
-    def of_pointer(self, pointer: Value, axis: int, run: int) -> Multiples | None:
-        """For runs of `run` elements that begin at multiples of their size."""
+    def of_pointer(self, pointer: Value, axis: int | None, run: int) -> Multiples | None:
+        """For runs of `run` elements that begin at multiples of their size; for all elements, if
+        there is no axis."""
         t = element(pointer.type)
         assert isinstance(t, Pointer)
         return self._pointer(pointer, axis, run, t.element.bytes)

@@ -232,9 +232,9 @@ _ROWS: list[OpInfo] = [
     _memory("load", "p", rules.load,
             "What lies at p; where the guard does not hold, the number `other`, else undefined.  "
             "`alike`: so many neighbours along `vector_axis` have one address; `moves`: in each "
-            "iteration of a loop others.",
+            "iteration of a loop others; `align`: addresses are multiples of so many bytes.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
-                              "late", "piecewise", "moves")),
+                              "late", "piecewise", "moves", "align")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves")),
     _memory("atomic_rmw", "p value", rules.atomic,

@@ -51,6 +51,7 @@ class Access:
     cache: str = ""
     volatile: bool = False
     span: Span | None = None
+    align: int = 0  # bytes, if they are more than the access moves
 
     @property
     def bytes(self) -> int:
@@ -93,7 +94,8 @@ def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> di
     t = memory_type(access.element)
     vector = t if access.width == 1 else f"<{access.width} x {t}>"
     text = (f"load {'volatile ' if access.volatile else ''}{vector}, "
-            f"ptr addrspace({access.space}) {access.pointer}, align {access.bytes}")
+            f"ptr addrspace({access.space}) {access.pointer}, "
+            f"align {max(access.bytes, access.align)}")
     if access.cache == "nc":
         text += f", !invariant.load {NO_WRITES}"
     name = f.op(text)

@@ -58,7 +58,7 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         guard = guards[chunk[0]] if guards is not None else ""
         access = Access(addresses[chunk[0]], address_space(pointer), pointer.element, len(chunk),
                         "" if guard == "true" else guard, op.attributes.get("cache") or "",
-                        volatile, op.span)
+                        volatile, op.span, op.attributes.get("align", 0))
         for i, name in load(f, access, picked or [0], op.attributes.get("other")).items():
             found[chunk[i]] = name
 

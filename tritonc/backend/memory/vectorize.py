@@ -54,7 +54,9 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         width = vector_width(pointer.type.layout, size * 8, reach, axis)
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
-        elif op.name == "load" and not op.attributes.get("volatile"):
+        elif op.name == "load" and info.every > size:  # others may read what lies between
+            op.attributes["align"] = min(info.every, layout_choice.ACCESS_BYTES)
+        if width == 1 and op.name == "load" and not op.attributes.get("volatile"):
             axis = max(range(len(info.constancy)), key=lambda d: info.constancy[d])
             run = min(info.constancy[axis], pointer.type.shape[axis])
             if any(basis in pointer.type.layout.register for basis in axis_bases(

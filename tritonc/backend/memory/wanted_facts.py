@@ -304,6 +304,8 @@ class _Collector:
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None
+        if info.contiguity[axis] == 1 and op.name == "load":
+            self.interleaved(op, affinity)
         reach = min(ACCESS // size, info.contiguity[axis])
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach)
@@ -319,6 +321,24 @@ class _Collector:
                                    "it is no conjunction of bounds of the axes"))
         for bound in mask.bounds if mask else ():
             self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
+
+    def interleaved(self, op: Op, affinity: Affinity) -> None:
+        """What makes loads side by side of which each takes every n-th element: one at a multiple
+        of n elements, with which LLVM merges the others."""
+        form, size = affinity.of(op.operands[0]), scalar(pointee(op.operands[0].type)).bytes
+        steps = {s.constant for s in form.strides} - {0, 1, None} if form is not None else set()
+        n = next(iter(steps)) if len(steps) == 1 else None
+        if form is None or n is None or n < 2 or n & n - 1 or n * size > ACCESS:
+            return
+        block = self.cfg.block_of[op]
+        others = [affinity.of(other.operands[0]) for other in block.ops
+                  if other.name == "load" and other is not op
+                  and other.operands[0].type == op.operands[0].type]
+        needs = self.multiples.of_pointer(op.operands[0], None, n) if any(
+            other is not None and other.base is form.base and other.strides == form.strides
+            for other in others) else None
+        if needs:
+            self.want(needs)
 
     def want(self, needs: Multiples) -> None:
         self.found.multiples = self.multiples.wanted = joined(self.found.multiples, needs)

@@ -56,11 +56,11 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
 
 
 def _iterations_ahead(loop: Loop) -> int:
-    """How many iterations wait between the load of a tile and its use; 0 for loops of products, and
-    where nothing is gained."""
+    """How many iterations wait between the load of a tile and its use; 0 for loops of products, of
+    recurrences, which wait for each other anyway, and where nothing is gained."""
     ops = [op for block in loop.blocks for op in block.ops]
     if loop.latch is None or [edge[0] for edge in loop.exits] != [loop.header] or \
-            len(ops) > MOST_OPS or any(op.name in DOTS for op in ops):
+            len(ops) > MOST_OPS or any(op.name in (*DOTS, "reduce", "scan") for op in ops):
         return 0
     following = {phi.result: incoming(phi, loop.latch) for phi in loop.header.phis()}
     longest = 0

@@ -40,15 +40,19 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Tile, scalar
 
 FEW = 8  # registers that may wait, of one load
-ROOM = 96  # bytes of a thread that may wait, of all loads of a loop without products
-MOST_TIMES = 3  # iterations ahead
+# Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
+# a recurrence, and of sums over columns, for which there is but one block to a multiprocessor.
+# bf16, 8192 x 4096, on an H200: 0.059 ms two ahead, 0.050 three, 0.046 four, 0.043 six.
+ROOM, MOST_TIMES = 96, 3
+COLUMNS_ROOM, COLUMNS_TIMES = 208, 5
 
 
 def load_ahead(kernel: Kernel, context: Context) -> bool:
     """Load ahead in the loops of products on wgmma, and in those that wait for memory."""
     changed = False
     products = any(op.name in (*DOTS, "dot") for op in kernel.ops())
-    waiting = not products and (sums_columns(kernel) or waits_for_itself(kernel))
+    columns = not products and sums_columns(kernel)
+    waiting = columns or (not products and waits_for_itself(kernel))
     for loop in Cfg(kernel).loops:
         header, latch = loop.header, loop.latch
         if len(loop.blocks) != 2 or latch is None or loop.preheader is None \
@@ -58,7 +62,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         if any(op.name == "wgmma" for op in latch.ops):
             times = 1
         else:
-            times = _times(loop) if waiting else 0
+            times = _times(loop, columns) if waiting else 0
         for done in range(times):
             loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
@@ -75,12 +79,13 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _times(loop: Loop) -> int:
+def _times(loop: Loop, columns: bool) -> int:
     """How many iterations ahead a loop without products should load; 0 if it need not."""
     tiles = [op.result.type for block in loop.blocks for op in block.ops if op.name == "load"
              and isinstance(op.result.type, Tile)]
     held = sum(t.layout.registers * max(scalar(t).bytes, 2) for t in tiles if t.layout is not None)
-    return min(MOST_TIMES, ROOM // held) if held else 0
+    room, most = (COLUMNS_ROOM, COLUMNS_TIMES) if columns else (ROOM, MOST_TIMES)
+    return min(most, room // held) if held else 0
 
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:

@@ -23,6 +23,7 @@ from tritonc.source import Diagnostics, SourceFile
 PLAIN, CAUSAL = (ROOT / "samples" / f"{name}.tc" for name in ("attention", "attention_causal"))
 CHAIN = ROOT / "tests" / "run" / "chained_products.tc"
 MASKS = ROOT / "tests" / "run" / "masks_of_whole_tiles.tc"
+BACKWARD = ROOT / "bench" / "suite" / "attention_backward.tc"
 
 
 def setting(path: Path, values: str) -> Setting:
@@ -35,6 +36,8 @@ def setting(path: Path, values: str) -> Setting:
     (CAUSAL, "H=2,S=130,TM=64,TN=32"), (CAUSAL, "H=1,S=200,TM=128,TN=64"),
     *((CHAIN, f"M=3,N=300,T={count}") for count in (0, 64, 65, 257)),
     *((MASKS, f"N=16385,FROM={count}") for count in (0, 8192, 16400)),
+    *((BACKWARD, f"D=64,BH=1,{values}") for values in (
+        "TM=64,TN=128,S=300", "TM=128,TN=64,S=260", "TM=64,TN=64,S=20")),
 ], ids=lambda value: getattr(value, "stem", value))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_simulated(path: Path, values: str, target: str) -> None:
@@ -65,6 +68,44 @@ def test_products_and_softmax_overlap() -> None:
     starts = [i for i, name in enumerate(names) if name[0] == "wgmma"]
     assert ("fmul", None) not in names[starts[0] : starts[1]]  # the tensor cores would wait for it
     assert result.module.kernels[0].attributes["copier_warps"] and "take_turns" not in dict(names)
+
+
+def started_and_waited_for(kernel: Kernel) -> list[list[tuple[str, int | None]]]:
+    """What happens around products in the loops that read them from a ring."""
+    seen = ("wgmma", "wgmma_wait", "exp2", "ring_release")
+    found = []
+    for loop in Cfg(kernel).loops:
+        ops = [op for block in loop.blocks for op in block.ops]
+        if any(op.name == "ring_release" for op in ops):
+            found.append([(op.name, op.attributes.get("pending")) for op in ops
+                          if op.name in seen])
+    return found
+
+
+def gradients(values: str) -> dict[str, list[tuple[str, int | None]]]:
+    """The loops of dK and dV, and of dQ."""
+    results = [result for result, _ in compiled(setting(BACKWARD, values), "sm_90a")]
+    assert results[0].module is not None
+    return {kernel.name: found[0] for kernel in results[0].module.kernels
+            if (found := started_and_waited_for(kernel))}
+
+
+def test_chains_of_products_overlap() -> None:
+    """Sums run beside the exponentials of the next iteration, where there are registers for them;
+    else two products start together, and the sums when both have ended."""
+    start = [("wgmma", None)]
+    found = gradients("D=128,TM=64,TN=128")
+    assert found["gradients_of_kv"] == [
+        *start * 2, ("wgmma_wait", 1), ("exp2", None), ("wgmma_wait", 0), *start * 2,
+        ("wgmma_wait", 0), ("ring_release", None)]
+    found = gradients("D=64,TM=64,TN=128")
+    assert found["gradients_of_kv"] == [
+        *start * 4, ("wgmma_wait", 3), ("exp2", None), ("wgmma_wait", 2), ("wgmma_wait", 0),
+        ("ring_release", None)]
+    found = gradients("D=128,TM=128,TN=64")
+    assert found["gradient_of_q"] == [
+        *start * 3, ("wgmma_wait", 2), ("exp2", None), ("wgmma_wait", 1), ("wgmma_wait", 0),
+        ("ring_release", None)]
 
 
 def test_maps_are_made_while_rows_are_on_their_way() -> None:

@@ -57,6 +57,7 @@ from tritonc.backend.pipeline.advance_dots import advance_dots
 from tritonc.backend.pipeline.alternate_registers import alternate_registers
 from tritonc.backend.pipeline.carry_fragments import carry_fragments
 from tritonc.backend.pipeline.load_ahead import load_ahead
+from tritonc.backend.pipeline.order_products import order_products
 from tritonc.backend.pipeline.overlap_sums import overlap_sums
 from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
@@ -242,6 +243,9 @@ BACKEND: list[Pass] = [
          "In the backend: two readers in one layout share what was computed for each.", "backend"),
     Pass("dce", dce,
          "After prefetch, which leaves the loads that it replaced.", "backend"),
+    Pass("order_products", order_products,
+         "Rings wait and release, loads have gone ahead, and a loop is one block yet.", "backend",
+         2),
     Pass("step_addresses", step_addresses,
          "After the passes that copy slices of loops, and cse, which makes equal offsets one.",
          "backend"),
@@ -360,6 +364,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("carry_fragments", "skip_masks", "the product is in the block at whose end the loop turns"),
     ("carry_fragments", "detach_results", "sums go through several products"),
     ("pipeline", "advance_dots", "a product's operands must be there an iteration earlier"),
+    ("advance_dots", "order_products", "loops that are rotated have their order"),
+    ("order_products", "skip_masks", "a loop is one block"),
     ("advance_dots", "load_ahead", "parts of a loop are told from its loads"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("prefetch", "skip_masks", "a pipelined loop has few blocks"),

@@ -127,7 +127,7 @@ class Estimate:
                     live.discard(result)
                     total -= 0 if result in passing else self.weight(result)
             after = total
-            for value in op.inputs():
+            for value in (*op.inputs(), *_in_flight(op)):
                 root = self.live.root(value)
                 if root is None or root in live:
                     continue
@@ -251,14 +251,18 @@ class Estimate:
             op = one.op
             if op.name == "phi":
                 stack += op.operands
-            elif op.name in ("shared_load", "load_slice", "convert_layout"):
+            elif op.name in ("shared_load", "load_slice") or (
+                    op.name == "convert_layout" and not _is_rename(op)):
                 continue
             elif op.name in ("load", "shared_gather"):
                 if op.attributes.get("vector", 1) * bits < 32:
                     return False
-            elif not all(reader.name in _WORDS or reader.name in _RENAMED
-                         for reader in self.readers.get(one, ())):
-                return False
+            else:
+                for reader in self.readers.get(one, ()):
+                    if _is_rename(reader) or reader.name == "phi":
+                        stack.append(reader.result)
+                    elif reader.name not in _WORDS and reader.name not in _RENAMED:
+                        return False
         return True
 
     def _varying(self, value: Value) -> int:
@@ -374,6 +378,14 @@ def _is_rename(op: Op) -> bool:
     a, b = op.operands[0].type, op.result.type
     return (isinstance(a, Tile) and isinstance(b, Tile) and a.layout is not None
             and b.layout is not None and a.layout.thread == b.layout.thread)
+
+
+def _in_flight(op: Op) -> list[Value]:
+    """What products that are waited for have read from registers until then."""
+    if op.name != "wgmma_wait":
+        return []
+    return [v for value in op.operands if value.op is not None and value.op.name == "wgmma"
+            for v in value.op.operands[:2] if isinstance(v.type, Tile)]
 
 
 def _inside(op: Op, t: object) -> int:

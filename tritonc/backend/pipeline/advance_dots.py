@@ -11,13 +11,16 @@ A wgmma runs beside the threads.  With the products in turn, as attention has th
 rest while f is computed, and f waits for them.  Rotated, they work on the second product while
 the threads compute f of the next iteration.
 
-The operations of the loop's body are parted in two.  The *second* part is the second product, what
-depends on it (its accumulator around the loop, the wait), what serves the buffers that it reads
-(their ring), and what only it reads and costs nothing to keep for later: conversions to narrower
-types, broadcasts.  The *first* part is the rest, the loop's counters included.  Values that go from
-the first part to the second wait for an iteration in phis.  No operation runs for an iteration that
-the loop does not have: the first part's first turn comes before the loop if the loop is entered,
-the second part's last turn behind it.
+Chains of more products are rotated too: those whose results only the next iteration reads run
+beside what is computed for them.
+
+The operations of the loop's body are parted in two (`chain_parts`).  The *second* part is the
+second product, what depends on it (its accumulator around the loop, the wait), what serves the
+buffers that it reads (their ring), and what only it reads and costs nothing to keep for later:
+conversions to narrower types, broadcasts.  The *first* part is the rest, the loop's counters
+included.  Values that go from the first part to the second wait for an iteration in phis.  No
+operation runs for an iteration that the loop does not have: the first part's first turn comes
+before the loop if the loop is entered, the second part's last turn behind it.
 
 Legal where the first part needs nothing of the second but in later iterations nothing either (the
 parts are closed under dependence, phis included), and no effect of one part meets one of the other:
@@ -32,43 +35,34 @@ Where the products take longer than what is computed in between, warpgroups star
 Where a warp of its own makes the copies, none waits for another, and they find their turns alone;
 sums beside the chain then go to the second part too, and are made behind its start (`late_sums`).
 
+Of more than two products, `order_products` says then which starts and waits stand where.
+
 Needs pipeline, whose copies already run ahead.  Loops whose values would not fit into registers
 stay as they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from tritonc.backend.dots.together import chained
-from tritonc.backend.pipeline.late_sums import late_chains, split_lanes
-from tritonc.backend.pipeline.roles import START
+from tritonc.backend.pipeline.chain_parts import Parts, has_copier, named, part_loop
 from tritonc.backend.pipeline.scale_early import scale_early
 from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS
 from tritonc.backend.pipeline.wait_early import wait_early
-from tritonc.backend.shared.shared_memory import allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.ops import READ
-from tritonc.ir.types import Buffer, Tile, scalar, shape
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import Tile, scalar, shape
 
 TURNS = 256  # multiply-adds for an element: as many take longer than a few functions of it
-
-# What may go with its only reader: the values that wait instead are not larger by much.
-LIGHT = ("fpcast", "convert_layout", "broadcast", "reshape", "splat", "buffer_stage",
-         "buffer_trans", "constant")
-RING = ("ring_wait", "ring_release", "ring_acquire", "ring_expect", "tensor_copy")
 
 
 def advance_dots(kernel: Kernel, context: Context) -> bool:
     """Rotate the loops of two products of which the second depends on the first."""
     changed = False
     for loop in Cfg(kernel).loops:
-        parts = _part(kernel, loop)
+        parts = part_loop(kernel, loop)
         if parts is None:
             continue
         if _registers(parts) > MOST_REGISTERS:
@@ -77,164 +71,24 @@ def advance_dots(kernel: Kernel, context: Context) -> bool:
             continue
         rotation = _Rotation(kernel, parts)
         rotation.run()
-        if context.meta.get("take_turns", _depth(parts) >= TURNS and not _copier(kernel)):
+        if len(parts.products) == 2 and context.meta.get("take_turns", _long(parts)
+                                                         and not has_copier(kernel)):
             rotation.take_turns()
             context.remark("advance_dots", "warpgroups start these products in turn (take_turns)",
                            parts.products[0].span)
-        context.remark("advance_dots", "a product runs one iteration ahead of the other",
+        context.remark("advance_dots", "a product runs one iteration ahead of the other"
+                       if len(parts.products) == 2 else "products run one iteration ahead of the "
+                       "sums that they are for",
                        parts.products[0].span)
         changed = True
     return changed
 
 
-@dataclass
-class _Parts:
-    """A loop of a header and one more block, and which operations are the second part.
-
-    `phis`: those of the second part; `products`: the two.
-    """
-
-    loop: Loop
-    body: Block
-    exit: Block
-    products: tuple[Op, Op]
-    waits: tuple[Op, Op]
-    second: set[Op]
-    phis: set[Op] = field(default_factory=set)
-    sums: set[Op] = field(default_factory=set)  # of the second part, which its product is not for
-
-    @property
-    def first(self) -> list[Op]:
-        """The first part, in order."""
-        return [op for op in self.body.ops[:-1] if op not in self.second]
-
-    @property
-    def last(self) -> list[Op]:
-        """The second part, in order: sums behind the product's start."""
-        ops = [op for op in self.body.ops[:-1] if op in self.second and op not in self.sums]
-        at = ops.index(self.products[1]) + 1
-        return [*ops[:at], *(op for op in self.body.ops if op in self.sums), *ops[at:]]
-
-
-def _part(kernel: Kernel, loop: Loop) -> _Parts | None:
-    """The loop's parts, if it may be rotated."""
-    header, test = loop.header, loop.header.terminator
-    if (len(loop.blocks) != 2 or loop.preheader is None or test.name != "cond_br"
-            or len(loop.exits) != 1 or loop.exits[0][0] is not header):
-        return None
-    body, leave = loop.blocks[1], loop.exits[0][1]
-    if loop.latch is not body or body.phis() or not all(
-            ALL_OPS[op.name].pure for op in header.ops[:-1]):
-        return None
-    products = [op for op in body.ops if op.name == "wgmma"]
-    waits = [op for op in body.ops if op.name == "wgmma_wait"]
-    if len(products) != 2 or len(waits) != 2 or any(
-            wait.operands != [product.result] or wait.attributes["pending"]
-            for product, wait in zip(products, waits, strict=True)):
-        return None
-    parts = _Parts(loop, body, leave, (products[0], products[1]), (waits[0], waits[1]),
-                   {products[1]})
-    readers = uses(kernel)
-    _close(parts, readers)
-    _take_rings(parts)
-    _close(parts, readers)
-    if parts.products[0] in parts.second or not _apart(parts) or not chained(body):
-        return None
-    if _copier(kernel):
-        _take_sums(kernel, parts, readers)
-        readers = uses(kernel)
-    _take_light(parts, readers)
-    made = {r for op in parts.first for r in op.results if isinstance(r.type, Buffer)}
-    return None if any(v in made for op in parts.last for v in op.operands) else parts
-
-
-def _copier(kernel: Kernel) -> bool:
-    """Whether a warp of its own makes the copies."""
-    return any(op.name == START for op in kernel.ops())
-
-
-def _close(parts: _Parts, readers: dict[Value, list[Op]]) -> None:
-    """Add what depends on the second part, around the loop too."""
-    inside = set(parts.body.ops[:-1])
-    stack = list(parts.second)
-    while stack:
-        for result in stack.pop().results:
-            for op in readers.get(result, []):
-                if op in parts.loop.header.phis() and op not in parts.phis:
-                    parts.phis.add(op)
-                    stack.append(op)
-                elif op in inside and op not in parts.second:
-                    parts.second.add(op)
-                    stack.append(op)
-
-
-def _roots(op: Op) -> set[Op]:
-    """The buffers and rings that an operation names."""
-    return {allocation(v)[0] for v in op.operands if isinstance(v.type, Buffer)}
-
-
-def _take_rings(parts: _Parts) -> None:
-    """Add the operations on what the second product reads, and on the rings of that."""
-    own = _roots(parts.products[1])
-    ring_ops = [op for op in parts.body.ops if op.name in RING]
-    grown = True
-    while grown:
-        members = {root for op in ring_ops if _roots(op) & own for root in _roots(op)}
-        grown = not members <= own
-        own |= members
-    parts.second.update(op for op in ring_ops if _roots(op) & own)
-
-
-def _apart(parts: _Parts) -> bool:
-    """Whether the parts' effects do not meet, and the second needs nothing that cannot wait."""
-    first, last = parts.first, parts.last
-    header = parts.loop.header
-    if any(v.op in parts.phis for op in header.ops if op.name != "phi" for v in op.inputs()):
-        return False  # such as the loop's condition
-    touched: set[Op] = set()
-    for op in first:
-        effects = ALL_OPS[op.name].effects
-        loads = effects == {READ} and not op.attributes.get("volatile")
-        if effects and not loads and op.name not in (*RING, "wgmma", "wgmma_wait", "shared_load"):
-            return False
-        touched |= _roots(op) if effects else set()
-    return all(not ALL_OPS[op.name].effects
-               or (op.name in (*RING, "wgmma", "wgmma_wait") and not _roots(op) & touched)
-               for op in last)
-
-
-def _take_sums(kernel: Kernel, parts: _Parts, readers: dict[Value, list[Op]]) -> None:
-    """Add sums that nothing in the loop waits for, and the lanes' share of what they add up."""
-    for phi in late_chains(parts.loop.header, parts.body, readers):
-        if phi not in parts.phis:
-            parts.phis.add(phi)
-            parts.sums.update(readers[phi.result])
-    before, parts.second = parts.second, parts.second | parts.sums
-    _close(parts, readers)
-    parts.sums = parts.second - before
-    for op in [op for op in parts.body.ops if op.name == "reduce"]:
-        if all(reader in parts.sums for reader in readers.get(op.result, [])):
-            steps = split_lanes(op)
-            if len(steps) > 1:
-                at = parts.body.ops.index(op)
-                parts.body.ops[at : at + 1] = steps
-                kernel.replace({op.result: steps[-1].result})
-                parts.second.add(steps[-1])
-                parts.sums.add(steps[-1])
-
-
-def _take_light(parts: _Parts, readers: dict[Value, list[Op]]) -> None:
-    """Add light operations whose readers are all of the second part."""
-    for op in reversed(parts.body.ops[:-1]):
-        if op not in parts.second and op.name in LIGHT and all(
-                reader in parts.second for r in op.results for reader in readers.get(r, [])):
-            parts.second.add(op)
-
-
-def _registers(parts: _Parts) -> float:
-    """What a thread holds while both products run: results, and operands that are no buffers."""
+def _registers(parts: Parts) -> float:
+    """What a thread holds while all products run: results, and operands that are no buffers."""
     held = [product.result for product in parts.products] + [
-        v for v in parts.products[1].operands[:2] if isinstance(v.type, Tile)]
+        v for product in parts.products if product in parts.second
+        for v in product.operands[:2] if isinstance(v.type, Tile)]
     total = 0.0
     for value in held:
         t = value.type
@@ -243,16 +97,16 @@ def _registers(parts: _Parts) -> float:
     return total
 
 
-def _depth(parts: _Parts) -> int:
-    """How many multiply-adds both products make for each element that is computed in between."""
+def _long(parts: Parts) -> bool:
+    """Whether two products take longer than what is computed in between."""
     one, two = parts.products
-    return shape(one.operands[0].type)[1] + shape(two.result.type)[1]
+    return shape(one.operands[0].type)[1] + shape(two.result.type)[1] >= TURNS
 
 
 class _Rotation:
     """The rewriting."""
 
-    def __init__(self, kernel: Kernel, parts: _Parts) -> None:
+    def __init__(self, kernel: Kernel, parts: Parts) -> None:
         assert parts.loop.preheader is not None
         self.kernel, self.parts = kernel, parts
         self.header, self.body = parts.loop.header, parts.body
@@ -284,14 +138,22 @@ class _Rotation:
         self.leave(at_entry, final)
         for op in parts.last:
             op.replace_inputs(lagging)
+        if len(parts.products) > 2:
+            self.body.ops[:-1] = [*parts.first, *parts.last]
+            self.insert()
+            return
         waits = [op for op in parts.last[:parts.last.index(parts.products[1])]
                  if op.name == "ring_wait"]
         self.interleave()
-        if _copier(self.kernel):
+        if has_copier(self.kernel):
             wait_early(header, (self.first, body), waits, parts.waits[1], self.last)
         scale_early(header, (self.first, body), parts.products[1],
-                    next(op for op in self.last.ops if op.name == "wgmma"), _copier(self.kernel))
-        blocks = self.kernel.blocks
+                    next(op for op in self.last.ops if op.name == "wgmma"), has_copier(self.kernel))
+        self.insert()
+
+    def insert(self) -> None:
+        """Put the new blocks to their places."""
+        blocks, body = self.kernel.blocks, self.body
         blocks.insert(blocks.index(self.before) + 1, self.first)
         at = blocks.index(body) + 1
         blocks[at:at] = [self.last, self.after]
@@ -362,10 +224,10 @@ class _Rotation:
 
     def turn_labels(self) -> None:
         """What the first part did before the loop is now one iteration back, seen from the loop."""
-        own = {root for op in self.parts.first for root in _roots(op)}
+        own = {root for op in self.parts.first for root in named(op)}
         for block in (self.before, self.first):
             for op in block.ops:
-                if op.name == "buffer_stage" and "ahead" in op.attributes and _roots(op) & own:
+                if op.name == "buffer_stage" and "ahead" in op.attributes and named(op) & own:
                     op.attributes["ahead"] -= 1
 
 

@@ -1,0 +1,269 @@
+"""The two parts of a loop of chained products, of which the first runs an iteration ahead.
+
+Of two products the second one is the second part's.  Of more, those are whose results nothing else
+in the loop reads: sums, such as the gradients of attention.  With them goes what depends on them,
+what serves the buffers that only they read, and what only they read and costs nothing to keep for
+later.  The rest is the first part.
+
+Products of both parts may read one ring, as those of dK and dV do.  Then the first part waits for
+a stage and the second part releases it, an iteration later: copies must leave that stage alone for
+so long, so that there is one stage more than copies run ahead, and one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tritonc.backend.dots.together import chained
+from tritonc.backend.pipeline.late_sums import late_chains, split_lanes
+from tritonc.backend.pipeline.order_products import Chain
+from tritonc.backend.pipeline.roles import START
+from tritonc.backend.shared.shared_memory import VIEWS, allocation
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Loop
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import READ
+from tritonc.ir.types import Buffer
+
+# What may go with its only reader: the values that wait instead are not larger by much.
+LIGHT = ("fpcast", "convert_layout", "broadcast", "reshape", "splat", "buffer_stage",
+         "buffer_trans", "constant")
+RING = ("ring_wait", "ring_release", "ring_acquire", "ring_expect", "tensor_copy")
+
+
+@dataclass
+class Parts:
+    """A loop of a header and one more block, and which operations are the second part.
+
+    `phis`: those of the second part; `waits`: of `products`, in their order.
+    """
+
+    loop: Loop
+    body: Block
+    exit: Block
+    products: list[Op]
+    waits: list[Op]
+    second: set[Op]
+    phis: set[Op] = field(default_factory=set)
+    sums: set[Op] = field(default_factory=set)  # of the second part, which its product is not for
+
+    @property
+    def first(self) -> list[Op]:
+        """The first part, in order."""
+        return [op for op in self.body.ops[:-1] if op not in self.second]
+
+    @property
+    def last(self) -> list[Op]:
+        """The second part, in order: sums behind the product's start."""
+        ops = [op for op in self.body.ops[:-1] if op in self.second and op not in self.sums]
+        if not self.sums:
+            return ops
+        at = ops.index(self.products[1]) + 1
+        return [*ops[:at], *(op for op in self.body.ops if op in self.sums), *ops[at:]]
+
+
+def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
+    """The loop's parts, if it may be rotated.
+
+    No operation of one part needs one of the other but in a later iteration, and no effect of one
+    meets one of the other, but at the rings that they share.
+    """
+    header, test = loop.header, loop.header.terminator
+    if (len(loop.blocks) != 2 or loop.preheader is None or test.name != "cond_br"
+            or len(loop.exits) != 1 or loop.exits[0][0] is not header):
+        return None
+    body, leave = loop.blocks[1], loop.exits[0][1]
+    if loop.latch is not body or body.phis() or not all(
+            ALL_OPS[op.name].pure for op in header.ops[:-1]):
+        return None
+    products = [op for op in body.ops if op.name == "wgmma"]
+    waits = [op for op in body.ops if op.name == "wgmma_wait"]
+    if len(products) < 2 or any(wait.attributes["pending"] for wait in waits):
+        return None
+    late = {products[1]}
+    if len(products) > 2:
+        chain = Chain.of(kernel, body)
+        late = chain.late if chain is not None else set()
+        if not late or len(late) == len(products):
+            return None
+        waits = _part_waits(body)
+    if len(waits) != len(products) or any(wait.operands != [product.result]
+                                          for product, wait in zip(products, waits, strict=True)):
+        return None
+    parts = Parts(loop, body, leave, products, waits, set(late))
+    readers = uses(kernel)
+    _close(parts, readers)
+    if not set(products) - parts.second or not chained(body):
+        return None
+    shared = _take_rings(parts, late)
+    if shared is None:
+        return None
+    _close(parts, readers)
+    if not set(products) - parts.second or not _apart(parts, shared):
+        return None
+    if has_copier(kernel) and len(products) == 2:
+        _take_sums(kernel, parts, readers)
+        readers = uses(kernel)
+    _take_light(parts, readers)
+    if shared:
+        _repeat_views(parts, shared)
+    made = {r for op in parts.first for r in op.results if isinstance(r.type, Buffer)}
+    return None if any(v in made for op in parts.last for v in op.operands) else parts
+
+
+def _part_waits(body: Block) -> list[Op]:
+    """Give each product a wait of its own; the waits, in the order of the products."""
+    found: dict[Op | None, Op] = {}
+    ops: list[Op] = []
+    for op in body.ops:
+        if op.name != "wgmma_wait":
+            ops.append(op)
+            continue
+        for value, result in zip(op.operands, op.results, strict=True):
+            wait = make_op("wgmma_wait", [value], span=op.span, table=ALL_OPS, pending=0)
+            wait.results, result.op = [result], wait
+            found[value.op] = wait
+            ops.append(wait)
+    body.ops = ops
+    return [found[op] for op in ops if op in found]
+
+
+def has_copier(kernel: Kernel) -> bool:
+    """Whether a warp of its own makes the copies."""
+    return any(op.name == START for op in kernel.ops())
+
+
+def _close(parts: Parts, readers: dict[Value, list[Op]]) -> None:
+    """Add what depends on the second part, around the loop too."""
+    inside = set(parts.body.ops[:-1])
+    stack = list(parts.second)
+    while stack:
+        for result in stack.pop().results:
+            for op in readers.get(result, []):
+                if op in parts.loop.header.phis() and op not in parts.phis:
+                    parts.phis.add(op)
+                    stack.append(op)
+                elif op in inside and op not in parts.second:
+                    parts.second.add(op)
+                    stack.append(op)
+
+
+def named(op: Op) -> set[Op]:
+    """The buffers and rings that an operation names."""
+    return {allocation(v)[0] for v in op.operands if isinstance(v.type, Buffer)}
+
+
+def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
+    """Add the operations on what the products of the second part read, and on the rings of that.
+
+    Of rings that both parts' products read, returned with their buffers, the second part has the
+    release alone.  None if the stage that a copy fills
+    would not have been released an iteration later yet.
+    """
+    ring_ops = [op for op in parts.body.ops if op.name in RING]
+
+    def connected(own: set[Op]) -> set[Op]:
+        grown = True
+        while grown:
+            members = {root for op in ring_ops if named(op) & own for root in named(op)}
+            grown = not members <= own
+            own |= members
+        return own
+
+    first = [op for op in parts.products if op not in late]
+    own = connected({root for op in late for root in named(op)})
+    touched = {root for op in first for root in named(op)}
+    if not own & touched:
+        parts.second.update(op for op in ring_ops if named(op) & own)
+        return set()
+    if len(parts.products) == 2:
+        parts.second.update(op for op in ring_ops if named(op) & own)
+        return None  # the pipeline gives each of two products a ring
+    shared = connected(own & touched & {root for op in ring_ops for root in named(op)})
+    for op in ring_ops:
+        if named(op) & (own - shared) or (named(op) & shared and op.name == "ring_release"):
+            parts.second.add(op)
+        for value in op.operands:
+            if op.name == "tensor_copy" and isinstance(value.type, Buffer):
+                root, ahead = allocation(value)
+                t = root.result.type
+                if root in shared and (ahead is None or not isinstance(t, Buffer)
+                                       or ahead + 2 > t.stages):
+                    return None
+    return shared
+
+
+def _apart(parts: Parts, shared: set[Op]) -> bool:
+    """Whether the parts' effects do not meet, but at the rings that they share, and the second
+    needs nothing that cannot wait."""
+    first, last = parts.first, parts.last
+    header = parts.loop.header
+    if any(v.op in parts.phis for op in header.ops if op.name != "phi" for v in op.inputs()):
+        return False  # such as the loop's condition
+    touched: set[Op] = set()
+    for op in first:
+        effects = ALL_OPS[op.name].effects
+        loads = effects == {READ} and not op.attributes.get("volatile")
+        if effects and not loads and op.name not in (*RING, "wgmma", "wgmma_wait", "shared_load"):
+            return False
+        touched |= named(op) if effects else set()
+    return all(not ALL_OPS[op.name].effects
+               or (op.name in (*RING, "wgmma", "wgmma_wait")
+                   and not named(op) & touched - shared)
+               for op in last)
+
+
+def _repeat_views(parts: Parts, shared: set[Op]) -> None:
+    """Give the second part views of its own of the stages that both parts read; an iteration
+    later, they are those of one iteration back."""
+    made = {r: op for op in parts.body.ops if op not in parts.second for r in op.results}
+    new: dict[Value, Value] = {}
+
+    def again(value: Value) -> Value:
+        op = made.get(value)
+        if not isinstance(value.type, Buffer) or op is None or op.name not in VIEWS:
+            return value
+        if value not in new:
+            known = {v: again(v) for v in op.operands}
+            (copy,) = copy_ops([op], known)
+            parts.body.ops.insert(parts.body.ops.index(op) + 1, copy)
+            parts.second.add(copy)
+            new[value] = copy.result
+        return new[value]
+
+    for op in [op for op in parts.body.ops if op in parts.second]:
+        op.operands = [again(v) for v in op.operands]
+    for op in parts.second:
+        if op.name == "buffer_stage" and "ahead" in op.attributes and named(op) & shared:
+            op.attributes["ahead"] -= 1
+
+
+def _take_sums(kernel: Kernel, parts: Parts, readers: dict[Value, list[Op]]) -> None:
+    """Add sums that nothing in the loop waits for, and the lanes' share of what they add up."""
+    for phi in late_chains(parts.loop.header, parts.body, readers):
+        if phi not in parts.phis:
+            parts.phis.add(phi)
+            parts.sums.update(readers[phi.result])
+    before, parts.second = parts.second, parts.second | parts.sums
+    _close(parts, readers)
+    parts.sums = parts.second - before
+    for op in [op for op in parts.body.ops if op.name == "reduce"]:
+        if all(reader in parts.sums for reader in readers.get(op.result, [])):
+            steps = split_lanes(op)
+            if len(steps) > 1:
+                at = parts.body.ops.index(op)
+                parts.body.ops[at : at + 1] = steps
+                kernel.replace({op.result: steps[-1].result})
+                parts.second.add(steps[-1])
+                parts.sums.add(steps[-1])
+
+
+def _take_light(parts: Parts, readers: dict[Value, list[Op]]) -> None:
+    """Add light operations whose readers are all of the second part."""
+    for op in reversed(parts.body.ops[:-1]):
+        narrow = op.name == "fpcast" and len(parts.products) > 2  # takes less room while it waits
+        if op not in parts.second and op.name in LIGHT and not narrow and all(
+                reader in parts.second for r in op.results for reader in readers.get(r, [])):
+            parts.second.add(op)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tritonc import __version__
-from tritonc.cli.commandline import described, spelled
+from tritonc.cli.help import described, spelled
 from tritonc.cli.option_table import COMMANDS, Option, rows
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.frontend import syntax

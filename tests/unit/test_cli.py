@@ -8,12 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import tritonc
 
 from tritonc import outputs
-from tritonc.cli.commandline import Arguments
+from tritonc.cli import compile_command, run_command
 from tritonc.llvm_version import llvm_version
 
 ADD = """\
@@ -45,33 +46,52 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- spellings ---
 
 
-def words(*arguments: str) -> list[str]:
-    read = Arguments.read(arguments, ["run"])
-    return [read.command, *read.options, *read.files]
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the commands were called with, which do nothing."""
+    calls: list[dict[str, Any]] = []
+
+    def record(name: str) -> Any:
+        return lambda files, **given: calls.append({"": name, "files": files, **given})
+
+    monkeypatch.setattr(compile_command, "compile_command", record("compile"))
+    monkeypatch.setattr(run_command, "run_command", record("run"))
+    return calls
 
 
-@pytest.mark.parametrize("typed, meant", [
-    ("-O2", "--opt-level=2"), ("-O", "--opt-level=1"), ("--optimize=0", "--opt-level=0"),
-    ("-DX=1", "--defines=X=1"), ("-D X", "--defines=X"), ("--define=X", "--defines=X"),
-    ("-UX", "--defines=-UX"), ("-I dir", "--include-dirs=dir"), ("-o-", "--output=-"),
-    ("-Wno-x", "--warnings=no-x"), ("-Werror=x", "--warnings=error=x"), ("-w", "--warnings=no-all"),
-    ("-arch=sm_90a", "--arch=sm_90a"), ("-arch sm_75", "--arch=sm_75"), ("-S", "--emit=ptx"),
-    ("-ffast-math", "--fast-math"), ("-fno-fast-math", "--no-fast-math"),
-    ("-ffp-contract=off", "--fp-contract=off"), ("-fdiagnostics-color", "--color=always"),
-    ("-MD", "--depend=MD"), ("-MMD", "--depend=MMD"), ("-MM", "--depend=MM"),
-    ("-MF f", "--depend-file=f"),
+@pytest.mark.parametrize("typed, name, value", [
+    ("-O2", "opt_level", "2"), ("-O", "opt_level", "1"), ("--optimize=0", "opt_level", "0"),
+    ("-DX=1", "defines", ("X=1",)), ("-D X", "defines", ("X",)), ("--define=X", "defines", ("X",)),
+    ("-DX -UX --define Y -U Y", "defines", ("X", "-UX", "Y", "-UY")),
+    ("-I dir", "include_dirs", ("dir",)), ("-isystemdir", "system_dirs", ("dir",)),
+    ("-o-", "output", "-"), ("-o --help", "output", "--help"),
+    ("-Wno-x -w", "warnings", ("no-x", "no-all")), ("-Werror=x", "warnings", ("error=x",)),
+    ("-arch=sm_90a", "arch", "sm_90a"), ("-arch sm_75", "arch", "sm_75"),
+    ("-S --emit=ll -c", "emit", ("ptx", "ll", "cubin")),
+    ("-ffast-math", "fast_math", True), ("-fno-fast-math", "fast_math", False),
+    ("-fno-fast-math --fast-math", "fast_math", True), ("-v", "verbose", True),
+    ("-ffp-contract=off", "fp_contract", "off"), ("-fdiagnostics-color", "color", "always"),
+    ("--remarks", "remarks", "-"), ("--remarks=r.json", "remarks", "r.json"),
+    ("-MD", "depend", "MD"), ("-MMD", "depend", "MMD"), ("-MM", "depend", "MM"),
+    ("-MF f", "depend_file", "f"),
 ])  # fmt: skip
-def test_spellings(typed: str, meant: str) -> None:
-    assert words(*typed.split(), "a.tc") == ["compile", meant, "a.tc"]
+def test_spellings(typed: str, name: str, value: object, called: list[dict[str, Any]]) -> None:
+    assert tritonc(*typed.split(), "a.tc") == (0, "", "")
+    assert called[0][""] == "compile" and called[0]["files"] == ("a.tc",)
+    assert called[0][name] == value
 
 
-def test_subcommand_is_the_first_word_that_is_no_option() -> None:
-    assert words("-v", "run", "a.tc") == ["run", "--verbose", "a.tc"]
-    assert words("-o", "run", "a.tc") == ["compile", "--output=run", "a.tc"]
-    assert words("a.tc", "run") == ["compile", "a.tc", "run"]
-    assert words("./run") == ["compile", "./run"]
-    assert words("run", "run") == ["run", "run"]
-    assert words("--", "run") == ["compile", "run"]
+@pytest.mark.parametrize("typed, name, files", [
+    ("-v run a.tc", "run", "a.tc"), ("-o run a.tc", "compile", "a.tc"),
+    ("-Ddir -v run -- a.tc -b", "run", "a.tc -b"), ("--remarks a.tc", "compile", "a.tc"),
+    ("a.tc run", "compile", "a.tc run"), ("./run", "compile", "./run"), ("run run", "run", "run"),
+    ("-- run", "compile", "run"), ("- -v", "compile", "-"),
+])  # fmt: skip
+def test_subcommand_is_the_first_word_that_is_no_option(
+        typed: str, name: str, files: str, called: list[dict[str, Any]]) -> None:
+    assert tritonc(*typed.split()) == (0, "", "")
+    assert called[0][""] == name and called[0]["files"] == tuple(files.split())
+    assert called[0]["verbose"] == ("-v" in typed)
 
 
 @pytest.mark.parametrize("arguments, text", [
@@ -80,6 +100,9 @@ def test_subcommand_is_the_first_word_that_is_no_option() -> None:
     ("--emit=ptxx add.tc", "did you mean 'ptx'?"),
     ("-o", "option '-o' needs a value FILE"),
     ("-S=1 add.tc", "option '-S' takes no value"),
+    ("-gv add.tc", "unknown option '-gv'"),
+    ("-x=tc add.tc", "unknown option '-x'"),
+    ("-bogus run add.tc", "unknown option '-bogus'"),
     ("-O7 add.tc", "'7' is not one of"),
     ("--tune=T add.tc", "--tune takes NAME=INTEGER, not 'T'"),
     ("--tune=T=x add.tc", "--tune takes NAME=INTEGER"),

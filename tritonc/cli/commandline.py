@@ -1,20 +1,21 @@
-"""From what is typed to options: response files, clang's spellings, unknown names.
+"""The command line as click reads it: commands and options by the rows of the table.
 
-Compilers' options follow older rules than click knows: `-O2`, `-DNAME=1`, `-Wno-name`,
-`-arch=sm_90`, `-fno-fast-math`, `-o-`.  `Arguments.read` reads them by the table of options and
-hands click one spelling of each, `--long=value`; click then converts values and calls the command.
+Compilers' options follow older rules than click knows, so one method of click's parser is replaced,
+`_Parser._process_opts`: a word is one option (`-fbar` is not -f -b -a -r), `-O2`, `-DNAME=1` and
+`-isystemDIR` attach a value, and a value that may be missing is attached or missing.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import click
+from click.parser import _OptionParser
 
-from tritonc.cli.option_table import COMMANDS, SHORT, Option, canonical, rows
+from tritonc.cli.option_table import COMMANDS, TABLE, Option, rows
 from tritonc.spelling import closest
 
 FLAGS_VARIABLE = "TRITONC_FLAGS"
@@ -53,198 +54,103 @@ def split_words(text: str, source: str) -> list[str]:
         raise click.UsageError(f"{source}: {error}") from None
 
 
-@dataclass
-class Arguments:
-    """The arguments of one run: `command`, and `words` in the one spelling that click reads."""
-
-    command: str = "compile"
-    options: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-
-    @property
-    def words(self) -> list[str]:
-        return [*self.options, "--", *self.files]
-
-    @staticmethod
-    def read(arguments: Sequence[str], subcommands: Sequence[str]) -> Arguments:
-        """Read a command line.  The first argument that is no option names the command, if it is
-        one of `subcommands`; options before it count too.  Raises click.UsageError."""
-        command = _find_command(arguments, subcommands)
-        table = _Spellings(command)
-        result = Arguments(command)
-        words = iter(arguments)
-        skipped = command == "compile"
-        for word in words:
-            if word == "--":
-                result.files += words
-            elif word == "-" or not word.startswith("-"):
-                if not skipped and word == command:
-                    skipped = True
-                else:
-                    result.files.append(word)
-            else:
-                row, value = table.read(word, words)
-                result.options.append(_spell(row, value))
-        return result
-
-
-def _find_command(arguments: Sequence[str], subcommands: Sequence[str]) -> str:
-    """The subcommand that the first argument names which is no option and no option's value."""
-    tables = [_Spellings(name) for name in ("compile", *subcommands)]
-    words = iter(arguments)
-    for word in words:
-        if word == "--":
-            break
-        if word == "-" or not word.startswith("-"):
-            return word if word in subcommands else "compile"
-        for table in tables:
-            if table.takes_next(word):
-                next(words, None)
-                break
-    return "compile"
-
-
-def _spell(row: Option, value: str | bool) -> str:
-    """One option as click shall read it."""
-    name = f"--{row.name.replace('_', '-')}"
-    if value is True:
-        return name
-    if value is False:
-        return f"--no-{row.name.replace('_', '-')}"
-    return f"{name}={row.prefix}{value}"
-
-
-class _Spellings:
-    """All spellings of a command's options."""
-
-    def __init__(self, command: str) -> None:
-        self.command = command
-        self.exact: dict[str, tuple[Option, bool]] = {}
-        self.joined: list[tuple[str, Option]] = []
-        for row in rows(command):
-            for flag in row.flags:
-                self.exact[flag] = row, True
-                if row.joined and not flag.startswith("--"):
-                    self.joined.append((flag, row))
-            for flag in row.off:
-                self.exact[flag] = row, False
-
-    def takes_next(self, word: str) -> bool:
-        """Whether the argument after `word` is its value."""
-        row, _ = self.exact.get(word, (None, True))
-        return row is not None and bool(row.value) and not row.optional_value
-
-    def read(self, word: str, rest: Iterable[str]) -> tuple[Option, str | bool]:
-        """The option that `word` spells and its value, taken from `rest` if it stands there."""
-        flag, equals, value = word.partition("=")
-        if word in self.exact:
-            row, on = self.exact[word]
-            if not row.value:
-                return row, (row.stores or on)
-            if row.optional_value:
-                return row, row.optional_value
-            following = next(iter(rest), None)
-            if following is None:
-                raise click.UsageError(f"option '{word}' needs a value {row.value}")
-            return row, following
-        if equals and flag in self.exact:
-            row, _ = self.exact[flag]
-            if not row.value:
-                raise click.UsageError(f"option '{flag}' takes no value")
-            if len(flag) > 2:
-                return row, value
-        for short, row in self.joined:
-            if word.startswith(short):
-                return row, word[len(short) :]
-        raise click.UsageError(self._unknown(flag))
-
-    def _unknown(self, flag: str) -> str:
-        near = closest(flag, self.exact)
-        elsewhere = "" if near or self.command != "compile" else "; --help=all lists the options"
-        hint = f"; did you mean '{near}'?" if near else elsewhere
-        return f"unknown option '{flag}'{hint}"
-
-
-def value_row(command: str, flag: str) -> Option | None:
-    """The option that `flag` spells, if the next word is its value."""
-    table = _Spellings(command)
-    return table.exact[flag][0] if table.takes_next(flag) else None
-
-
-def help_text(command: str, topic: str) -> str:
-    """The text of --help, by group and in the table's order: of all options, of those most used, or
-    of the groups whose title begins with `topic`.  Raises click.UsageError if there is none."""
-    row = COMMANDS[command]
-    groups: dict[str, list[Option]] = {}
-    for option in rows(command):
-        if command != "compile" or topic != SHORT or option.common:
-            groups.setdefault(option.group, []).append(option)
-    lines = []
-    if topic in (SHORT, "all"):
-        lines += [f"Usage: {row.usage}", "", row.description.strip()]
-        if command == "compile":
-            lines.insert(1, "       tritonc COMMAND [options] FILE")
-            lines += ["", "Commands, each with its own --help:"]
-            lines += [f"  {name:26}{COMMANDS[name].summary}" for name in COMMANDS
-                      if name != "compile"]
-    else:
-        groups = {title: group for title, group in groups.items()
-                  if title.lower().startswith(topic.lower())}
-        if not groups:
-            titles = {option.group.lower().split()[0]: None for option in rows(command)}
-            near = closest(topic, titles)
-            hint = f"did you mean '{near}'? " if near else ""
-            raise click.UsageError(f"--help has no topic '{topic}'; {hint}topics are all, "
-                                   f"{', '.join(titles)}")
-    for title, members in groups.items():
-        lines += ["", f"{title}:"]
-        for option in members:
-            lines += _row_help(option)
-    if command == "compile" and topic == SHORT:
-        lines += ["", "--help=all lists all options, tritonc info what this machine has."]
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def spelled(row: Option) -> str:
-    """The first spelling with its value, and the long one: `-D NAME[=VALUE], --define`."""
-    first, long = row.flags[0], canonical(row)
-    if row.value:
-        join = "=" if len(first) > 2 else "" if row.optional_value else " "
-        value = f"[{join}{row.value}]" if row.optional_value else f"{join}{row.value}"
-        first += value
-    others = [flag for flag in (long, *row.off) if flag != row.flags[0]]
-    return ", ".join([first, *others])
-
-
-def described(row: Option) -> str:
-    """The help with choices and default."""
-    choices = f" One of: {', '.join(row.choices)}." if row.choices else ""
-    default = f" Default: {row.default}." if row.default else ""
-    return f"{row.help}{choices}{default}"
-
-
-def _row_help(row: Option) -> list[str]:
-    width, indent = 78, 28
-    lines, current = [], ""
-    for word in described(row).split():
-        if current and len(current) + 1 + len(word) > width - indent:
-            lines.append(current)
-            current = word
-        else:
-            current = f"{current} {word}" if current else word
-    lines.append(current)
-    head = f"  {spelled(row)}"
-    if len(head) < indent:
-        return [head.ljust(indent) + lines[0], *(" " * indent + line for line in lines[1:])]
-    return [head, *(" " * indent + line for line in lines)]
-
-
 def environment_flags() -> list[str]:
     """The words of TRITONC_FLAGS, which come before those of the command line."""
     text = os.environ.get(FLAGS_VARIABLE, "")
     return split_words(text, FLAGS_VARIABLE) if text.strip() else []
 
 
-def program_arguments() -> list[str]:
-    """What the process was called with."""
-    return sys.argv[1:]
+class _Parser(_OptionParser):
+    """See the top."""
+
+    def __init__(self, table: Sequence[Option], context: click.Context | None = None) -> None:
+        super().__init__(context)
+        self.table = table
+        self.spellings = {flag: row for row in table for flag in (*row.flags, *row.off)}
+
+    def _process_opts(self, arg: str, state: Any) -> None:
+        flag, equals, value = arg.partition("=")
+        row = self.spellings.get(flag)
+        if row is None or (equals and row.value and len(flag) == 2):
+            joined = [flag for flag, row in self.spellings.items()
+                      if row.joined and flag[1] != "-" and arg.startswith(flag)]
+            if not joined:
+                raise click.UsageError(self._unknown(flag))
+            flag = max(joined, key=len)
+            row, equals, value = self.spellings[flag], "=", arg[len(flag) :]
+        if not row.value:
+            if equals:
+                raise click.UsageError(f"option '{flag}' takes no value")
+            value = row.stores
+        elif not equals and row.optional_value:
+            value = row.optional_value
+        elif not equals:
+            if not state.rargs:
+                raise click.UsageError(f"option '{flag}' needs a value {row.value}")
+            value = state.rargs.pop(0)
+        # Rows of one name are one option for click, which knows it by the first one's flag.
+        first = next(other for other in self.table if other.name == row.name)
+        known = first.off[0] if flag in row.off else first.flags[0]
+        if option := self._long_opt.get(known) or self._short_opt.get(known):
+            option.process(row.prefix + value, state)
+
+    def _unknown(self, flag: str) -> str:
+        near = closest(flag, self.spellings)
+        compiles = rows("compile") == self.table
+        elsewhere = "; --help=all lists the options" if compiles and not near else ""
+        hint = f"; did you mean '{near}'?" if near else elsewhere
+        return f"unknown option '{flag}'{hint}"
+
+
+class _Command(click.Command):
+    """A command whose options are the table's rows for its name."""
+
+    def make_parser(self, ctx: click.Context) -> _OptionParser:
+        parser = _Parser(rows(self.name or ""), ctx)
+        for parameter in self.params:
+            parameter.add_to_parser(parser, ctx)
+        return parser
+
+
+def _option(same: list[Option]) -> click.Option:
+    """The option for the rows of one name."""
+    first = same[0]
+    if not any(row.value or row.stores for row in same):
+        return click.Option(["/".join([first.flags[0], *first.off[:1]]), first.name], is_flag=True,
+                            default=False)
+    kind: Any = str
+    if first.choices:
+        kind = click.Choice(first.choices)
+    elif first.value in ("COUNT", "NUMBER"):
+        kind = click.IntRange(min=0)
+    return click.Option([first.flags[0], first.name], type=kind, default=None,
+                        multiple=any(row.many for row in same))
+
+
+class Commands(click.Group):
+    """`tritonc`: the first word that is no option names the command, else it is `compile`; options
+    before that word count too.  `run` takes the command's name, and its files and options."""
+
+    def __init__(self, run: Callable[..., int]) -> None:
+        super().__init__("tritonc", add_help_option=False)
+        self.run = run
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parser = _Parser(TABLE)
+        parser.allow_interspersed_args = False
+        try:
+            rest = parser.parse_args([*args])[1]
+        except click.UsageError:  # which the command finds again, and knows its own options
+            rest = []
+        at = len(args) - len(rest)
+        if rest and rest[0] in COMMANDS and rest[0] != "compile" and args[at - 1 : at] != ["--"]:
+            return super().parse_args(ctx, [rest[0], *args[:at], *rest[1:]])
+        return super().parse_args(ctx, ["compile", *args])
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command:
+        by_name: dict[str, list[Option]] = {}
+        for row in rows(name):
+            by_name.setdefault(row.name, []).append(row)
+        parameters = [*map(_option, by_name.values()), click.Argument(["files"], nargs=-1)]
+        return _Command(name, params=parameters, callback=partial(self.run, name),
+                        add_help_option=False)

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from tritonc.cli.commandline import value_row
 from tritonc.cli.console import SUCCESS, USAGE_ERROR
 from tritonc.cli.option_table import COMMANDS, Option, rows
 from tritonc.options import NATIVE
@@ -47,11 +46,13 @@ def completions(before: Sequence[str], word: str) -> list[CompletionItem]:
     command = next((w for w in words if w in COMMANDS and w != "compile"), "compile")
     if words and words[-1] == "=":  # bash takes `--arch=sm` for three words
         words.pop()
-    row = value_row(command, words[-1]) if words else None
+    wants = {flag: row for row in rows(command) for flag in row.flags
+             if row.value and not row.optional_value}
+    row = wants.get(words[-1]) if words else None
     prefix = ""
     if row is None and word.startswith("-") and "=" in word:
         flag, _, word = word.partition("=")
-        row, prefix = value_row(command, flag), f"{flag}="
+        row, prefix = wants.get(flag), f"{flag}="
     if row is not None:
         return _values(row, prefix, word)
     if word.startswith("-"):

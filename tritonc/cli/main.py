@@ -24,15 +24,9 @@ from typing import Any
 import click
 
 from tritonc import __version__
-from tritonc.cli.commandline import (
-    Arguments,
-    environment_flags,
-    expand_responses,
-    help_text,
-    program_arguments,
-)
+from tritonc.cli.commandline import Commands, environment_flags, expand_responses
 from tritonc.cli.console import FULL, INPUT_ERROR, INTERRUPTED, SUCCESS, USAGE_ERROR, Messages
-from tritonc.cli.option_table import COMMANDS, Option, rows
+from tritonc.cli.option_table import COMMANDS
 
 
 def main() -> None:
@@ -45,7 +39,7 @@ def main() -> None:
         from tritonc.cli.completion import complete
 
         sys.exit(complete(instruction))
-    sys.exit(run_command_line(program_arguments()))
+    sys.exit(run_command_line(sys.argv[1:]))
 
 
 def _open_standard_streams() -> None:
@@ -68,18 +62,12 @@ def _open_standard_streams() -> None:
 
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code.  Writes to sys.stdout and sys.stderr."""
-    command = "compile"
     try:
         words = [*environment_flags(), *expand_responses(arguments)]
-        read = Arguments.read(words, [name for name in COMMANDS if name != "compile"])
-        command = read.command
-        runner = _click_command(command)
-        result = runner.main([*read.words], prog_name="tritonc", standalone_mode=False)
+        result = Commands(_run).main(words, prog_name="tritonc", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else SUCCESS
     except click.UsageError as error:
-        if isinstance(error, click.BadParameter) and error.param is not None:
-            error.param_hint = f"'{_spelling(command, error.param.name)}'"
         print(f"tritonc: error: {error.format_message()}", file=sys.stderr)
         print("Try 'tritonc --help'.", file=sys.stderr)
         return USAGE_ERROR
@@ -93,45 +81,14 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return INTERRUPTED
 
 
-# --- from rows to click ---------------------------------------------------------------------------
-
-
-def _click_command(name: str) -> click.Command:
-    """The click command whose options are the table's rows for `name`."""
-    def callback(files: tuple[str, ...], **given: Any) -> int:
-        answered = _information(name, given)
-        if answered is not None:
-            return answered
-        module, _, function = COMMANDS[name].function.partition(":")
-        run = getattr(import_module(module), function)
-        return Messages(given).guard(lambda: run(files, **given))
-
-    by_name: dict[str, list[Option]] = {}
-    for row in rows(name):
-        by_name.setdefault(row.name, []).append(row)
-    parameters: list[click.Parameter] = [_click_option(rows_) for rows_ in by_name.values()]
-    parameters.append(click.Argument(["files"], nargs=-1))
-    return click.Command(name, params=parameters, callback=callback, add_help_option=False)
-
-
-def _click_option(same: list[Option]) -> click.Option:
-    """One click option for the rows of one name."""
-    long = "--" + same[0].name.replace("_", "-")
-    if all(not row.value and not row.stores for row in same):
-        declared = f"{long}/--no-{long[2:]}" if any(row.off for row in same) else long
-        return click.Option([declared, same[0].name], is_flag=True, default=False)
-    kind: Any = str
-    if same[0].choices:
-        kind = click.Choice(same[0].choices)
-    elif same[0].value in ("COUNT", "NUMBER"):
-        kind = click.IntRange(min=0)
-    return click.Option([long, same[0].name], type=kind, multiple=any(row.many for row in same),
-                        default=None)
-
-
-def _spelling(command: str, name: str | None) -> str:
-    """How a user knows the option that click knows by `name`."""
-    return next((row.flags[0] for row in rows(command) if row.name == name), name or "")
+def _run(command: str, files: tuple[str, ...], **given: Any) -> int:
+    """Run a command with the values of its options."""
+    answered = _information(command, given)
+    if answered is not None:
+        return answered
+    module, _, function = COMMANDS[command].function.partition(":")
+    run = getattr(import_module(module), function)
+    return Messages(given).guard(lambda: run(files, **given))
 
 
 # --- information ----------------------------------------------------------------------------------
@@ -140,6 +97,8 @@ def _spelling(command: str, name: str | None) -> str:
 def _information(command: str, given: Mapping[str, Any]) -> int | None:
     """Answer --version, --help and the like; None if nothing of the kind is asked."""
     if given["help"]:
+        from tritonc.cli.help import help_text
+
         click.echo(help_text(command, given["help"]), nl=False)
     elif command != "compile":
         return None

@@ -8,7 +8,6 @@ from typing import Any
 
 from tritonc import ptxas
 from tritonc.driver import Result
-from tritonc.launch.header import header
 from tritonc.source import fail
 from tritonc.variants.choice import restricted
 
@@ -85,6 +84,8 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
                     modules[other.manifest["target"]] = other.outputs["ptx"], assembled(other)
                 made[kind] = ptxas.fatbin(modules, ptxas=settings.ptxas)
             else:
+                from tritonc.launch.header import header  # it loads the backend, -E does without
+
                 image = of(settings.embed) if settings.embed else None
                 made[kind] = header(manifest, settings.name, image=image, prefix=settings.prefix)
         return made[kind]

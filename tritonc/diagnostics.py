@@ -451,6 +451,12 @@ DRIVER: dict[str, Row] = {
         "An output could not be written, or it is a file that the compilation reads. Nothing "
         "was written.",
     ),
+    "cannot-run": Row(
+        "error",
+        "tritonc reduce cannot run its command on the whole source, or what comes of it is not "
+        "what the command line asks for. The command runs in the working directory; the source "
+        "stands in a folder of its own, with links to what is beside it.",
+    ),
     "unknown-warning": Row(
         "error",
         "A -W option names no warning. --explain list shows them all.",

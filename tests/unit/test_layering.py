@@ -32,7 +32,7 @@ LAYERS: list[list[str]] = [
     ["tritonc.bindings"],
     ["tritonc.driver"],
     ["tritonc.launch"],
-    ["tritonc.tune", "tritonc.torch", "tritonc.debugger"],
+    ["tritonc.tune", "tritonc.torch", "tritonc.debugger", "tritonc.reduce"],
     ["tritonc.cli"],
     ["tritonc.__main__"],
 ]

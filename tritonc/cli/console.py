@@ -154,8 +154,8 @@ class Messages:
             known = isinstance(error, InternalError)
             bug = error if known else InternalError("the driver", None, error)
             print(f"tritonc: internal error {bug}", file=sys.stderr)
-            print(f"This is a bug of tritonc {__version__}. Please report it with the source (-E "
-                  "-o FILE.i makes one file of all) and the command line; -v adds a traceback.",
+            print(f"This is a bug of tritonc {__version__}. Please report it; `tritonc bug FILE` "
+                  "with these options makes one archive of the source and all else that is needed.",
                   file=sys.stderr)
             if self.verbose:
                 import traceback

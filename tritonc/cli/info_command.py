@@ -34,7 +34,7 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc info [FILE]`: the exit code.  `given` has the parameters by name."""
     messages = Messages(given)
     if not files:
-        return _say(_machine(given["ptxas"]))
+        return _say(machine(given["ptxas"]))
     path = only_file(files)
     options = with_tuning_file(options_from(given), path)
     check_settings(options)
@@ -158,7 +158,7 @@ def resident(target: Target, threads: int, registers: int, shared: int) -> int:
                *([target.shared_per_multiprocessor // memory] if memory else []))
 
 
-def _machine(path: str | None) -> Iterator[str]:
+def machine(path: str | None) -> Iterator[str]:
     """Versions, tools, GPUs, targets."""
     yield f"tritonc {__version__}, LLVM {llvm_version()}, Python {platform.python_version()}"
     yield f"installed in {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}"

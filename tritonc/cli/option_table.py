@@ -94,12 +94,25 @@ for it; and, where NVIDIA's ptxas is installed, what they need of a multiprocess
 say what there is on this machine: versions, GPUs, targets.""",
                     "tritonc.cli.info_command:info_command",
                     "Say how kernels are launched, or what this machine has."),
+    "reduce": Command("tritonc reduce [options] FILE -- COMMAND...", """\
+Make FILE, a .tc or .tir, as small as it can be while COMMAND still ends with the same exit status.
+{} in COMMAND stands for the path of the text to try; without {} the path is the last argument. The
+smallest so far is always in the output, also after an interruption.""",
+                      "tritonc.cli.reduce_command:reduce_command",
+                      "Shrink FILE while a command's exit status stays."),
+    "bug": Command("tritonc bug [options] FILE", """\
+Compile FILE with the options, run its problems in the interpreter, and put into one archive what a
+bug report needs: the source as it is and preprocessed, options, versions, how far tritonc came,
+messages, the IR before the pass that failed. Look at what is in it before you send it.""",
+                   "tritonc.cli.bug_command:bug_command",
+                   "Make the archive of a bug report."),
 }
 _RUNNING = ("run", "test")
-_BOTH = ("compile", *_RUNNING)
+_BOTH = ("compile", *_RUNNING, "bug")
 _MEASURING = ("tune", "bench")
 _DEBUG = ("debug",)
 _ALL = (*_BOTH, *_DEBUG, *_MEASURING, "info")
+_READING = (*_ALL, "reduce")
 OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
     "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
     "Debugging", "Dependencies for make and ninja", "Running", "Other",
@@ -110,6 +123,10 @@ TABLE: tuple[Option, ...] = (
            "one. - is standard output. Without -o, the stem of the source with the kind's suffix, "
            "in the working directory; standard output for -E and -M.", OUTPUT, "FILE",
            joined=True, common=True),
+    Option("output", ("-o", "--output"), "Write to FILE.", OUTPUT, "FILE", joined=True,
+           default="STEM.reduced and the suffix of the source", commands=("reduce",)),
+    Option("output", ("-o", "--output"), "Write the archive to FILE.", OUTPUT, "FILE", joined=True,
+           default="STEM.bug.tar.gz in the working directory", commands=("bug",)),
     Option("emit", ("--emit",), "Kinds of output; several go to the stem of -o, each with its own "
            "suffix.", OUTPUT, "KIND[,KIND]", many=True, common=True),
     Option("emit", ("-S",), "The same as --emit=ptx.", OUTPUT, stores="ptx"),
@@ -135,26 +152,26 @@ TABLE: tuple[Option, ...] = (
     Option("syntax_only", ("-fsyntax-only", "--syntax-only"), "Check the source, write nothing.",
            OUTPUT),
     Option("defines", ("-D", "--define"), "Define a macro (as 1 without a value).", PREPROCESSOR,
-           "NAME[=VALUE]", many=True, joined=True, commands=_ALL, common=True),
+           "NAME[=VALUE]", many=True, joined=True, commands=_READING, common=True),
     Option("defines", ("-U", "--undefine"), "Undefine a macro.", PREPROCESSOR, "NAME", many=True,
-           joined=True, prefix="-U", commands=_ALL),
+           joined=True, prefix="-U", commands=_READING),
     Option("include_dirs", ("-I", "--include-dir"), "Look for included files in DIRECTORY too.",
-           PREPROCESSOR, "DIRECTORY", many=True, joined=True, commands=_ALL, common=True),
+           PREPROCESSOR, "DIRECTORY", many=True, joined=True, commands=_READING, common=True),
     Option("system_dirs", ("-isystem", "--system-dir"), "The same, after all of -I, and without "
            "warnings about what is there.", PREPROCESSOR, "DIRECTORY", many=True, joined=True,
-           commands=_ALL),
+           commands=_READING),
     Option("forced_includes", ("-include", "--include"), "Read FILE before the source.",
-           PREPROCESSOR, "FILE", many=True, commands=_ALL),
+           PREPROCESSOR, "FILE", many=True, commands=_READING),
     Option("language", ("-x", "--language"), "What the source is, where its suffix does not say.",
            OTHER, "LANGUAGE", choices=("tc", "tir"), default="by suffix; tc for others",
-           commands=(*_BOTH, "info")),
+           commands=(*_BOTH, "info", "reduce")),
     Option("arch", ("--arch", "-arch"), "The GPU to compile for: a name that --list-targets "
            "lists, or native, this machine's. Several, as in sm_80,sm_90a, go into one fatbin.",
            TARGET, "NAME",
            default=f"{DEFAULT_ARCH}; native for run and test --device=cuda, tune and bench",
            commands=_ALL, common=True),
     Option("ptx", ("-mptx", "--ptx"), "The PTX version to write, such as 8.3.", TARGET, "VERSION",
-           default="the lowest that has the target's features"),
+           default="the lowest that has the target's features", commands=("compile", "bug")),
     Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET, common=True),
     Option("tune", ("--tune",), "Give a tunable its value, or a meta-parameter of a pass: "
            f"{', '.join(row.name for row in META_PARAMETERS)}.", OPTIMISATION, "NAME=VALUE",
@@ -189,11 +206,11 @@ TABLE: tuple[Option, ...] = (
     Option("diagnostics_format", ("-fdiagnostics-format", "--diagnostics-format"), "How messages "
            "are written.", WARNINGS, "FORMAT", choices=("text", "json", "sarif"),
            default="text",
-           commands=_ALL),
+           commands=_READING),
     Option("color", ("-fdiagnostics-color", "--color"), "Colour in messages. auto heeds the "
            "terminal, NO_COLOR and CLICOLOR_FORCE.", WARNINGS, "WHEN",
            choices=("auto", "always", "never"), default="auto", optional_value="always",
-           commands=_ALL),
+           commands=_READING),
     Option("remarks", ("--remarks",), "Say, for each place of the source, what passes did "
            "or could not do there that its text or options can change: the width of accesses, "
            "pipelines, matrix instructions. With FILE, write that there, as JSON.", WARNINGS,
@@ -214,7 +231,7 @@ TABLE: tuple[Option, ...] = (
     Option("stop_after", ("--stop-after",), "Run no pass after PASS; the output is .tir.",
            DEBUGGING, "PASS"),
     Option("start_after", ("--start-after",), "Go on with a .tir that --stop-after=PASS wrote.",
-           DEBUGGING, "PASS"),
+           DEBUGGING, "PASS", commands=("compile", "bug")),
     Option("list_passes", ("--list-passes",), "List the passes in their order and exit.",
            DEBUGGING),
     Option("verify_each", ("--verify-each",), "Check the IR after every pass that changes it.",
@@ -231,7 +248,7 @@ TABLE: tuple[Option, ...] = (
     Option("time_trace", ("-ftime-trace", "--time-trace"), "Write that to FILE, for the viewers of "
            "Chrome's traces.", DEBUGGING, "FILE"),
     Option("verbose", ("-v", "--verbose"), "Say what was decided: tunables, layouts, resources.",
-           DEBUGGING, commands=_ALL, common=True),
+           DEBUGGING, commands=_READING, common=True),
     Option("depend", ("-MD", "--write-dependencies"), "Write a rule of dependencies beside the "
            "output, with suffix .d.", DEPENDENCIES, stores="MD", common=True),
     Option("depend", ("-MMD",), "The same without the files of -isystem.", DEPENDENCIES,
@@ -251,12 +268,13 @@ TABLE: tuple[Option, ...] = (
     Option("variants", ("--variants",), "Make variants of each kernel, at most COUNT beside the "
            "general one; the launch chooses. They come from the tuning file, if it has several "
            "sizes, else from the cost model.", OPTIMISATION, "COUNT",
-           optional_value=str(MOST_VARIANTS), commands=("compile", "info"), common=True),
+           optional_value=str(MOST_VARIANTS), commands=("compile", "info", "bug"), common=True),
     Option("variant", ("--variant",), "Make this variant of a kernel: tunables, meta-parameters, "
            "and facts of parameters that the launch tests (N%8, stride==1, K>=1).", OPTIMISATION,
-           "[KERNEL:]NAME=VALUE,FACT...", many=True, commands=("compile", "info")),
+           "[KERNEL:]NAME=VALUE,FACT...", many=True, commands=("compile", "info", "bug")),
     Option("sizes", ("--set",), "A size of the problem: the tuning file's nearest entry counts.",
-           OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True),
+           OPTIMISATION, "NAME=VALUE", default="the file's largest", many=True,
+           commands=("compile", "bug")),
     Option("sizes", ("--set",), "Give a size of the problem another value.", RUNNING, "NAME=VALUE",
            many=True, commands=(*_RUNNING, *_DEBUG)),
     Option("sizes", ("--set",), "A size to measure, all its names separated by commas, or a grid: "
@@ -292,12 +310,21 @@ TABLE: tuple[Option, ...] = (
            commands=("bench",)),
     Option("jobs", ("-j", "--jobs"), "How many processes compile.", RUNNING, "COUNT",
            default="one for each processor", joined=True, commands=("tune",)),
+    Option("jobs", ("-j", "--jobs"), "How many commands run at the same time.", RUNNING, "COUNT",
+           default="one for each processor", joined=True, commands=("reduce",)),
     Option("cluster", ("--cluster",), "Compile and measure on the workers of this scheduler of "
            "dask.distributed.", RUNNING, "ADDRESS", commands=("tune",)),
     Option("budget", ("--budget",), "Begin no candidate after so many seconds; the most promising "
            "come first.", RUNNING, "SECONDS", default="none: all candidates", commands=("tune",)),
     Option("timeout", ("--timeout",), "Give a candidate up after so many seconds.", RUNNING,
            "SECONDS", default="30", commands=("tune",)),
+    Option("timeout", ("--timeout",), "A text for which COMMAND takes longer does not count.",
+           RUNNING, "SECONDS", default="30", commands=("reduce",)),
+    Option("matching", ("--matching",), "What COMMAND prints must have a match of REGEX too, so "
+           "that no other mistake of the same exit status takes the place of the one at hand.",
+           RUNNING, "REGEX", commands=("reduce",)),
+    Option("reduce", ("--reduce",), "Add the source reduced to what still goes wrong.", RUNNING,
+           commands=("bug",)),
     Option("fresh", ("--fresh",), "Measure again what earlier runs measured.", RUNNING,
            commands=("tune",)),
     Option("report", ("--report",), "Write a page for a browser: best candidates, time by "
@@ -309,7 +336,7 @@ TABLE: tuple[Option, ...] = (
            "alone and exit.", OTHER),
     Option("help", ("--help", "-h"), "Print help and exit: what is used most, or TOPIC: all, or a "
            "group of options by its first word, such as target.", OTHER, "TOPIC",
-           optional_value=SHORT, commands=_ALL, common=True),
+           optional_value=SHORT, commands=_READING, common=True),
 )
 
 

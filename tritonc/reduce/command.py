@@ -1,0 +1,177 @@
+"""Asking a user's command about candidates, several at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PLACE = "{}"  # in the command: the path of the candidate
+_MOST_FILES = 1000  # beside the source, which the candidate sees beside it too
+
+
+@dataclass
+class Answer:
+    """How a command ended, and what it printed; `code` is None where it took too long."""
+
+    code: int | None
+    output: str
+
+
+@dataclass
+class Command:
+    """Runs `words` on candidates for the file `path`, each in a folder of its own.
+
+    The folder has links to what stands beside the file, so that relative includes and tuning files
+    are found.  A candidate shows the bug if the command ends like `wanted`, and prints something
+    that `pattern` matches.  `call` does what the words say in a process that is forked, which takes
+    a tenth of the time where the words are tritonc's own.
+    """
+
+    words: Sequence[str]
+    path: str
+    timeout: float
+    pattern: re.Pattern[str] | None = None
+    call: Callable[[Sequence[str]], int] | None = None
+    wanted: int = 0
+    _folders: list[Path] = field(default_factory=list)
+
+    def answer(self, text: str) -> Answer:
+        """How the command ends for one text."""
+        with self._started([text]) as (running,):
+            return running.wait()
+
+    def shows(self, answer: Answer) -> bool:
+        return answer.code == self.wanted and (
+            self.pattern is None or self.pattern.search(answer.output) is not None)
+
+    def first(self, texts: Sequence[str]) -> int | None:
+        """The number of the first text that shows the bug; all are tried at the same time."""
+        with self._started(texts) as tries:
+            return next((i for i, one in enumerate(tries) if self.shows(one.wait())), None)
+
+    @contextlib.contextmanager
+    def _started(self, texts: Sequence[str]) -> Iterator[list[_Try]]:
+        tries: list[_Try] = []
+        try:
+            for number, text in enumerate(texts):
+                candidate = self._folder(number) / os.path.basename(self.path)
+                candidate.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+                given = [word.replace(PLACE, str(candidate)) for word in self.words]
+                if given == [*self.words]:
+                    given.append(str(candidate))
+                tries.append(_Try(given, self.timeout, self.call))
+            yield tries
+        finally:
+            for one in tries:
+                one.stop()
+
+    def _folder(self, number: int) -> Path:
+        while len(self._folders) <= number:
+            folder = Path(tempfile.mkdtemp(prefix="tritonc-reduce-"))
+            self._folders.append(folder)
+            beside = os.path.dirname(os.path.abspath(self.path))
+            for name in sorted(os.listdir(beside))[:_MOST_FILES]:
+                if name != os.path.basename(self.path):
+                    with contextlib.suppress(OSError):  # a file system without links
+                        (folder / name).symlink_to(os.path.join(beside, name))
+        return self._folders[number]
+
+    def close(self) -> None:
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._folders.clear()
+
+
+class _Forked:
+    """A process like this one that calls a function and ends; as much of Popen as is needed."""
+
+    def __init__(self, call: Callable[[Sequence[str]], int], words: Sequence[str], output: int
+                 ) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.code: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 70
+            try:
+                os.setsid()
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                os.dup2(output, 1)
+                os.dup2(output, 2)
+                sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                code = call(words)
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(code)
+
+    def poll(self) -> int | None:
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    def wait(self, timeout: float | None = None) -> int:
+        end = time.monotonic() + (1e9 if timeout is None else timeout)
+        pause = 0.0005
+        while (code := self.poll()) is None:
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired("tritonc", timeout or 0.0)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+        return code
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+class _Try:
+    """One run of the command."""
+
+    def __init__(self, words: Sequence[str], timeout: float,
+                 call: Callable[[Sequence[str]], int] | None) -> None:
+        self.end = time.monotonic() + timeout
+        self.output: Any = tempfile.TemporaryFile()  # noqa: SIM115 (stop closes it)
+        try:
+            self.process: _Forked | subprocess.Popen[bytes]
+            if call is not None and hasattr(os, "fork"):
+                self.process = _Forked(call, words, self.output.fileno())
+            else:
+                self.process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=self.output,
+                    stderr=subprocess.STDOUT, start_new_session=True)
+        except BaseException:
+            self.output.close()
+            raise
+
+    def wait(self) -> Answer:
+        try:
+            code = self.process.wait(max(0.0, self.end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return Answer(None, "")
+        self.output.seek(0)
+        return Answer(code, self.output.read(1 << 24).decode("utf-8", "replace"))
+
+    def stop(self) -> None:
+        """End the command, if it still runs, and what it started."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if hasattr(os, "killpg"):
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                else:
+                    self.process.kill()
+            self.process.wait()
+        self.output.close()

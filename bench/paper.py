@@ -33,7 +33,7 @@ import paper_built
 import paper_keep
 import paper_page
 import paper_tries
-from paper_points import FEW, FIGURES, Point, points, write_points
+from paper_points import FEW, FIGURES, Point, points, values_measured, write_points
 from suite_report import spread
 from suite_support import Workload
 from suite_worker import ROOT, Job, Worker, commit, do_all
@@ -53,9 +53,10 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only the check in the interpreter")
     parser.add_argument("--draw", action="store_true", help="only draw the figures")
     parser.add_argument("--tune", action="store_true", help="search for tuned values first")
-    parser.add_argument("--try", dest="tries", action="store_true", help="measure some hundred "
-                        "candidates at each size, some with split-K, and keep the best in the "
-                        "tuning files: minutes where --tune takes hours")
+    parser.add_argument("--try", dest="tries", nargs="?", const="all", choices=("all", "near"),
+                        help="measure some hundred candidates at each size, some with split-K, and "
+                        "keep the best in the tuning files: minutes where --tune takes hours; "
+                        "'near': those that differ in one value from the best known")
     parser.add_argument("--build", type=Path, metavar="FOLDER", help="only compile, to a folder: "
                         "no GPU is needed")
     parser.add_argument("--built", type=Path, metavar="FOLDER", help="take compilations from there "
@@ -162,13 +163,13 @@ def tune(chosen: list[Point], options: argparse.Namespace) -> None:
         subprocess.run(command, cwd=ROOT, check=False)
 
 
-def builds(point: Point, tries: bool = False) -> dict[str, Job]:
+def builds(point: Point, tries: str | None = None) -> dict[str, Job]:
     """The compilations of a point by candidate.  Of those whose names begin with the same word the
     best is measured: "whole" and "split" are the tiles to try, without split-K and with it."""
     found: dict[str, Job] = {"ours": _job(point.workload),
                              "told": _job(point.workload, told=True)}
     if tries:
-        for values in paper_tries.of_workload(point.workload):
+        for values in paper_tries.of_workload(point.workload) if tries == "all" else near(point):
             text = " ".join(f"{key}={value}" for key, value in values.items())
             kind = "split" if values.get("cluster_k", 1) > 1 else "whole"
             found[f"{kind} {text}"] = {**_job(point.workload), "tune": values}
@@ -182,8 +183,21 @@ def builds(point: Point, tries: bool = False) -> dict[str, Job]:
         found[name] = _best_known(workload)
     for name, change in point.variants.items():
         base = _best_known(point.workload)
-        found[name] = {**base, "tune": {**base["tune"], **change}}
+        kind = name.split()[0]
+        measured = values_measured(RESULTS, point, kind)  # a tile that suits it better
+        if measured:
+            found[kind] = {**_job(point.workload), "tune": measured}
+        else:
+            found[name] = {**base, "tune": {**base["tune"], **change}}
     return found
+
+
+def near(point: Point) -> list[dict[str, int]]:
+    """Candidates like the best of those that were measured."""
+    bases = [paper_keep.values_of(point.workload),
+             *(values_measured(RESULTS, point, name) for name in ("whole", "split"))]
+    return paper_tries.near([base for base in bases if base],
+                            paper_tries.space_of(point.workload), "half" in point.workload.stem)
 
 
 def _best_known(workload: Workload) -> Job:

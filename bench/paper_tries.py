@@ -12,7 +12,7 @@ other choices than those of the passes, by arithmetic alone, which takes no time
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from suite_support import Workload
@@ -21,14 +21,18 @@ MULTIPROCESSORS = 132
 WAVES = 6  # of blocks of one program each to a multiprocessor: more need no split-K
 STEPS = 4  # of the loop, at least, for each block of a cluster
 REUSE = 16  # multiply-adds for each element that a step of the loop loads, at least, in full grids
+_ON_CORES = {"cluster_k": (2, 3, 4, 8), "slices": (2, 4, 8), "num_warps": (1, 2, 4, 8),
+             "min_blocks": (2, 3, 4), "group": (1, 4, 16)}
+_ON_TENSOR = {"cluster_k": (2, 3, 4, 8), "num_stages": (2, 3, 4, 5, 6, 8), "group": (1, 4, 16),
+              "tensor_copy": (0,), "tensor_store": (0, 1, 2), "copier": (0,), "slices": (2, 4),
+              "persistent": (0, 1), "num_warps": (4, 8)}
 _TUNABLE = re.compile(r"const tunable int (\w+) = \{([\d, ]+)\}")
 
 
 def of_workload(workload: Workload) -> list[dict[str, int]]:
     """What to try for a kernel of bench/paper."""
     known = {**workload.macros, **workload.sizes}
-    space = {name: tuple(map(int, values.split(",")))
-             for name, values in _TUNABLE.findall(workload.path.read_text())}
+    space = space_of(workload)
     if "TM" not in space:
         return []
     if workload.stem.startswith("product"):
@@ -40,6 +44,32 @@ def of_workload(workload: Workload) -> list[dict[str, int]]:
         shape = known["H"] * known["W"] * known["B"], known["F"], known["C"]
     return list(tries(*shape, space, tensor="half" in workload.stem,
                       brief=workload.stem in ("product_half", "shift_f32")))
+
+
+def space_of(workload: Workload) -> dict[str, tuple[int, ...]]:
+    """The tunables of a kernel with the values of their lists."""
+    return {name: tuple(map(int, values.split(",")))
+            for name, values in _TUNABLE.findall(workload.path.read_text())}
+
+
+def near(bases: Iterable[Mapping[str, int]], space: Mapping[str, Sequence[int]],
+         tensor: bool = False) -> list[dict[str, int]]:
+    """What differs from one of `bases` in one value, and those themselves; a choice of a pass that
+    stands nowhere is its own.
+
+    >>> near([{"TM": 32, "slices": 2}], {"TM": (16, 32)})[:3]
+    [{'TM': 32, 'slices': 2}, {'TM': 16, 'slices': 2}, {'TM': 32, 'slices': 2, 'cluster_k': 2}]
+    """
+    found: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
+    for base in bases:
+        rivals = [dict(base)]
+        for name, values in {**space, **(_ON_TENSOR if tensor else _ON_CORES)}.items():
+            others = values if name in space else (None, *values)
+            rivals += [{k: v for k, v in {**base, name: value}.items() if v is not None}
+                       for value in others if value != base.get(name)]
+        for rival in rivals:
+            found.setdefault(tuple(sorted(rival.items())), rival)
+    return list(found.values())
 
 
 def tries(rows: int, columns: int, depth: int, space: Mapping[str, Sequence[int]],

@@ -223,8 +223,9 @@ def compile_all(chosen: list[Point], options: argparse.Namespace, folder: Path
             keys[index, name] = key
             jobs.setdefault(key, {**job, "arch": options.arch, "key": key,
                                   "load": not options.build, "cubin": bool(options.build)})
-    return (paper_built.all_compiled(list(jobs.values()), options.jobs, folder, options.trust),
-            keys)
+    limit = paper_built.TRY_LIMIT if options.tries else paper_built.COMPILE_LIMIT
+    return (paper_built.all_compiled(list(jobs.values()), options.jobs, folder, options.trust,
+                                     limit), keys)
 
 
 def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) -> None:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from suite_worker import ROOT, Job, do_all
 
-COMPILE_LIMIT = 120.0  # seconds of one compilation
+COMPILE_LIMIT = 120.0  # seconds of one compilation,
+TRY_LIMIT = 15.0  # and of one that is tried: a tile that spills a thousand registers takes minutes
 INDEX = "index.jsonl"
 _PLACE = ("folder", "key", "cubin", "load")  # what of a job says where, and not what
 
 
-def all_compiled(jobs: Sequence[Job], count: int, folder: Path, trusted: bool = False
-                 ) -> dict[str, Job]:
+def all_compiled(jobs: Sequence[Job], count: int, folder: Path, trusted: bool = False,
+                 limit: float = COMPILE_LIMIT) -> dict[str, Job]:
     """The results of compilations by their keys.  What the folder has is taken from it; `trusted`:
     though another compiler made it."""
     known = {} if not (folder / INDEX).exists() else {
@@ -37,7 +38,7 @@ def all_compiled(jobs: Sequence[Job], count: int, folder: Path, trusted: bool = 
             {"at": str(folder / result["at"])} if "at" in result else {})
     placed = [{**job, "folder": str(folder)} for job in left]
     with (folder / INDEX).open("a") as index:
-        for job, result in do_all(placed, count, COMPILE_LIMIT, folder / "log"):
+        for job, result in do_all(placed, count, limit, folder / "log"):
             kept = {k: v for k, v in result.items() if k not in ("remarks", "warnings", "where")}
             if "at" in kept:
                 kept["at"] = Path(kept["at"]).name

@@ -42,6 +42,8 @@ def of_workload(workload: Workload) -> list[dict[str, int]]:
                  known["C"] * known["R"] * known["S"])
     else:
         shape = known["H"] * known["W"] * known["B"], known["F"], known["C"]
+    if workload.stem == "shift_f32":  # whose product is tuned at the same sizes
+        space = {**space, "TK": tuple(k for k in space["TK"] if k >= 16)}
     return list(tries(*shape, space, tensor="half" in workload.stem,
                       brief=workload.stem in ("product_half", "shift_f32")))
 
@@ -67,9 +69,17 @@ def near(bases: Iterable[Mapping[str, int]], space: Mapping[str, Sequence[int]],
             others = values if name in space else (None, *values)
             rivals += [{k: v for k, v in {**base, name: value}.items() if v is not None}
                        for value in others if value != base.get(name)]
-        for rival in rivals:
+        for rival in filter(_sensible, rivals):
             found.setdefault(tuple(sorted(rival.items())), rival)
     return list(found.values())
+
+
+def _sensible(values: Mapping[str, int]) -> bool:
+    """Whether a thread need not hold more results than registers, as far as the values say."""
+    results = values.get("TM", 1) * values.get("TN", 1) * values.get("slices", 1)
+    threads = 32 * values.get("num_warps", 8)
+    blocks = values.get("min_blocks", 1)
+    return results <= 128 * threads and (blocks < 3 or results <= 8192)
 
 
 def tries(rows: int, columns: int, depth: int, space: Mapping[str, Sequence[int]],
@@ -92,7 +102,6 @@ def tries(rows: int, columns: int, depth: int, space: Mapping[str, Sequence[int]
         if tensor:
             if not brief:
                 yield from ({**tile, "num_stages": stages} for stages in (3, 6))
-                yield from ({**tile, name: 0} for name in ("tensor_copy", "copier"))
             continue
         if few:
             yield from ({**tile, "slices": slices} for slices in (2, 4))

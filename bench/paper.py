@@ -195,7 +195,9 @@ def builds(point: Point, tries: str | None = None) -> dict[str, Job]:
 def near(point: Point) -> list[dict[str, int]]:
     """Candidates like the best of those that were measured."""
     bases = [paper_keep.values_of(point.workload),
-             *(values_measured(RESULTS, point, name) for name in ("whole", "split"))]
+             *(values_measured(RESULTS, point, name) for name in ("whole", "split")),
+             *(paper_keep.values_of(other) for name, other in point.others.items()
+               if name == "ceiling")]  # the same product
     return paper_tries.near([base for base in bases if base],
                             paper_tries.space_of(point.workload), "half" in point.workload.stem)
 

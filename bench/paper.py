@@ -29,16 +29,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import paper_built
 import paper_keep
 import paper_page
-from paper_points import FEW, FIGURES, Point, points, write_points
+import paper_tries
+from paper_points import FEW, FIGURES, Point, points, values_measured, write_points
 from suite_report import spread
+from suite_support import Workload
 from suite_worker import ROOT, Job, Worker, commit, do_all
 
 FOLDER = ROOT / "bench" / "paper"
 RESULTS = ROOT / "docs" / "paper"
-COMPILE_LIMIT = 120.0  # seconds of one compilation
-MEASURE_LIMIT = 60.0  # of one point
+MEASURE_LIMIT = 60.0  # seconds of one point
+SCREENED = 4  # candidates of a kind that are measured with care, of those that are tried
 CANDIDATES = {"ours": "default"}  # as the points name them
 
 
@@ -50,9 +53,15 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only the check in the interpreter")
     parser.add_argument("--draw", action="store_true", help="only draw the figures")
     parser.add_argument("--tune", action="store_true", help="search for tuned values first")
-    parser.add_argument("--try", dest="tries", action="store_true", help="measure a few tiles at "
-                        "each size, some with split-K, and keep the best in the tuning files: "
-                        "minutes where --tune takes hours")
+    parser.add_argument("--try", dest="tries", nargs="?", const="all", choices=("all", "near"),
+                        help="measure some hundred candidates at each size, some with split-K, and "
+                        "keep the best in the tuning files: minutes where --tune takes hours; "
+                        "'near': those that differ in one value from the best known")
+    parser.add_argument("--build", type=Path, metavar="FOLDER", help="only compile, to a folder: "
+                        "no GPU is needed")
+    parser.add_argument("--built", type=Path, metavar="FOLDER", help="take compilations from there "
+                        "that this compiler made")
+    parser.add_argument("--trust", action="store_true", help="or another one")
     parser.add_argument("--budget", type=float, default=240, help="seconds of the search for the "
                         "sizes of one kind of a kernel; 0: all candidates, which takes hours")
     parser.add_argument("--cluster", help="search on the workers of this dask scheduler")
@@ -65,9 +74,14 @@ def main() -> None:
     parser.add_argument("--commit", default=commit(), help="the compiler's, for the points")
     options = parser.parse_args()
     started = time.perf_counter()
-    missing = what_is_missing()
+    missing = [] if options.build else what_is_missing()
+    chosen = [point for point in points() if str(point.figure) in options.figure.split(",")
+              and re.search(options.filter, point.workload.name)]
     if options.draw:
         draw(options)
+    elif options.build:
+        options.build.mkdir(parents=True, exist_ok=True)
+        print(f"{len(compile_all(chosen, options, options.build)[0])} compilations")
     elif options.check or missing:
         good = check(options.filter)
         for text in missing:
@@ -75,8 +89,6 @@ def main() -> None:
         if not good:
             sys.exit(1)
     else:
-        chosen = [point for point in points() if str(point.figure) in options.figure.split(",")
-                  and re.search(options.filter, point.workload.name)]
         if options.tune:
             tune(chosen, options)
         with tempfile.TemporaryDirectory(prefix="tritonc-paper-") as folder:
@@ -151,59 +163,84 @@ def tune(chosen: list[Point], options: argparse.Namespace) -> None:
         subprocess.run(command, cwd=ROOT, check=False)
 
 
-def builds(point: Point, tries: bool = False) -> dict[str, Job]:
+def builds(point: Point, tries: str | None = None) -> dict[str, Job]:
     """The compilations of a point by candidate.  Of those whose names begin with the same word the
     best is measured: "whole" and "split" are the tiles to try, without split-K and with it."""
-    found = {"ours": _job(point.workload), "told": _job(point.workload, told=True)}
+    found: dict[str, Job] = {"ours": _job(point.workload),
+                             "told": _job(point.workload, told=True)}
     if tries:
-        for name, workload in {"": point.workload, **point.others}.items():
-            for values in workload.tiles:
-                text = " ".join(f"{key}={value}" for key, value in values.items())
-                kind = name or ("split" if values.get("cluster_k", 1) > 1 else "whole")
-                found[f"{kind} {text}"] = {**_job(workload, told=True), "tune": values}
+        for values in paper_tries.of_workload(point.workload) if tries == "all" else near(point):
+            text = " ".join(f"{key}={value}" for key, value in values.items())
+            kind = "split" if values.get("cluster_k", 1) > 1 else "whole"
+            found[f"{kind} {text}"] = {**_job(point.workload), "tune": values}
         for name, workload in point.others.items():
-            found[name] = _job(workload, told=True)
+            found[name] = _best_known(workload)
         return found
-    tuned = _job(point.workload, tuned=True)
-    if tuned["tuning"]:
-        found["tuned"] = tuned
+    values = paper_keep.values_of(point.workload)
+    if values is not None:
+        found["tuned"] = {**_job(point.workload), "tune": values}
     for name, workload in point.others.items():
-        found[name] = _job(workload, told=True, tuned=True)
-    for name, values in point.variants.items():
-        found[name] = {**(tuned if tuned["tuning"] else found["told"])}
-        found[name]["tune"] = {**found[name]["tune"], **values}
+        found[name] = _best_known(workload)
+    for name, change in point.variants.items():
+        base = _best_known(point.workload)
+        kind = name.split()[0]
+        measured = values_measured(RESULTS, point, kind)  # a tile that suits it better
+        if measured:
+            found[kind] = {**_job(point.workload), "tune": measured}
+        else:
+            found[name] = {**base, "tune": {**base["tune"], **change}}
     return found
 
 
-def _job(workload: Any, told: bool = False, tuned: bool = False) -> Job:
-    path = workload.path.with_suffix(".tune.json")
-    has = tuned and path.exists() and any(
-        entry["size"] == dict(workload.sizes) and tuple(entry["defines"]) == workload.defines
-        for entry in json.loads(path.read_text())["entries"])
+def near(point: Point) -> list[dict[str, int]]:
+    """Candidates like the best of those that were measured."""
+    bases = [paper_keep.values_of(point.workload),
+             *(values_measured(RESULTS, point, name) for name in ("whole", "split")),
+             *(paper_keep.values_of(other) for name, other in point.others.items()
+               if name == "ceiling")]  # the same product
+    return paper_tries.near([base for base in bases if base],
+                            paper_tries.space_of(point.workload), "half" in point.workload.stem)
+
+
+def _best_known(workload: Workload) -> Job:
+    """The compilation with tuned values, or told the sizes."""
+    values = paper_keep.values_of(workload)
+    return _job(workload, told=values is None) | {"tune": values or {}}
+
+
+def _job(workload: Workload, told: bool = False) -> Job:
     return {"do": "compile", "collection": "paper", "stem": workload.stem,
-            "defines": workload.defines, "tune": {}, "options": {}, "load": True,
-            "sizes": dict(workload.sizes) if told or tuned else {},
-            "tuning": str(path) if has else None}
+            "defines": workload.defines, "tune": {}, "options": {},
+            "sizes": dict(workload.sizes) if told else {}}
 
 
-def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) -> None:
-    """Compile everything, by all processors; then one process measures a point after the other."""
+def compile_all(chosen: list[Point], options: argparse.Namespace, folder: Path
+                ) -> tuple[dict[str, Job], dict[tuple[int, str], str]]:
+    """All compilations of some points by their keys; the key of each point's candidate."""
     jobs: dict[str, Job] = {}
     keys: dict[tuple[int, str], str] = {}
     for index, point in enumerate(chosen):
         for name, job in builds(point, options.tries).items():
             key = json.dumps(job, sort_keys=True)
             keys[index, name] = key
-            jobs.setdefault(key, {**job, "folder": str(folder), "arch": options.arch, "key": key})
+            jobs.setdefault(key, {**job, "arch": options.arch, "key": key,
+                                  "load": not options.build, "cubin": bool(options.build)})
+    limit = paper_built.TRY_LIMIT if options.tries else paper_built.COMPILE_LIMIT
+    return (paper_built.all_compiled(list(jobs.values()), options.jobs, folder, options.trust,
+                                     limit), keys)
+
+
+def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) -> None:
+    """Compile everything, by all processors; then one process measures a point after the other."""
+    options.results.mkdir(parents=True, exist_ok=True)
     worker = Worker(folder / "log")
     about: Job = {}
     start = threading.Thread(target=lambda: about.update(worker.do(
         {"do": "about", "peaks": any(point.figure == 1 for point in chosen)}, 120)))
     start.start()  # while others compile
     started = time.perf_counter()
-    compiled = {job["key"]: result for job, result in
-                do_all(list(jobs.values()), options.jobs, COMPILE_LIMIT, folder / "log")}
-    print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
+    compiled, keys = compile_all(chosen, options, options.built or folder)
+    print(f"{len(compiled)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
     if not options.no_triton:
         _warm(chosen, compiled, keys, options, folder)
     start.join()
@@ -227,7 +264,7 @@ def _warm(chosen: list[Point], compiled: dict[str, Job], keys: dict[tuple[int, s
             for index, point in enumerate(chosen)
             if "at" in (found := compiled[keys[index, "ours"]])}
     for job, result in do_all(list(jobs.values()), max(1, options.jobs * 2 // 3),
-                              2 * COMPILE_LIMIT, folder / "log"):
+                              2 * paper_built.COMPILE_LIMIT, folder / "log"):
         for name, why in result.items():
             if name != "where":
                 print(f"    {job['name']}: {name}: {why}")
@@ -239,8 +276,10 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
     """The rows of a point; what breaks the process is left out at the next attempt."""
     failed = {name: job["failed"] for name, job in compiled.items() if "failed" in job}
     modules = {name: job["at"] for name, job in compiled.items() if "failed" not in job}
-    for name in [n for n in modules if n in ("told", "tuned")]:  # equal to one before
-        same = next(n for n in modules if modules[n] == modules[name])
+    first: dict[str, str] = {}  # of those that are equal
+    for name in [n for n in modules if n in ("told", "tuned") or options.tries]:
+        same = first.setdefault(modules[name], next(
+            n for n in modules if modules[n] == modules[name]))
         if same != name:
             failed[name] = f"same as {same}"
             del modules[name]
@@ -255,6 +294,7 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
             "others": {name: point.others[name.split()[0]].name for name in modules
                        if name.split()[0] in point.others},
             "modules": modules, "skip": skip, "rounds": options.rounds,
+            "screen": SCREENED if options.tries else 0,
             "least_ms": options.least_ms, "folder": str(folder)}, MEASURE_LIMIT)
         culprit = found.get("where", "").removesuffix(" timed")
         if "failed" not in found or not found.get("lost") or culprit in ("load", "start", "ours"):
@@ -280,6 +320,9 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
             rows.append({**like, "candidate": name})
             failed.pop(name)
     if options.tries:
+        with (options.results / "tries.jsonl").open("a") as file:
+            file.write(json.dumps({"figure": point.figure, "point": point.label,
+                                   "type": point.type, "times": found.get("screened")}) + "\n")
         paper_keep.keep(point, rows, compiled, options.arch)
         mine = [row for row in rows if row["candidate"] in ("default", "told", "whole", "split")]
         rows += [{**min(mine, key=lambda row: float(row["milliseconds"])), "candidate": "tuned"}
@@ -293,7 +336,8 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
         said += f"  ratio {min(peers.values()) / best:.2f}"
     wrong = {**failed, **found.get("wrong", {})}
     complaints = "; ".join(f"{k}: {v}" for k, v in wrong.items()
-                           if k not in skip and k.split()[0] not in skip)
+                           if k not in skip and k.split()[0] not in skip
+                           and not v.startswith("same as"))
     print(f": {said} {found.get('failed', '')} {complaints}", flush=True)
     return rows
 

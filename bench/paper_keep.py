@@ -15,20 +15,22 @@ from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import tuning_file
 from tritonc.tune.tuning_file import Entry
 
-NAMES = {"default": "ours"}
-
 
 def keep(point: Point, rows: Sequence[Mapping[str, Any]], compiled: Mapping[str, Any], arch: str
          ) -> None:
-    """The best of our candidates of each kernel of a point, of `rows`, as an entry."""
-    own = [row for row in rows if row["candidate"] in ("default", "told", "whole", "split")]
-    found = [(point.workload, own)]
-    found += [(workload, [row for row in rows if row["candidate"] == name])
-              for name, workload in point.others.items() if workload.tiles]
-    for workload, candidates in found:
-        if candidates:
-            best = min(candidates, key=lambda row: float(row["milliseconds"]))
-            _add(workload, best, compiled[best["name"]], arch)
+    """The best of our candidates of a point, of `rows`, as an entry."""
+    candidates = [row for row in rows if row["candidate"] in ("default", "told", "whole", "split")]
+    if candidates:
+        best = min(candidates, key=lambda row: float(row["milliseconds"]))
+        _add(point.workload, best, compiled[best["name"]], arch)
+
+
+def values_of(workload: Workload) -> dict[str, int] | None:
+    """The values that a tuning file has for exactly these sizes."""
+    path = Path(tuning_file.beside(str(workload.path)))
+    entries = tuning_file.read(str(path)) if path.exists() else []
+    return next((dict(entry.tunables) for entry in entries if entry.size == dict(workload.sizes)
+                 and entry.defines == workload.defines), None)
 
 
 def _add(workload: Workload, best: Mapping[str, Any], made: Mapping[str, Any], arch: str) -> None:

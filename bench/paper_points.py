@@ -110,5 +110,15 @@ def read_points(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def values_measured(folder: Path, point: Point, candidate: str) -> dict[str, int] | None:
+    """The tunables of a candidate that was measured before."""
+    for row in read_points(folder):
+        if _place(row) == (str(point.figure), point.type, point.label) and (
+                row["candidate"] == candidate and "=" in row["values"]):
+            return {name: int(value) for name, value in (
+                pair.split("=") for pair in row["values"].split())}
+    return None
+
+
 def _place(row: Mapping[str, Any]) -> tuple[str, ...]:
     return str(row["figure"]), str(row["type"]), str(row["point"])

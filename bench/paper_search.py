@@ -1,12 +1,13 @@
 """The search space of the paper (section 5.3), exhaustively, at two of its sizes.
 
-    python bench/paper_search.py [--depth TK[,TK]] [--results FOLDER]
+    python bench/paper_search.py [--depth TK[,TK]] [--build FOLDER | --built FOLDER]
 
 Tiles of 32 to 128, micro-tiles of 8 to 32, nano-tiles of 1 to 4 along each axis, with the depths of
 the kernel's own list or those given; everything else is left to the passes.  It is the space of
-`tritonc tune --space=nesting`, measured in turn by the method of the suite.  What comes out says
-how far what is compiled by default, and the rule for micro- and nano-tiles, are from the best.  All
-candidates go to search.csv, the summary to search.json.
+`tritonc tune --space=nesting`.  All candidates are timed at a glance; then the best of the rule for
+micro- and nano-tiles, the best of the others and what is compiled by default are checked and
+measured in turn by the method of the suite.  What comes out says how far default and rule are from
+the best.  All candidates go to search.csv, the summary to search.json.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import paper_built
 import suite_support
-from suite_worker import ROOT, Job, Worker, do_all
+from suite_worker import ROOT, Job, Worker
 
 KERNEL = ROOT / "bench" / "paper" / "product_f32.tc"
 SIZES = ("2048x2048x2048", "1760x128x1760")
 TILES, NESTING = ("TM", "TN", "TK"), ("micro_rows", "micro_columns", "nano_rows", "nano_columns")
 RULE = (16, 32, 4, 4)
+FINALISTS = 6  # of the rule and of the others
 Record = Mapping[str, Any]
 
 
@@ -41,16 +44,23 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "paper")
+    parser.add_argument("--build", type=Path, metavar="FOLDER", help="only compile, to a folder")
+    parser.add_argument("--built", type=Path, metavar="FOLDER", help="take compilations from there")
+    parser.add_argument("--trust", action="store_true", help="though another compiler made them")
     options = parser.parse_args()
     started = time.perf_counter()
     candidates = space([int(text) for text in options.depth.split(",")], options.arch)
     with tempfile.TemporaryDirectory(prefix="tritonc-search-") as folder:
         os.environ["CUDA_CACHE_PATH"] = f"{folder}/driver"
         os.environ["CUDA_CACHE_MAXSIZE"] = str(4 << 30)
-        jobs = [_job(name, values, folder, options.arch) for name, values in candidates.items()]
-        made = {job["key"]: result for job, result in
-                do_all(jobs, options.jobs, 120, Path(folder) / "log")}
+        jobs = [{**_job(name, values), "arch": options.arch, "load": not options.build,
+                 "cubin": bool(options.build)} for name, values in candidates.items()]
+        place = options.build or options.built or Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        made = paper_built.all_compiled(jobs, options.jobs, place, options.trust)
         print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
+        if options.build:
+            return
         records: list[dict[str, Any]] = []
         for size in SIZES:
             records += measured(size, candidates, made, options, Path(folder))
@@ -65,7 +75,8 @@ def main() -> None:
 
 
 def space(depths: Sequence[int], arch: str) -> dict[str, Mapping[str, int]]:
-    """The candidates by a name; "ours" is the default."""
+    """The candidates by a name, which says whether micro- and nano-tiles are those of the rule;
+    "ours" is the default."""
     from tritonc.options import Options
     from tritonc.source import SourceFile
     from tritonc.tune.space import search_space
@@ -73,13 +84,14 @@ def space(depths: Sequence[int], arch: str) -> dict[str, Mapping[str, int]]:
     found = search_space(SourceFile(str(KERNEL), KERNEL.read_text()), Options(arch=arch), "product",
                          nesting=True).candidates
     kept = [c for c in found if min(c["TM"], c["TN"]) >= 32 and c["TK"] in depths]
-    return {"ours": found[0], **{f"c{i}": c for i, c in enumerate(kept) if c != found[0]}}
+    return {"ours": found[0]} | {
+        f"{'other' if any(n in c for n in NESTING) else 'rule'} {i}": c
+        for i, c in enumerate(kept) if c != found[0]}
 
 
-def _job(name: str, values: Mapping[str, int], folder: str, arch: str) -> Job:
+def _job(name: str, values: Mapping[str, int]) -> Job:
     return {"do": "compile", "key": name, "collection": "paper", "stem": KERNEL.stem,
-            "defines": (), "tune": dict(values), "options": {}, "sizes": {}, "load": True,
-            "folder": folder, "arch": arch}
+            "defines": (), "tune": dict(values), "options": {}, "sizes": {}}
 
 
 def measured(size: str, candidates: Mapping[str, Mapping[str, int]], made: Mapping[str, Job],
@@ -91,13 +103,14 @@ def measured(size: str, candidates: Mapping[str, Mapping[str, int]], made: Mappi
     found = worker.do({
         "do": "measure", "collection": "paper", "name": workload.name, "skip": ["triton", "cublas"],
         "modules": {name: job["at"] for name, job in made.items() if "failed" not in job},
-        "rounds": options.rounds, "least_ms": 1.0, "folder": str(folder)}, 300)
+        "rounds": options.rounds, "least_ms": 2.0, "folder": str(folder), "screen": FINALISTS}, 300)
     worker.stop()
     if "times" not in found:
         sys.exit(f"{size}: {found.get('failed')}")
     wrong = {name: job["failed"] for name, job in made.items() if "failed" in job} | found["wrong"]
+    times = found["screened"] | {name: median(ms) for name, ms in found["times"].items()}
     return [{"size": size, "candidate": values, "error": wrong.get(name, ""),
-             "milliseconds": median(found["times"][name]) if name in found["times"] else None}
+             "milliseconds": None if name in wrong else times.get(name)}
             for name, values in candidates.items()]
 
 

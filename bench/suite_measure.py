@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import suite_screen
 import torch
 from suite_support import Workload
 
@@ -268,12 +269,14 @@ def copy_runs(moved: int) -> list[Run]:
 
 def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, Any]]],
             rounds: int, least_ms: float, skip: Sequence[str], say: Say,
-            others: Mapping[str, Workload] | None = None) -> dict[str, Any]:
+            others: Mapping[str, Workload] | None = None, screen: int = 0) -> dict[str, Any]:
     """Times and errors of a workload.
 
     `modules` has what was compiled: "ours" by default, "variants", "told ..." for sizes; each
     is what has kernels by name, and its manifest.  `skip` names candidates that broke a run before.
     Those of `others` are of another workload, with data of its own, and measured beside this one.
+    With `screen` only so many go on of those whose names begin with the same word, by a first
+    glance, whose times are in "screened".
     """
     homes = dict.fromkeys(modules, workload) | dict(others or {})
     torch.manual_seed(0)
@@ -293,6 +296,13 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
     torch.cuda.synchronize()
     errors: dict[str, float] = {}
     wrong: dict[str, str] = {}
+    glances: dict[str, float] = {}
+    if screen:
+        mine = {name: kernels for name, (kernels, _) in modules.items() if " " in name}
+        glances = suite_screen.screened(mine, lambda kernels, c: launcher(workload, kernels, c),
+                                        case, say, wrong)
+        dropped = set(mine) - suite_screen.fastest(glances, screen)
+        modules = {name: pair for name, pair in modules.items() if name not in dropped}
 
     def attempt(name: str, start: Callable[[Case], Run], slack: float = 1) -> bool:
         if name in skip or name.split()[0] in skip:
@@ -350,7 +360,8 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
     times = in_turn(samplers, rounds, gap)
     return {
         "times": times, "errors": errors, "wrong": wrong, "notes": notes, "copies": copies,
-        "moved": moved, "flops": float(workload.number(workload.problem.flops or "0")),
+        "screened": glances, "moved": moved,
+        "flops": float(workload.number(workload.problem.flops or "0")),
         "local": _local_bytes(modules["ours"][0]),
         "taken": _taken(workload, modules["variants"][0], case) if "variants" in modules else [],
     }

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,11 @@ def compile_file(job: Job, say: Say) -> Job:
         "kernels": [{key: k[key] for key in ("name", "tile", "threads", "shared_bytes",
                                              "dynamic_shared_bytes")} for k in manifest["kernels"]],
     }
+    if job.get("cubin"):
+        from tritonc import ptxas
+
+        say("ptxas")
+        place.with_suffix(".cubin").write_bytes(ptxas.assemble(ptx, job["arch"]))
     if job.get("assemble"):
         say("ptxas")
         found["assembled"] = assemble(ptx, job["arch"])
@@ -151,16 +157,12 @@ def measure(job: Job, say: Say) -> Job:
     import suite_measure
     import torch
 
-    from tritonc.launch.kernel import Module
-
     say("load")
     modules = {}
     for name, place in job["modules"].items():
         try:
-            manifest = json.loads(Path(place).with_suffix(".json").read_text())
-            module = Module(Path(place).with_suffix(".ptx").read_text(), manifest)
-            module.entry(_driver(), 0, next(iter(module)))
-            modules[name] = module.kernels, manifest
+            module = _module(place)
+            modules[name] = module.kernels, module.manifest
         except Exception as error:
             if name == "ours":
                 return {"failed": f"{type(error).__name__}: {error}"[:300]}
@@ -169,7 +171,8 @@ def measure(job: Job, say: Say) -> Job:
         found = suite_measure.measure(_workload(job), modules, job["rounds"], job["least_ms"],
                                       job["skip"], say,
                                       {name: _workload(job, other)
-                                       for name, other in job.get("others", {}).items()})
+                                       for name, other in job.get("others", {}).items()},
+                                      job.get("screen", 0))
     except Exception as error:
         import traceback
 
@@ -181,6 +184,27 @@ def measure(job: Job, say: Say) -> Job:
     except Exception:
         found["lost"] = True
     return found
+
+
+@cache
+def _module(place: str) -> Any:
+    """What was compiled, loaded: machine code if it is there, else PTX."""
+    from tritonc.launch.kernel import Module
+
+    path = Path(place)
+    image = path.with_suffix(".cubin")
+    text: Any = (_Image(image.read_bytes()) if image.exists()
+                 else path.with_suffix(".ptx").read_text())
+    module = Module(text, json.loads(path.with_suffix(".json").read_text()))
+    module.entry(_driver(), 0, next(iter(module)))
+    return module
+
+
+class _Image(bytes):
+    """Machine code where a module expects text."""
+
+    def encode(self) -> bytes:
+        return bytes(self)
 
 
 def _driver() -> Any:

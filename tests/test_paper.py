@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tritonc import driver
+from tritonc.options import Options
+from tritonc.source import SourceFile
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "bench" / "paper"
 FILES = [*FOLDER.glob("*.tc"), *FOLDER.glob("*.tir")]
@@ -23,6 +27,47 @@ def test_every_kernel_is_right_in_the_interpreter() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     verdicts = re.findall(r"^(\w+): .*: ok \(interpreter", done.stdout, re.MULTILINE)
     assert {path.stem for path in FILES} <= set(verdicts)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", ["listing_1.tc", "listing_4.tc", "listing_7.tir", "listing_8.tc"])
+def test_the_listings_compile(name: str, arch: str) -> None:
+    """As printed but for what the head of each file names."""
+    path = FOLDER / name
+    source = SourceFile(name, path.read_text(encoding="utf-8"))
+    made = driver.compile(source, Options(arch=arch), ("ptx",), language=path.suffix[1:])
+    assert ".entry" in made.outputs["ptx"]
+
+
+def test_what_is_tried_nests_in_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    import paper
+    import paper_points
+    import paper_tries
+
+    for point in paper_points.points():
+        found = paper_tries.of_workload(point.workload)
+        assert 10 < len(found) < 500 and len(paper.builds(point, "all")) > len(found)
+    few = next(p for p in paper_points.points() if p.label == "2560x16x2560" and p.type == "float")
+    assert {"TM": 64, "TN": 16, "TK": 16, "cluster_k": 8} in paper_tries.of_workload(few.workload)
+    assert not any("cluster_k" in row for row in paper_tries.tries(4096, 4096, 4096, {
+        "TM": (64,), "TN": (64,), "TK": (16,)}))
+
+
+def test_compilations_are_kept_and_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    import paper_built
+
+    job = {"key": "k", "do": "compile", "collection": "paper", "stem": "shift_naive", "defines": (),
+           "tune": {}, "options": {}, "sizes": {}, "arch": "sm_80"}
+    made = paper_built.all_compiled([job], 1, tmp_path)
+    assert Path(made["k"]["at"]).with_suffix(".ptx").exists()
+    monkeypatch.setattr(paper_built, "do_all", lambda jobs, *rest: iter(jobs))
+    again = paper_built.all_compiled([{**job, "key": "l"}], 1, tmp_path)
+    assert again["l"]["at"] == made["k"]["at"]  # not compiled again
+    assert len((tmp_path / paper_built.INDEX).read_text().splitlines()) == 1
 
 
 def test_points_are_those_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,10 @@ def process(state: tuple[str, int], _: int) -> int:
     return state[1]
 
 
+def _age(state: float, _: int) -> float:
+    return time.time() - state
+
+
 def hang(state: object, _: int) -> None:
     time.sleep(1000)
 
@@ -68,6 +72,14 @@ def test_one_bad_job_costs_itself() -> None:
 
 def test_what_cannot_start_is_said() -> None:
     with Workers([SetUp(start, ("broken",))], timeout=1.0) as workers:
+        assert reason(workers.submit(answer, 1)) == "ValueError: no such device"
+
+
+def test_an_eager_process_is_ready_before_its_work_comes() -> None:
+    with Workers([SetUp(time.time)], timeout=1.0, eager=True) as workers:
+        time.sleep(2.0)
+        assert workers.submit(_age, 0).result(30) > 0.2
+    with Workers([SetUp(start, ("broken",))], timeout=1.0, eager=True) as workers:
         assert reason(workers.submit(answer, 1)) == "ValueError: no such device"
 
 

@@ -207,6 +207,15 @@ def test_the_line_on_a_terminal_fits_into_it() -> None:
     assert len(out.getvalue()) == 80 and out.getvalue().startswith("\r[==========          ] 1/2")
 
 
+def test_a_long_search_says_how_long_before_it_begins() -> None:
+    out = io.StringIO()
+    search: Any = SimpleNamespace(done=1, total=400, budget=float("inf"))
+    ProgressLine(out).begins(search, 725.0)
+    assert out.getvalue().startswith("at most 12:05 for 399 measurements")
+    ProgressLine(out).begins(search, 5.0)
+    assert out.getvalue().count("\n") == 1
+
+
 def test_a_broken_tuning_file_is_told_before_measuring() -> None:
     Path("add.tune.json").write_text("{")
     with pytest.raises(CompileError):
@@ -224,6 +233,14 @@ def test_the_default_comes_first_and_what_is_given_is_fixed() -> None:
     assert space.candidates[0] == {"T": 256} and len(space.candidates) == 3 + 2 + 3 + 4
     space = search_space(source, Options(tune={"T": 64, "num_warps": 2}), "add")
     assert list(space.candidates) == [{}] and space.parameters == {}
+
+
+def test_the_first_of_each_tile_is_measured_before_others_are_compared() -> None:
+    space = search_space(SourceFile("add.tc", ADD), Options(), "add")
+    portions = space.portions()
+    assert [len(portion) for portion in portions[:4]] == [1, 4, 1, 3]
+    assert portions[0] == [space.candidates[0]]
+    assert sum(map(len, portions)) == len(space.candidates)
 
 
 @pytest.mark.parametrize("arch, element, names", [

@@ -14,6 +14,7 @@ from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit, operators
 from tritonc.sema.operations.subscripts import constant_element
+from tritonc.sema.quick import Quick, holds_ints
 from tritonc.sema.scope import Counter, Poisoned, Table
 from tritonc.sema.statements import static_assert
 from tritonc.sema.types import constants
@@ -47,6 +48,7 @@ class _Filler:
         self.context = context
         self.steps = 0
         self.sizes: dict[syntax.Expression, int] = {}  # in nodes
+        self.quick = Quick(context)
 
     def fail(self, name: str, span: Span, message: str, *notes: Note) -> Stop:
         self.context.error(name, span, message, *notes)
@@ -58,6 +60,9 @@ class _Filler:
         if size is None:
             size = self.sizes[node] = sum(1 for _ in syntax.walk(node))
         self.steps += size
+        number = self.quick.integer(node)
+        if number is not None:
+            return Term(INT_TYPE, constant=number)
         term = constants.constant(self.context, node, _WHAT)
         if term.poisoned:
             raise Stop
@@ -66,6 +71,10 @@ class _Filler:
     def condition(self, node: syntax.Expression | None) -> bool:
         if node is None:
             return True
+        known = self.quick.condition(node)
+        if known is not None:
+            self.steps += 3  # it has as many nodes at least
+            return known
         term = convert.truth(self.context, self.value(node), node.span)
         if term.poisoned:
             raise Stop
@@ -166,7 +175,10 @@ class _Filler:
             old = place.value or POISON
         elif operator is not None:
             old = constant_element(context, place[0], place[1], target.span)
-        if operator is not None:
+        number = self.quick.binary(operator, old, value) if operator is not None else None
+        if number is not None:
+            value = Term(INT_TYPE, constant=number)
+        elif operator is not None:
             value = operators.binary(context, operator, old, value, span, operator_span)
             if value.poisoned or value.constant is None:
                 if not value.poisoned:
@@ -181,6 +193,9 @@ class _Filler:
             self.store(*place, value, span)
 
     def set(self, counter: Counter, value: Term, span: Span) -> None:
+        if value.type == counter.type == INT_TYPE:
+            counter.value = value
+            return
         converted = implicit.assign(self.context, value, counter.type, span, f"'{counter.name}'")
         if converted.poisoned:
             raise Stop
@@ -218,8 +233,11 @@ class _Filler:
         if constant_element(self.context, entity, index, span).poisoned:
             raise Stop
         assert isinstance(entity.type.element, PointerTo)
-        converted = implicit.assign(self.context, value, ctype(entity.type.element.target), span,
-                                   f"an element of '{entity.name}'")
+        converted = value
+        if value.type != INT_TYPE or not holds_ints(entity):
+            converted = implicit.assign(
+                self.context, value, ctype(entity.type.element.target), span,
+                f"an element of '{entity.name}'")
         if converted.poisoned:
             raise Stop
         at = index.number

@@ -13,7 +13,7 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
 from tritonc.tune.model import Profile
-from tritonc.tune.times import formula, use
+from tritonc.tune.times import formula
 from tritonc.variants.choice import Cost
 
 SIZES = (2, 4)  # of clusters
@@ -29,12 +29,13 @@ _UNIT = 4  # of a cycle, in a `Cost`
 
 def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int) -> Cost | None:
     """The cost of a combination with `blocks` to a cluster; None where the model knows of no loop
-    for more than one, and for products on CUDA cores, of which no cluster was measured."""
+    for more than one.  Of products on CUDA cores, at the 22 sizes of bench/paper, what it chooses
+    takes 1.14 times as long as the best tile and cluster, 1.67 times without clusters."""
     cost = formula(profile, depths, target)
     if blocks == 1:
         return cost
     dots = [feature for feature in profile if feature.kind == "dot"]
-    if len(dots) != 1 or len(depths) != 1 or use(dots[0], target).kind == "cores":
+    if len(dots) != 1 or len(depths) != 1:
         return None
     sent = 4 * prod(dots[0].extents[:-1]) * (blocks - 1) / blocks
     return cost._replace(

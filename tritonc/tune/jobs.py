@@ -7,6 +7,7 @@ this machine and workers of a cluster run the same.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -52,6 +53,7 @@ class Code(NamedTuple):
     dynamic_shared: int
     tile: tuple[int, ...]
     cluster: int = 1
+    seconds: float = 0.0  # that compiling took
 
 
 class Illegal(NamedTuple):
@@ -97,6 +99,7 @@ class Compiler:
     def compile(self, binding: Binding) -> Code | Illegal:
         """One candidate, with `binding` in place of what the options leave open."""
         options = replace(self.options, tune={**self.options.tune, **binding}, tuning=None)
+        started = time.monotonic()
         try:
             result = driver.compile(self.source, options, ("ptx",))
             assert result.manifest is not None
@@ -105,7 +108,7 @@ class Compiler:
             return Code(binding, sha256(repr((ptx, entry["tile"])).encode()).hexdigest()[:16],
                         _assemble(ptx, options.arch), entry["threads"],
                         entry["dynamic_shared_bytes"], tuple(entry["tile"]),
-                        entry.get("cluster", 1))
+                        entry.get("cluster", 1), time.monotonic() - started)
         except CompileError as error:
             return Illegal(error.diagnostics[0].message)
 

@@ -259,16 +259,26 @@ def _form(space: Mapping[str, Sequence[int]], lower: Lower, base: Binding) -> Fo
     if here is None or prod(map(len, space.values())) > _MOST_LISTED:
         return None
     tile, loops = here
+    others = {name: other for name, values in space.items()
+              if (other := next((v for v in values if v != base[name]), None)) is not None}
+    elsewhere = {}
+    for name, other in others.items():
+        there = _cuts(lower, {**base, name: other})
+        if there is None or len(there[0]) != len(tile) or len(there[1]) != len(loops):
+            return None
+        elsewhere[name] = there
+    counted = [next((name for name, (_, around) in elsewhere.items()
+                     if _counts_steps(loops[i], around[i], base[name], others[name])), None)
+               for i in range(len(loops))]
+    loops = _in_elements(loops, counted, base)
     cuts = [*tile, *(loop.depth for loop in loops)]
     factors: list[set[str]] = [set() for _ in cuts]
-    for name, values in space.items():
-        other = next((v for v in values if v != base[name]), None)
-        if other is None:
-            continue
-        there = _cuts(lower, {**base, name: other})
-        if there is None or forms(there[1]) != forms(loops) or len(there[0]) != len(tile):
+    for name, other in others.items():
+        new_tile, around = elsewhere[name]
+        around = _in_elements(around, counted, {**base, name: other})
+        if forms(around) != forms(loops):
             return None
-        new_cuts = [*there[0], *(loop.depth for loop in there[1])]
+        new_cuts = [*new_tile, *(loop.depth for loop in around)]
         for place, (old, new) in enumerate(zip(cuts, new_cuts, strict=True)):
             if new * base[name] == old * other:
                 factors[place].add(name)
@@ -284,6 +294,20 @@ def _form(space: Mapping[str, Sequence[int]], lower: Lower, base: Binding) -> Fo
             found.append(max(cut, 1))
         tiles[values], depths[values] = tuple(found[:len(tile)]), tuple(found[len(tile):])
     return Form(len(tile), loops, tiles, depths)
+
+
+def _counts_steps(here: Around, there: Around, base: int, other: int) -> bool:
+    """Whether a loop of constant length counts tiles of a tunable: `i < 288 / TK; i++`."""
+    return (not here.arguments and not there.arguments and here.depth == there.depth
+            and here.factor != there.factor and here.factor * base == there.factor * other)
+
+
+def _in_elements(loops: Sequence[Around], counted: Sequence[str | None], binding: Binding
+                 ) -> tuple[Around, ...]:
+    """The loops, of which those that count tiles of a tunable count what the tiles have."""
+    return tuple(loop if name is None else Around(
+        loop.factor * binding[name], (), loop.depth * binding[name])
+        for loop, name in zip(loops, counted, strict=True))
 
 
 def _cuts(lower: Lower, binding: Mapping[str, int]

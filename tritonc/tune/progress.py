@@ -12,6 +12,7 @@ from tritonc.tune.schedule import Search
 
 _BAR = 20  # characters
 _REFRESH_SECONDS = 0.1  # of the line on a terminal
+_LONG = 10.0  # seconds that are worth an estimate
 _LINE_SECONDS = 10.0  # between plain lines, unless something better was found
 
 
@@ -33,6 +34,12 @@ class ProgressLine:
             self.write(f"{search.done}/{search.total}: {text(record.candidate)} takes "
                        f"{record.milliseconds:.4g} ms{_of(search, record.size)}")
         self.tick(search)
+
+    def begins(self, search: Search, seconds: float) -> None:
+        left = search.total - search.done
+        if left and min(seconds, search.budget) >= _LONG:
+            self.write(f"at most {_clock(seconds)} for {left} measurements, less for kernels that "
+                       "come out equal; --budget=SECONDS ends it earlier, Ctrl-C at once")
 
     def tick(self, search: Search) -> None:
         now = time.monotonic()
@@ -94,4 +101,8 @@ def _left(search: Search, measured: int, now: float) -> str:
         return "?"
     seconds = min(spent / measured * (search.total - search.done),
                   max(search.budget - spent, 0.0))
+    return _clock(seconds)
+
+
+def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

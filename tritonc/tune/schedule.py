@@ -31,7 +31,7 @@ import numpy as np
 
 from tritonc.tune.jobs import Binding, Code, Compiler, Illegal, Job, Measured, Wrong
 from tritonc.tune.journal import Journal, Name, Record, name_of
-from tritonc.tune.measure import SLOWED, measure
+from tritonc.tune.measure import SAMPLE_MILLISECONDS, SLOWED, measure
 from tritonc.tune.portfolio import cover
 from tritonc.tune.workers import CannotStart, JobLost
 
@@ -60,6 +60,10 @@ class Progress(Protocol):
     def finished(self, search: Search, record: Record) -> None: ...
 
     def tick(self, search: Search) -> None: ...
+
+    def begins(self, search: Search, seconds: float) -> None:
+        """All that is left takes so many seconds at most."""
+        ...
 
 
 class _Compiling(NamedTuple):
@@ -158,7 +162,6 @@ class Search:
     def run(self) -> None:
         """Measure what is not measured yet.  Raises CannotStart if it cannot be measured."""
         self._anchor_all()
-        self._portions.extend([*portion] for portion in self.portions)
         while True:
             if time.monotonic() - self.started > self.budget:
                 self._portions.clear()
@@ -176,21 +179,37 @@ class Search:
         return [size for size in self.sizes if self.journal.get(size, candidate) is None]
 
     def _anchor_all(self) -> None:
-        """Compile and measure the default first, for each size."""
+        """Compile the default and measure it first, for each size, while others are compiled."""
         code = self._result(self.compiling.submit(Compiler.compile, self.candidates[0]))
+        self._portions.extend([c for c in portion if c is not self.candidates[0]]
+                              for portion in self.portions)
+        if not isinstance(code, Code):
+            for size in self.sizes:
+                if self.journal.get(size, self.candidates[0]) is None:
+                    self._record(size, self.candidates[0], code)
+            return
+        asked: list[tuple[Size, bool, Future[Any]]] = []
         for size in self.sizes:
             known = self.journal.get(size, self.candidates[0])
-            if not isinstance(code, Code):
-                if known is None:
-                    self._record(size, self.candidates[0], code)
-                continue
             if known is None or known.milliseconds is not None:
                 job = Job((code,), size, ROUNDS, known is None)
-                found = self._result(self.measuring.submit(measure, job))
-                if known is None:
-                    self._record(size, self.candidates[0], found, code)
-                if isinstance(found, Measured):
-                    self._anchors[name_of(size)] = code, median(found.samples[0])
+                asked.append((size, known is None, self.measuring.submit(measure, job)))
+        self._fill()
+        for size, new, future in asked:
+            found = self._result(future)
+            if new:
+                self._record(size, self.candidates[0], found, code)
+            if isinstance(found, Measured):
+                self._anchors[name_of(size)] = code, median(found.samples[0])
+        self.progress.begins(self, self._most_seconds(code))
+
+    def _most_seconds(self, code: Code) -> float:
+        """What is left takes at most so long, if all compiles and is measured as the default."""
+        usual = [milliseconds for _, milliseconds in self._anchors.values()] or [0.0]
+        sample = max(SAMPLE_MILLISECONDS, sum(usual) / len(usual))
+        left = self.total - self.done
+        return max(left / len(self.sizes) * code.seconds / self.jobs,
+                   left * 2 * ROUNDS * sample * 1e-3 / self.measurers)
 
     def _fill(self) -> None:
         """Keep the processes busy, and no more than a few compiled candidates in memory."""

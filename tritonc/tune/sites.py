@@ -64,9 +64,10 @@ class Local:
 
     @contextmanager
     def executors(self, spec: Spec, sizes: Sequence[Size], seed: int) -> Iterator[Executors]:
-        with (Workers([SetUp(Compiler, (spec,))] * self.jobs, COMPILE_SECONDS) as compiling,
-              Workers(measuring_setups(self.open_device, self.indices, spec, sizes, seed),
-                      self.timeout) as measuring):
+        with (Workers(measuring_setups(self.open_device, self.indices, spec, sizes, seed),
+                      self.timeout, eager=True) as measuring,
+              Workers([SetUp(Compiler, (spec,))] * self.jobs, COMPILE_SECONDS, eager=True
+                      ) as compiling):
             yield Executors(compiling, measuring)
 
 

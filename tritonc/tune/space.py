@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from math import prod
 
 from tritonc import driver, sema
@@ -34,7 +35,7 @@ from tritonc.tune.journal import Name, name_of
 from tritonc.tune.model import Lower, Profile, Ranked, choose, ranked
 from tritonc.tune.portfolio import times_at
 
-_FIRST_PORTION, _LARGEST_PORTION = 16, 256  # candidates
+_PORTIONS = (1, 15, 64, 256)  # candidates; the last length goes on
 _ITERATION = 2048  # multiply-adds of a thread: 32 KiB of instructions
 DEVIATION = 0.05  # of the cost, for each meta-parameter that is not left to its pass
 
@@ -56,17 +57,19 @@ class Space:
 
     def portions(self) -> list[list[Binding]]:
         """All candidates, in lists of equal tunables, which are compiled together; the more
-        promising come first, in short lists."""
+        promising come first, in short lists, and the first of each tile alone: it is measured
+        while others are compared."""
         alike: dict[Name, list[Binding]] = {}
         for candidate in self.candidates:
             alike.setdefault(self.tile(candidate), []).append(candidate)
         place = {id(candidate): i for i, candidate in enumerate(self.candidates)}
         found = []
         for group in alike.values():
-            start, length = 0, _FIRST_PORTION
+            start, lengths = 0, chain(_PORTIONS, repeat(_PORTIONS[-1]))
             while start < len(group):
+                length = next(lengths)
                 found.append(group[start:start + length])
-                start, length = start + length, min(4 * length, _LARGEST_PORTION)
+                start += length
         return sorted(found, key=lambda portion: place[id(portion[0])])
 
 

@@ -46,9 +46,10 @@ class _Job(NamedTuple):
 class Workers:
     """One process for each of `setups`, started when there is work, again when it is lost."""
 
-    def __init__(self, setups: Sequence[SetUp], timeout: float) -> None:
-        """`timeout`: the seconds that a job may take."""
+    def __init__(self, setups: Sequence[SetUp], timeout: float, eager: bool = False) -> None:
+        """`timeout`: the seconds that a job may take.  `eager`: work will come, start at once."""
         self.timeout = timeout
+        self.eager = eager
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
@@ -87,7 +88,7 @@ class Workers:
     # one thread for each process
 
     def _serve(self, setup: SetUp) -> None:
-        process: subprocess.Popen[bytes] | None = None
+        process = self._start(setup, last=False) if self.eager else None
         while (job := self._jobs.get()) is not None:
             if not job.future.set_running_or_notify_cancel():
                 continue
@@ -112,6 +113,8 @@ class Workers:
         """A process that is ready; None if it failed and it is worth another try."""
         with self._lock:
             if self._closed:
+                if not last:
+                    return None
                 raise CannotStart("closed")
             process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.worker"],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -14,8 +14,15 @@ from parser_trees import expression, items, parse, show, statement, statements, 
 
 from tritonc import lalr
 from tritonc.frontend import grammar, syntax
-from tritonc.frontend.parser_actions import PRECEDENCE, Actions
+from tritonc.frontend.parser_actions import Actions
 from tritonc.source import Diagnostics
+
+# Binary operators, the higher the tighter.  All associate to the left, `...` not at all.
+PRECEDENCE = {
+    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6,
+    "<": 7, ">": 7, "<=": 7, ">=": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
+    "*": 10, "/": 10, "%": 10, "@": 11, "...": 12,
+}  # fmt: skip
 
 # --- the grammar ---
 

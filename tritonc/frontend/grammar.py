@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from tritonc.frontend.parser_actions import PRECEDENCE
 from tritonc.frontend.parser_types import (
     CONTEXTUAL,
     QUALIFIER_NAMES,
@@ -14,6 +13,8 @@ from tritonc.frontend.parser_types import (
 from tritonc.frontend.parser_words import UNSUPPORTED_WORDS
 from tritonc.lalr import Grammar, load
 
+OPERATORS = {"==": "EQUALITY", "!=": "EQUALITY", "<=": "RELATION", ">=": "RELATION",
+             "<<": "SHIFT", ">>": "SHIFT", "/": "DIVIDE", "%": "DIVIDE"}
 ASSIGNMENTS = frozenset(["+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^="])
 # The terminal of each kind of token whose spelling does not matter.
 KINDS = {"number": "NUMBER", "character": "CHARACTER", "string": "STRING", "end": "$END"}
@@ -30,7 +31,7 @@ def fixed_terminals() -> dict[str, str]:
     """The terminal of each spelling that is always the same one."""
     names = grammar().names
     fixed = dict(names)
-    fixed.update((operator, "OPERATOR") for operator in PRECEDENCE if operator not in names)
+    fixed.update(OPERATORS)
     fixed.update((operator, "ASSIGN") for operator in ASSIGNMENTS)
     fixed.update((word, "TYPE_WORD") for word in TYPE_WORDS)
     for word in QUALIFIER_NAMES:

@@ -30,7 +30,7 @@ from tritonc.frontend.grammar import (
     qualifier_terminal,
 )
 from tritonc.frontend.lexer import Token
-from tritonc.frontend.parser_actions import Actions, Chain
+from tritonc.frontend.parser_actions import Actions
 from tritonc.frontend.parser_brackets import OPENERS, match_brackets
 from tritonc.frontend.parser_types import (
     CONTEXTUAL,
@@ -246,8 +246,8 @@ class _Driver:
         in_do = "while" in accepted <= {"while", "else"}  # `do s` lacks its condition
         quiet = self.quiet or (index == self.resumed and (token.text == "else" or in_do))
         # Reductions may already have turned `a + b` into an expression that no operator follows.
-        after_expression = "OPERATOR" in accepted or bool(
-            self.stack and isinstance(self.stack[-1].value, (syntax.Expression, Chain)))
+        after_expression = "||" in accepted or bool(
+            self.stack and isinstance(self.stack[-1].value, syntax.Expression))
         place = parser_errors.Place(self.tokens, index, spellings.get(terminal, terminal),
                                     accepted, self.partner,
                                     after_expression)

@@ -10,7 +10,6 @@ which is not complete yet.  Types and declarations are in frontend/parser_declar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tritonc.frontend import syntax
@@ -19,24 +18,8 @@ from tritonc.frontend.literals import number
 from tritonc.frontend.parser_declarations import DeclarationActions
 from tritonc.source import Span
 
-# Binary operators, the higher the tighter.  All associate to the left, `...` not at all.
-PRECEDENCE = {
-    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6,
-    "<": 7, ">": 7, "<=": 7, ">=": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
-    "*": 10, "/": 10, "%": 10, "@": 11, "...": 12,
-}  # fmt: skip
 # To the right of an unparenthesised range these look as if they belonged to its end.
 _MISLEADING_AFTER_RANGE = frozenset(["*", "/", "%", "@", "+", "-", "<<", ">>"])
-
-@dataclass(slots=True, eq=False)
-class Chain:
-    """`a * b + c`, operators not yet applied; with the first token of each operand, and the
-    last token of each but the first."""
-
-    operands: list[syntax.Expression]
-    firsts: list[int]
-    lasts: list[int]
-    operators: list[Token]
 
 
 class Actions(DeclarationActions):
@@ -162,54 +145,18 @@ class Actions(DeclarationActions):
 
     # --- expressions ---
 
-    def chain(self, values: list[Any], firsts: list[int], last: int) -> Chain:
-        chain = values[0]
-        if isinstance(chain, Chain):
-            chain.operands.append(values[2])
-            chain.firsts.append(firsts[2])
-            chain.lasts.append(last)
-            chain.operators.append(values[1])
-            return chain
-        return Chain([chain, values[2]], [firsts[0], firsts[2]], [last], [values[1]])
-
-    def folded(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:
-        return self._fold(values[0])
-
-    def _fold(self, chain: Chain | syntax.Expression) -> syntax.Expression:
-        """Apply a chain's operators by PRECEDENCE, with one stack of operands and one of
-        operators (Dijkstra's shunting yard)."""
-        if not isinstance(chain, Chain):
-            return chain
-        operands = [chain.operands[0]]
-        firsts = [chain.firsts[0]]
-        operators: list[Token] = []
-
-        def apply(last: int) -> None:
-            operator, right, left = operators.pop(), operands.pop(), operands.pop()
-            firsts.pop()
-            operands.append(self._binary(operator, left, right, self.span(firsts[-1], last)))
-
-        for at, operator in enumerate(chain.operators):
-            precedence = PRECEDENCE[operator.text]
-            while operators and PRECEDENCE[operators[-1].text] >= precedence:
-                if operator.text == "...":
-                    self.diagnostics.error("syntax-error", operator.span,
-                                           "a range has two ends; '...' cannot be chained")
-                apply(chain.lasts[at - 1])
-            if at and chain.operators[at - 1].text == "...":
-                start, end = chain.firsts[at - 1], chain.lasts[at - 1]
-                self._check_after_range(operator, self.span(start, end))
-            operators.append(operator)
-            operands.append(chain.operands[at + 1])
-            firsts.append(chain.firsts[at + 1])
-        while operators:
-            apply(chain.lasts[-1])
-        return operands[0]
-
-    def _binary(self, operator: Token, left: syntax.Expression, right: syntax.Expression,
-                span: Span) -> syntax.Expression:
+    def binary(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:
+        left, operator, right = values
+        span = self.span(firsts[0], last)
+        before = self.ranges.get(firsts[1] - 1)
         if operator.text == "...":
+            if before is not None:
+                self.diagnostics.error("syntax-error", operator.span,
+                                       "a range has two ends; '...' cannot be chained")
+            self.ranges[last] = span
             return syntax.Range(span, left, right)
+        if before is not None:
+            self._check_after_range(operator, before)
         kind = syntax.Logical if operator.text in ("&&", "||") else syntax.Binary
         return kind(span, operator.text, left, right, operator.span)
 
@@ -227,10 +174,10 @@ class Actions(DeclarationActions):
     def assign(self, values: list[Any], firsts: list[int], last: int) -> syntax.Assign:
         operator: Token = values[1]
         return syntax.Assign(self.span(firsts[0], last), operator.text[:-1] or None,
-                             self._fold(values[0]), self._value(values[2]), operator.span)
+                             values[0], self._value(values[2]), operator.span)
 
     def conditional(self, values: list[Any], firsts: list[int], last: int) -> syntax.Conditional:
-        return syntax.Conditional(self.span(firsts[0], last), self._fold(values[0]), values[2],
+        return syntax.Conditional(self.span(firsts[0], last), values[0], values[2],
                                   values[4])
 
     def unary(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:

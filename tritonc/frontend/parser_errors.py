@@ -24,11 +24,12 @@ from tritonc.spelling import closest
 # Operators and openings that could go on after nearly everything; not worth listing if something
 # else could stand as well.
 _OPERATORS = frozenset([
-    "OPERATOR", "ASSIGN", "=", "<", ">", "|", "^", "&", "+", "-", "*", "@", "++", "--", "[", ".",
-    "?", "(", "ERROR", "QUALIFIER", "QUALIFIER_CALL", "TYPE_WORD", "STRING",
+    "EQUALITY", "RELATION", "SHIFT", "DIVIDE", "||", "&&", "...", "ASSIGN", "=", "<", ">", "|",
+    "^", "&", "+", "-", "*", "@", "++", "--", "[", ".", "?", "(", "ERROR", "QUALIFIER",
+    "QUALIFIER_CALL", "TYPE_WORD", "STRING",
 ])  # fmt: skip
 _WORDING = {"$END": "end of file", "NAME": "a name", "CALLEE": "a name", "TYPE_WORD": "a type",
-            "STRING": "a string", "QUALIFIER": "a qualifier", "OPERATOR": "an operator"}
+            "STRING": "a string", "QUALIFIER": "a qualifier"}
 
 
 class Problem(NamedTuple):

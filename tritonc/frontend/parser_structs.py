@@ -22,6 +22,7 @@ class StructActions:
         self.diagnostics = diagnostics
         self.types = types
         self.structs: list[syntax.Struct] = []
+        self.ranges: dict[int, Span] = {}  # `a ... b` by the index of its last token
 
     def span(self, first: int, last: int) -> Span:
         """From token `first` to token `last`; an empty production has the span of its neighbour."""

@@ -81,11 +81,11 @@ def outer_loop(kernel: Kernel, staged: StagedLoop, part: Slice, starts: list[Val
     return outer
 
 
-def needed_beside(kernel: Kernel, outer: Loop, staged: StagedLoop) -> int:
-    """Bytes of shared memory that other operations of the outer loop want: buffers that are not
+def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop) -> int:
+    """Bytes of shared memory that other operations of the blocks want: buffers that are not
     set apart yet, and one for the largest exchange, which may go in parts of EXCHANGE bytes."""
     readers = uses(kernel)
-    rest = [op for block in outer.blocks if block not in staged.loop for op in block.ops]
+    rest = [op for block in blocks if block not in staged.loop for op in block.ops]
     buffers = {access.allocation: None for op in rest for access in accesses(op)
                if not access.allocation.attributes.get("pinned")}
     exchange = max((_exchanged(op, readers) for op in rest), default=0)

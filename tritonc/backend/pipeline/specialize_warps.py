@@ -118,7 +118,7 @@ class _Body:
         needed += [block.terminator.operands[0] for block in leading
                    if block.terminator.name == "cond_br" and (
                        block in self.blocks or not cfg.dominates(home, block))]
-        return _scalar(needed, start, _loads_before(cfg, home, self.ready)) and not any(
+        return computable(needed, start, loads_before(cfg, home, self.ready)) and not any(
             _disturbs(op, written) for block in leading if block in self.blocks
             for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
 
@@ -147,7 +147,7 @@ def _maps_for_copies(kernel: Kernel, start: Op) -> bool:
         for op in kernel.ops() if op.name == "publish_maps" and op.operands[0] is slot)
 
 
-def _loads_before(cfg: Cfg, home: Block, ready: list[Op]) -> set[Op]:
+def loads_before(cfg: Cfg, home: Block, ready: list[Op]) -> set[Op]:
     """Loads of scalars before the start that give both roles the same: nothing is stored before."""
     before = [home]
     for block in before:
@@ -160,7 +160,7 @@ def _loads_before(cfg: Cfg, home: Block, ready: list[Op]) -> set[Op]:
             and cfg.dominates(cfg.block_of[op], home)}
 
 
-def _scalar(values: list[Value], start: Op, loads: set[Op]) -> bool:
+def computable(values: list[Value], start: Op | None, loads: set[Op]) -> bool:
     """Whether one thread can compute the values from parameters, these loads, and the slot."""
     seen: set[Value] = set()
     stack = list(values)

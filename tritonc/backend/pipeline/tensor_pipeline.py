@@ -29,8 +29,8 @@ from tritonc.backend.pipeline.channel import Boxes, Channel, Means
 from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, needed_beside, outer_loop
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
-from tritonc.backend.pipeline.ring import copied_stages, most_stages
 from tritonc.backend.pipeline.region_ring import RegionRewrite, region
+from tritonc.backend.pipeline.ring import copied_stages, most_stages
 from tritonc.backend.pipeline.roles import registers
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
@@ -151,8 +151,9 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.place, rewrite.moving = place, moving
     rewrite.products = groups
     rewrite.separate = separate
-    rewrite.warm = separate and not behind and (outer is None or counts_instances(outer)) and copyable(
-        staged, [staged.stores[i] for i in groups[0]], infos)
+    rewrite.warm = separate and not behind and (
+        outer is None or counts_instances(outer)) and copyable(
+            staged, [staged.stores[i] for i in groups[0]], infos)
     if isinstance(rewrite, ContinuedRewrite) and outer is not None:
         rewrite.outer = outer
         rewrite.borrows = context.meta.get("tensor_store", STORE) == 2

@@ -32,6 +32,7 @@ class TensorRewrite(Rewrite):
     separate = False
     warm = False
     outer: Loop | None = None  # before which it begins
+    coming: Value | None = None  # whether the iteration comes that is being copied
     here = 0  # products whose operands of the first iteration are there
     opening: Value | None = None  # the phase in which first copies that are being made are read
 

@@ -140,7 +140,7 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
     collector.found.units = units
     collector.want(assumed)
     found = collector.run().renamed({new: old for old, new in mapping.items()})
-    found.apart = Apart() if tensor else wanted_apart(kernel)
+    found.apart = wanted_apart(kernel)
     found.signs.update(found.apart.needs)
     return found
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from programs import ROOT, Setting, compiled, settings, simulate
 
-WAYS = settings(ROOT / "tests" / "run" / "region_matmul.tc")
+WAYS = [setting for name in ("region_matmul.tc", "tiles_matmul.tc")
+        for setting in settings(ROOT / "tests" / "run" / name)]
 
 
 @pytest.mark.parametrize("setting", WAYS, ids=lambda s: s.name)

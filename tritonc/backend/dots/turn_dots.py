@@ -53,7 +53,7 @@ def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
         return False
     while stack:
         for op in readers.get(value := stack.pop(), []):
-            if value is one.phi.result and op is one.dot or _turns(op):
+            if (value is one.phi.result and op is one.dot) or _turns(op):
                 continue
             if op.name != "fpcast":
                 return False

@@ -28,6 +28,7 @@ from tritonc.analysis.linear import emit
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.signs import MOST
 from tritonc.backend.dots.fuse_exponents import MODERATE
+from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.wanted_apart import apart_tests
 from tritonc.backend.memory.wanted_facts import Wanted, wanted_facts
@@ -60,6 +61,12 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if place is None:
         return False
     context.remark("specialize", promise(found), kernel.span)
+    common, own = found.parted() if wanted(kernel, context) and maps_last(
+        kernel.blocks) else (found, Wanted())
+    if common.subjects and own.subjects:  # in a body for what is the same for all programs
+        own = own.renamed(add_body(kernel, common, (kernel.entry, 0)))
+        found, place = own, _place(kernel, own)
+        assert place is not None
     add_body(kernel, found, place)
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
     return True
@@ -160,8 +167,11 @@ def _effects(op: Op) -> frozenset[str]:
 # ---- the two bodies
 
 
-def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> None:
-    """Split the kernel at the place, and let the facts decide between two bodies from there on."""
+def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> dict[Value, Value]:
+    """Split the kernel at the place, and let the facts decide between two bodies from there on.
+
+    Returns what stands for each value in the body of the facts.
+    """
     block, at = place
     if block is kernel.entry and at == 0:
         first, dispatch = block, Block("dispatch")
@@ -190,6 +200,7 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> None:
     _assume(fast, mapping, found)
     kernel.blocks += fast
     _test(dispatch, found, fast[0], first)
+    return mapping
 
 
 def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
@@ -236,7 +247,7 @@ def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
     for separate in apart_tests(b, found.apart, here):
         both(separate)
     assert ok is not None
-    b.emit("cond_br", ok, blocks=[fast, general])
+    b.emit("cond_br", ok, blocks=[fast, general], facts=True)
 
 
 def _wide(b: Builder, value: Value) -> Value:

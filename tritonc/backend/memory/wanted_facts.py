@@ -77,6 +77,19 @@ class Wanted:
         return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
                                    *self.positive, *values_of(self.apart)]))
 
+    def parted(self) -> tuple[Wanted, Wanted]:
+        """What parameters alone tell, and what must be known of values that programs compute; all
+        in the first if more than signs and multiples is asked of these."""
+        def computed(value: Value) -> bool:
+            return value.op is not None and value.op.name not in _NUMBERS
+
+        own = Wanted(multiples={v: n for v, n in self.multiples.items() if computed(v)},
+                     signs={v: None for v in self.signs if computed(v)})
+        common = replace(self, multiples={v: n for v, n in self.multiples.items()
+                                          if not computed(v)},
+                         signs={v: None for v in self.signs if not computed(v)})
+        return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
+
     def renamed(self, mapping: dict[Value, Value]) -> Wanted:
         """The same of other values."""
         def of(polynomial: Linear) -> Linear:

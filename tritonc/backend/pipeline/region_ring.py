@@ -22,7 +22,7 @@ from __future__ import annotations
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.pipeline.channel import Boxes
-from tritonc.backend.pipeline.specialize_warps import computable, loads_before
+from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
 from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.ir.build import make_op
@@ -44,7 +44,7 @@ def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
     values = [v for one in boxes for v in one.strip.values()]
     values += [block.terminator.operands[0] for block in leading
                if block.terminator.name == "cond_br"]
-    if not computable(values, None, loads_before(cfg, place, place.ops)):
+    if not computable(values, None, steady_loads(kernel, cfg)):
         return []
     loads, roots = [one.load for one in boxes], pointer_roots(kernel)
     loop = staged.loop.parent

@@ -31,7 +31,7 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_instances, rare_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
 from tritonc.backend.pipeline.tensor_access import (
@@ -77,10 +77,11 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
     changed |= _passed_on(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where the engine stores in one of the bodies
+    rare = rare_instances(kernel)
     for block in kernel.blocks:
         for op in list(block.ops):
             if op.name == "store":
-                why = _store(kernel, block, op, infos, context)
+                why = "" if block in rare else _store(kernel, block, op, infos, context)
                 if why is None:
                     served.add(op.span)
                     continue

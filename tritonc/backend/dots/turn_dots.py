@@ -49,7 +49,7 @@ def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
 def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
     """Whether both operands are turned, and the sum wherever it is read."""
     readers, stack = uses(kernel), [one.phi.result]
-    if not all(_turns(v.op) for v in one.dot.operands[:2]):
+    if "swapped" in one.dot.attributes or not all(_turns(v.op) for v in one.dot.operands[:2]):
         return False
     while stack:
         for op in readers.get(value := stack.pop(), []):

@@ -309,11 +309,11 @@ def test_what_the_source_promises_needs_no_second_body() -> None:
         assert len(products) == bodies and ready.kernel.attributes["copier_warps"]
 
 
-def _load_start(kernel: Kernel) -> None:
-    """A box starts where memory says."""
+def _volatile_start(kernel: Kernel) -> None:
+    """A box starts where memory says, which others may change meanwhile."""
     copy = next(op for op in kernel.ops() if op.name == "tensor_copy")
     block = next(b for b in kernel.blocks if copy in b.ops)
-    load = make_op("load", [kernel.parameters[0]])
+    load = make_op("load", [kernel.parameters[0]], volatile=True)
     bits = make_op("bitcast", [load.result], I16)
     start = make_op("sext", [bits.result], I32)
     at = block.ops.index(copy)
@@ -333,7 +333,7 @@ def _other_use(kernel: Kernel) -> None:
     block.ops.insert(-1, make_op("ring_init", [copy.operands[0]], table=ALL_OPS))
 
 
-@pytest.mark.parametrize("change", [_load_start, _no_acquire, _other_use])
+@pytest.mark.parametrize("change", [_volatile_start, _no_acquire, _other_use])
 def test_copies_that_are_no_program_of_their_own_stay(change: Callable[[Kernel], None]) -> None:
     done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", copier=1,
                    without=("specialize_warps", "insert_barriers"))

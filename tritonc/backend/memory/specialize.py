@@ -63,9 +63,10 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     context.remark("specialize", promise(found), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
         kernel.blocks) else (found, Wanted())
-    if common.subjects and own.subjects:  # in a body for what is the same for all programs
-        own = own.renamed(add_body(kernel, common, (kernel.entry, 0)))
-        found, place = own, _place(kernel, own)
+    first = _place(kernel, common) if common.subjects and own.subjects else None
+    if first is not None:  # one body in another, for what is the same for all programs
+        found = own.renamed(add_body(kernel, common, first))
+        place = _place(kernel, found)
         assert place is not None
     add_body(kernel, found, place)
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative

@@ -78,10 +78,13 @@ class Wanted:
                                    *self.positive, *values_of(self.apart)]))
 
     def parted(self) -> tuple[Wanted, Wanted]:
-        """What parameters alone tell, and what must be known of values that programs compute; all
-        in the first if more than signs and multiples is asked of these."""
+        """What is the same for all programs, and what must be known of values that differ; all in
+        the first if more than signs and multiples is asked of these."""
         def computed(value: Value) -> bool:
-            return value.op is not None and value.op.name not in _NUMBERS
+            return value.op is not None and value.op.name not in _NUMBERS and (
+                value.op.name in ("load", "phi") or any(
+                    v.op is not None and (v.op.name in _NUMBERS or computed(v))
+                    for v in value.op.inputs()))
 
         own = Wanted(multiples={v: n for v, n in self.multiples.items() if computed(v)},
                      signs={v: None for v in self.signs if computed(v)})

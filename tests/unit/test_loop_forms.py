@@ -14,9 +14,10 @@ HEAD = """
 #define TM 128
 #define TN 256
 #define TK 64
-#define BODY \\
+#define MASKS \\
     bool ca[TM, TK] = (rm < M)[:, newaxis] && rk + k < K; \\
-    bool cb[TK, TN] = (rk + k < K)[:, newaxis] && rn < N; \\
+    bool cb[TK, TN] = (rk + k < K)[:, newaxis] && rn < N;
+#define BODY MASKS \\
     bfloat16 A[TM, TK] = ca ? *pa : 0, B[TK, TN] = cb ? *pb : 0;
 #define FULL \\
     bfloat16 A[TM, TK] = (rm < M)[:, newaxis] ? *pa : 0, B[TK, TN] = rn < N ? *pb : 0;
@@ -50,6 +51,12 @@ FORMS = [
     "int k = 0; for (; k + TK <= K; k += TK) { FULL STEP } for (; k < K; k += TK) { BODY STEP }",
     "int k = 0; for (; k + TK <= K; k += TK) { FULL STEP } if (k < K) { BODY STEP }",
     "for (int k = 0; k < K; k += TK) for (int once = 0; once < 1; once++) { BODY STEP }",
+    "for (int k = 0; k < K; k += TK) { bfloat16 A[TM, TK] = 0, B[TK, TN] = 0; "
+    "if (k + TK <= K) { A = (rm < M)[:, newaxis] ? *pa : 0; B = rn < N ? *pb : 0; } "
+    "else { MASKS A = ca ? *pa : 0; B = cb ? *pb : 0; } STEP }",
+    "for (int k = 0; k < K; k += TK) { bfloat16 A[TM, TK] = 0, B[TK, TN] = 0; "
+    "if (k > K - TK) { MASKS A = ca ? *pa : 0; B = cb ? *pb : 0; } "
+    "else { A = (rm < M)[:, newaxis] ? *pa : 0; B = rn < N ? *pb : 0; } STEP }",
     "if (K <= 0) return; " + PLAIN,
     "int k = 0; if (K <= 0) return; do { BODY STEP k += TK; } while (k < K);",
 ]

@@ -50,6 +50,7 @@ from __future__ import annotations
 from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
+from tritonc.backend.launch.persist import rare_instances
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
 from tritonc.backend.layout.layout_choice import fma_operand, operands_in_registers
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
@@ -65,6 +66,7 @@ from tritonc.ir.layout import Layout, SharedLayout, axis_bases
 from tritonc.ir.shared_layout import BANK_BYTES, transpose
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
 
+RARE = 16 * 1024  # bytes of the operands of a body that few instances take
 _MOVES = ("trans", "reshape")  # operations whose results are views of a buffer
 
 
@@ -72,6 +74,7 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
     """Replace every generic dot by a machine dot on staged operands."""
     target: Target = context.target
     warps, exact = kernel.attributes["num_warps"], not context.fast_math
+    rare = rare_instances(kernel)
     staged: list[_Staged] = []
     raw: list[Op] = []  # buffers of what is brought as memory has it
     for block in kernel.blocks:
@@ -79,6 +82,8 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
         for op in block.ops:
             if op.name == "dot":
                 staged.append(_Staged(op, warps, exact))
+                if block in rare:  # the others shall have the memory
+                    staged[-1].thin(RARE)
                 ops += staged[-1].ops
             elif op.name == "channel":
                 ops += _channel(op, raw)
@@ -94,7 +99,7 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
         _fit(kernel, staged, target.shared_per_block)
         share_operands(kernel)
     for one in staged:
-        if one.bits:
+        if one.bits > one.wanted:
             context.remark("stage_dots", f"this product goes in {1 << one.bits} slices of its "
                            "inner axis: its operands do not fit into shared memory",
                            one.dot.span, missed=True)
@@ -108,7 +113,14 @@ class _Staged:
         name = dot.attributes.get("instruction")
         self.dot, self.warps, self.exact = dot, warps, exact
         self.row = matrix.BY_NAME[name] if name is not None else None
+        self.wanted = 0  # bits that it has without need
         self.stage(0)
+
+    def thin(self, limit: int) -> None:
+        """Take no more than so many bytes, if slices can be so thin."""
+        while self.thinner and self.bytes > limit:
+            self.stage(self.bits + 1)
+        self.wanted = self.bits
 
     def stage(self, bits: int) -> None:
         """Make `buffers` and `ops`, of which the last has the result."""

@@ -14,6 +14,9 @@ bring whole lines of memory, which 32 columns of 16 bits are not.
 A product whose right operand the loop computes, and whose left one it does not, is swapped too:
 wgmma takes the left one from registers, where threads compute it (`raw_operands`).
 
+So is one that the source wrote the other way round, of turned operands, and turns back: nothing is
+turned then.
+
 Done for loops that only add products to a tile, where wgmma can read both operands so.
 """
 
@@ -26,7 +29,7 @@ from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder
-from tritonc.ir.core import Kernel, Value
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import element, shape
 
 TURN = (1, 0)
@@ -36,14 +39,33 @@ LEAST_ROWS = 64  # with which wgmma takes a product as it is
 def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
     """Turn the products of a kernel whose only products are sums of one size, if wgmma gains."""
     found = summed_dots(kernel)
-    if not all(_fits(one, target, infos) for one in found):
+    if not all(_fits(kernel, one, target, infos) for one in found):
         return False
     for one in found:
         _turn(kernel, one)
     return bool(found)
 
 
-def _fits(one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
+def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
+    """Whether both operands are turned, and the sum wherever it is read."""
+    readers, stack = uses(kernel), [one.phi.result]
+    if "swapped" in one.dot.attributes or not all(_turns(v.op) for v in one.dot.operands[:2]):
+        return False
+    while stack:
+        for op in readers.get(value := stack.pop(), []):
+            if (value is one.phi.result and op is one.dot) or _turns(op):
+                continue
+            if op.name != "fpcast":
+                return False
+            stack.append(op.result)
+    return True
+
+
+def _turns(op: Op | None) -> bool:
+    return op is not None and op.name == "trans" and tuple(op.attributes["permutation"]) == TURN
+
+
+def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
     """Whether wgmma takes the product turned, and not as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
 
@@ -52,7 +74,7 @@ def _fits(one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
                 and row.operand == element(one.dot.operands[0].type)
                 and row.accumulator == element(one.dot.result.type)
                 and row.rows <= columns and rows >= row.columns and depth >= row.depth
-                and (rows < row.rows or _computed_right(one))
+                and (rows < row.rows or _computed_right(one) or _turned_back(kernel, one))
                 and (row.transposes or all(inner_first(one.dot, infos))))
 
     return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, INSTRUCTIONS))
@@ -68,7 +90,7 @@ def _computed_right(one: SummedDot) -> bool:
 
 def _turn(kernel: Kernel, one: SummedDot) -> None:
     attributes = dict(one.dot.attributes)
-    if shape(one.dot.result.type)[0] >= LEAST_ROWS:
+    if shape(one.dot.result.type)[0] >= LEAST_ROWS and not _turned_back(kernel, one):
         attributes["swapped"] = True  # for what is computed, not for its rows
 
     def product(b: Builder, sums: Value) -> Value:

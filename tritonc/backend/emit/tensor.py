@@ -136,7 +136,8 @@ def store_wait(f: FunctionEmitter, op: Op) -> None:
     f.target.require("tensor_copy", op.span)
 
     def wait() -> None:
-        f.call("llvm.nvvm.cp.async.bulk.wait.group.read", "void",
+        kind = "" if op.attributes.get("written") else ".read"
+        f.call(f"llvm.nvvm.cp.async.bulk.wait.group{kind}", "void",
                f"i32 {op.attributes['pending']}")
 
     f.under(leader(f, op), "sent", wait)

@@ -36,7 +36,7 @@ from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I32
+from tritonc.ir.types import I32, Tile
 
 _NUMBERS = ("get_program_id", "get_num_programs")
 
@@ -60,7 +60,9 @@ def wanted(kernel: Kernel, context: Context) -> bool:
 def _alternatives(kernel: Kernel) -> bool:
     """Whether an instance chooses between products: their loops take up no copies of each other."""
     part = body(kernel)
-    found = [block for block in part if any(op.name == "dot" for op in block.ops)]
+    general = rare(kernel, part) if maps_last(part) else []
+    found = [block for block in part if block not in general
+             and any(op.name == "dot" for op in block.ops)]
     reached: dict[Block, set[Block]] = {}
     for block in found:
         seen, stack = {block}, [block]
@@ -70,6 +72,34 @@ def _alternatives(kernel: Kernel) -> bool:
             stack += new
         reached[block] = seen
     return any(a not in reached[b] and b not in reached[a] for a in found for b in found)
+
+
+def rare(kernel: Kernel, part: list[Block]) -> list[Block]:
+    """The blocks of bodies that do without the facts that another one, of more speed, is told: as
+    far as `part` chooses between the two."""
+    cfg = Cfg(kernel)
+    starts = [block.terminator.blocks[1] for block in part
+              if block.terminator.attributes.get("facts")]
+    return [block for block in part if any(cfg.dominates(start, block) for start in starts)]
+
+
+def maps_last(part: list[Block]) -> bool:
+    """Whether the extents of tensors are the same for all instances: no mask reads what an
+    instance loads."""
+    loaded = {r for block in part for op in block.ops if op.name == "load"
+              and not isinstance(op.result.type, Tile) for r in op.results}
+    grown = True
+    while grown:
+        before = len(loaded)
+        for block in part:
+            for op in block.ops:
+                if op.name == "icmp" and isinstance(op.result.type, Tile) \
+                        and not loaded.isdisjoint(op.operands):
+                    return False
+                if op.name != "load" and not loaded.isdisjoint(op.operands):
+                    loaded.update(op.results)
+        grown = len(loaded) > before
+    return True
 
 
 def body(kernel: Kernel) -> list[Block]:
@@ -183,3 +213,9 @@ def counts_instances(loop: Loop) -> bool:
 
     return loop.latch is not None and any(
         steps(incoming(phi, loop.latch)) for phi in loop.header.phis())
+
+
+def rare_instances(kernel: Kernel) -> list[Block]:
+    """The blocks of bodies that persistent blocks take for few instances, if for any."""
+    return [block for loop in Cfg(kernel).loops if counts_instances(loop)
+            for block in rare(kernel, loop.blocks)]

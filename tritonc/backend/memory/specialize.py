@@ -15,6 +15,10 @@ behind the last value that is loaded or computed: from there on there are two bo
 of a value in the fast body is said by hints (`assume_multiple`), strides of 1 are constants, masks
 of full tiles are true.  This is the only pass that makes versions of a body.
 
+Blocks of a product that go from program to program (`persist`) make maps and rings once: what is
+the same for all programs is tested at entry, and in that body once more, for each program, what
+differs.  Where it fails, which is rare, a product does with little shared memory.
+
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
@@ -28,6 +32,7 @@ from tritonc.analysis.linear import emit
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.signs import MOST
 from tritonc.backend.dots.fuse_exponents import MODERATE
+from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.wanted_apart import apart_tests
 from tritonc.backend.memory.wanted_facts import Wanted, wanted_facts
@@ -60,6 +65,13 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if place is None:
         return False
     context.remark("specialize", promise(found), kernel.span)
+    common, own = found.parted() if wanted(kernel, context) and maps_last(
+        kernel.blocks) else (found, Wanted())
+    first = _place(kernel, common) if common.subjects and own.subjects else None
+    if first is not None:  # one body in another, for what is the same for all programs
+        found = own.renamed(add_body(kernel, common, first))
+        place = _place(kernel, found)
+        assert place is not None
     add_body(kernel, found, place)
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
     return True
@@ -160,8 +172,11 @@ def _effects(op: Op) -> frozenset[str]:
 # ---- the two bodies
 
 
-def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> None:
-    """Split the kernel at the place, and let the facts decide between two bodies from there on."""
+def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> dict[Value, Value]:
+    """Split the kernel at the place, and let the facts decide between two bodies from there on.
+
+    Returns what stands for each value in the body of the facts.
+    """
     block, at = place
     if block is kernel.entry and at == 0:
         first, dispatch = block, Block("dispatch")
@@ -190,6 +205,7 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> None:
     _assume(fast, mapping, found)
     kernel.blocks += fast
     _test(dispatch, found, fast[0], first)
+    return mapping
 
 
 def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
@@ -236,7 +252,7 @@ def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
     for separate in apart_tests(b, found.apart, here):
         both(separate)
     assert ok is not None
-    b.emit("cond_br", ok, blocks=[fast, general])
+    b.emit("cond_br", ok, blocks=[fast, general], facts=True)
 
 
 def _wide(b: Builder, value: Value) -> Value:

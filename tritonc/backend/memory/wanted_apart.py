@@ -56,7 +56,8 @@ def wanted_apart(kernel: Kernel) -> Apart:
     """What to test; nothing where no loop would gain."""
     found = Apart()
     cfg = Cfg(kernel)
-    if not cfg.loops or any(op.name == "dot" for op in kernel.ops()):
+    if not cfg.loops or (any(op.name == "dot" for op in kernel.ops())
+                         and not any(map(_multiplies_and_stores, cfg.loops))):
         return found
     roots = pointer_roots(kernel)
     used: dict[Value, list[Op]] = {}
@@ -90,6 +91,12 @@ def wanted_apart(kernel: Kernel) -> Apart:
     if not any(a in moving and b in moving for a, b in found.pairs):
         return Apart()
     return found
+
+
+def _multiplies_and_stores(loop: Loop) -> bool:
+    """Whether a result is stored before operands of the next product are loaded."""
+    ops = [op for block in loop.blocks for op in block.ops]
+    return any(op.name == "dot" for op in ops) and any(op.name == "store" for op in ops)
 
 
 def _accesses(kernel: Kernel) -> Iterator[tuple[Op, Value]]:
@@ -152,6 +159,8 @@ class _Ranges:
                 return None
             end = bounded
         first, last = self.extreme(low, affinity.signs, 0), self.extreme(end, affinity.signs, 1)
+        for further in self.masked(op, affinity, form, high) if last is None else ():
+            last = last or self.extreme(further, affinity.signs, 1)
         if first is None or last is None:
             return None
         return Range(first, last, scalar(pointee(pointer.type)).bytes)
@@ -184,15 +193,23 @@ class _Ranges:
         """The greatest address over all iterations: by the mask, or by how often the loop runs."""
         if counter not in end.values():
             return end
-        extents = shape(op.operands[0].type)
-        mask = affinity.mask(op.guard, len(extents))
-        for bound in mask.bounds if mask else ():
-            steps = [number(n - 1) for n in extents]
-            steps[bound.axis] = bound.limit - bound.start - number(1)
-            found = sum((n * s for n, s in zip(steps, form.strides, strict=True)), offset)
+        for found in self.masked(op, affinity, form, offset):
             if counter not in found.values():
                 return found
         return self.by_test(affinity, end, counter)
+
+    def masked(self, op: Op, affinity: Affinity, form: Affine, offset: Linear
+               ) -> Iterator[Linear]:
+        """The greatest address by each bound of the mask, and by all of them."""
+        extents = shape(op.operands[0].type)
+        mask = affinity.mask(op.guard, len(extents))
+        steps = [number(n - 1) for n in extents]
+        every = list(steps)
+        for bound in mask.bounds if mask else ():
+            own = list(steps)
+            own[bound.axis] = every[bound.axis] = bound.limit - bound.start - number(1)
+            yield sum((n * s for n, s in zip(own, form.strides, strict=True)), offset)
+        yield sum((n * s for n, s in zip(every, form.strides, strict=True)), offset)
 
     def by_test(self, affinity: Affinity, end: Linear, counter: Value) -> Linear | None:
         """The loop's header tests `start + step * counter < limit`."""
@@ -230,6 +247,9 @@ class _Ranges:
                 continue
             rest = Linear(((tuple(v for v in values if v is not inner[0]), n),))
             known = self.interval(inner[0]) if not is_counter(inner[0]) else None
+            if side == 0 and known is None and n > 0 and self.not_negative(
+                    Linear(((values, n),)), signs):
+                continue  # no less than 0
             if len(inner) > 1 or known is None:
                 return None
             factor = rest if n > 0 else rest.scaled(-1)

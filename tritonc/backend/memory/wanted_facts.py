@@ -77,6 +77,22 @@ class Wanted:
         return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
                                    *self.positive, *values_of(self.apart)]))
 
+    def parted(self) -> tuple[Wanted, Wanted]:
+        """What is the same for all programs, and what must be known of values that differ; all in
+        the first if more than signs and multiples is asked of these."""
+        def computed(value: Value) -> bool:
+            return value.op is not None and value.op.name not in _NUMBERS and (
+                value.op.name in ("load", "phi") or any(
+                    v.op is not None and (v.op.name in _NUMBERS or computed(v))
+                    for v in value.op.inputs()))
+
+        own = Wanted(multiples={v: n for v, n in self.multiples.items() if computed(v)},
+                     signs={v: None for v in self.signs if computed(v)})
+        common = replace(self, multiples={v: n for v, n in self.multiples.items()
+                                          if not computed(v)},
+                         signs={v: None for v in self.signs if not computed(v)})
+        return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
+
     def renamed(self, mapping: dict[Value, Value]) -> Wanted:
         """The same of other values."""
         def of(polynomial: Linear) -> Linear:
@@ -140,7 +156,7 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
     collector.found.units = units
     collector.want(assumed)
     found = collector.run().renamed({new: old for old, new in mapping.items()})
-    found.apart = Apart() if tensor else wanted_apart(kernel)
+    found.apart = wanted_apart(kernel)
     found.signs.update(found.apart.needs)
     return found
 

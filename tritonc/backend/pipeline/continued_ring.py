@@ -81,15 +81,24 @@ def outer_loop(kernel: Kernel, staged: StagedLoop, part: Slice, starts: list[Val
     return outer
 
 
-def needed_beside(kernel: Kernel, outer: Loop, staged: StagedLoop) -> int:
-    """Bytes of shared memory that other operations of the outer loop want: buffers that are not
-    set apart yet, and one for the largest exchange, which may go in parts of EXCHANGE bytes."""
-    readers = uses(kernel)
-    rest = [op for block in outer.blocks if block not in staged.loop for op in block.ops]
-    buffers = {access.allocation: None for op in rest for access in accesses(op)
-               if not access.allocation.attributes.get("pinned")}
-    exchange = max((_exchanged(op, readers) for op in rest), default=0)
-    return sum(_stage_bytes(op.result) for op in buffers) + min(exchange, EXCHANGE)
+def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop) -> int:
+    """Bytes of shared memory that other operations of the blocks want: buffers that are not set
+    apart yet, and one for the largest exchange, which may go in parts of EXCHANGE bytes.  What only
+    an inner loop uses, others may use when it does not run."""
+    readers, cfg = uses(kernel), Cfg(kernel)
+    buffers: dict[Op, set[Loop | None]] = {}
+    exchange: dict[Loop | None, int] = {None: 0}
+    for block in blocks:
+        loop = cfg.innermost.get(block)
+        for op in block.ops if block not in staged.loop else ():
+            exchange[loop] = max(exchange.get(loop, 0), min(_exchanged(op, readers), EXCHANGE))
+            for access in accesses(op):
+                if not access.allocation.attributes.get("pinned"):
+                    buffers.setdefault(access.allocation, set()).add(loop)
+    own = {loop: size + sum(_stage_bytes(op.result) for op, users in buffers.items()
+                            if users == {loop}) for loop, size in exchange.items()}
+    return max(own.values()) + sum(_stage_bytes(op.result) for op, users in buffers.items()
+                                   if len(users) > 1)
 
 
 def _exchanged(op: Op, readers: dict[Value, list[Op]]) -> int:

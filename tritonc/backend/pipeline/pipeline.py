@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.launch.persist import rare_instances
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.pipeline.async_access import TURNED, by_threads, copy_width
 from tritonc.backend.pipeline.channel import Channel, Means
@@ -65,7 +66,8 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
     changed = False
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
-    left = staged_loops(kernel)
+    rare = rare_instances(kernel)  # the others shall have the memory
+    left = [staged for staged in staged_loops(kernel) if staged.body not in rare]
     for mixed in (False, True):  # a warp that makes copies in one body makes none in another
         if mixed and any(op.name == START for op in kernel.ops()):
             break

@@ -17,7 +17,7 @@ without what the other one does.  Both come to the same result because roles mee
 where each waits for the other, whoever is first (Kahn 1974): so the pass marks the kernel only if
 
   - the copies, and the branches on the way to them, depend on parameters and program numbers alone,
-    and on scalars that are loaded before anything is stored;
+    and on scalars that are loaded before the instance stores anything;
   - each copy is behind a ring_acquire of what it writes, and a start_copier is before all of them;
   - as long as copies can follow, nothing but products and rings uses the bytes that they write.
 
@@ -34,6 +34,7 @@ Needs allocate_shared.
 
 from __future__ import annotations
 
+from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.pipeline.roles import (
     COPIER_WARPS,
     COPIES,
@@ -118,7 +119,7 @@ class _Body:
         needed += [block.terminator.operands[0] for block in leading
                    if block.terminator.name == "cond_br" and (
                        block in self.blocks or not cfg.dominates(home, block))]
-        return _scalar(needed, start, _loads_before(cfg, home, self.ready)) and not any(
+        return computable(needed, start, steady_loads(kernel, cfg)) and not any(
             _disturbs(op, written) for block in leading if block in self.blocks
             for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
 
@@ -147,20 +148,27 @@ def _maps_for_copies(kernel: Kernel, start: Op) -> bool:
         for op in kernel.ops() if op.name == "publish_maps" and op.operands[0] is slot)
 
 
-def _loads_before(cfg: Cfg, home: Block, ready: list[Op]) -> set[Op]:
-    """Loads of scalars before the start that give both roles the same: nothing is stored before."""
-    before = [home]
-    for block in before:
-        before += [b for b in cfg.predecessors[block] if b not in before]
-    ops = [op for block in before for op in (ready if block is home else block.ops)]
-    if any(WRITE in ALL_OPS[op.name].effects for op in ops):
-        return set()
-    return {op for op in ops if op.name == "load" and not isinstance(op.result.type, Tile)
-            and op.guard is None and not op.attributes.get("volatile")
-            and cfg.dominates(cfg.block_of[op], home)}
+def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
+    """Loads of scalars that give both roles the same, whenever they come to them: nothing is stored
+    before in their instance, and instances have no order."""
+    starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
+    writes = {block: next((i for i, op in enumerate(block.ops)
+                           if WRITE in ALL_OPS[op.name].effects), len(block.ops))
+              for block in cfg.order}
+    behind: list[Block] = []
+    stack = [after for block in cfg.order if writes[block] < len(block.ops)
+             for after in block.successors]
+    while stack:
+        block = stack.pop()
+        if block not in behind and block not in starts:
+            behind.append(block)
+            stack += block.successors
+    return {op for block in cfg.order if block not in behind for op in block.ops[: writes[block]]
+            if op.name == "load" and not isinstance(op.result.type, Tile) and op.guard is None
+            and not op.attributes.get("volatile")}
 
 
-def _scalar(values: list[Value], start: Op, loads: set[Op]) -> bool:
+def computable(values: list[Value], start: Op | None, loads: set[Op]) -> bool:
     """Whether one thread can compute the values from parameters, these loads, and the slot."""
     seen: set[Value] = set()
     stack = list(values)

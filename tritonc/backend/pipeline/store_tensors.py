@@ -31,11 +31,12 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_instances, rare_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
 from tritonc.backend.pipeline.tensor_access import (
     MOST_BOX,
+    Strip,
     available,
     claim,
     claim_place,
@@ -76,10 +77,11 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
     changed |= _passed_on(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where the engine stores in one of the bodies
+    rare = rare_instances(kernel)
     for block in kernel.blocks:
         for op in list(block.ops):
             if op.name == "store":
-                why = _store(kernel, block, op, infos, context)
+                why = "" if block in rare else _store(kernel, block, op, infos, context)
                 if why is None:
                     served.add(op.span)
                     continue
@@ -120,7 +122,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     size = e.bytes * extents[0] * extents[1]
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
         return "the engine does not store parts of a tile of these extents"
-    if not _alone(kernel, cfg, block, op):
+    again = _again(cfg, block)
+    if (again and not _parted(strip, t.shape)) or not _alone(kernel, cfg, block, op):
         return "other accesses of the instance may meet with it"
     room = context.target.shared_per_block - LEFT
     sliced = slices(kernel, block, op, value, bits, stored=True)
@@ -153,6 +156,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         if not (at_once and number):
             b.insert(make_op("store_wait", [], table=ALL_OPS,
                              pending=0 if at_once else len(buffers) - 1))
+            if again:
+                made.ops[-1].attributes["written"] = True
         part = value
         if bits:
             part = sliced.part(made.ops, number)
@@ -269,19 +274,38 @@ def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tupl
     return tuple(bits), tuple(extents)
 
 
+def _again(cfg: Cfg, block: Block) -> bool:
+    """Whether an instance may come to the block more than once."""
+    start = _instances(cfg, block)
+    return block in _reached(block.successors, lambda b: b.successors, start)
+
+
+def _instances(cfg: Cfg, block: Block) -> Block | None:
+    """Where the next instance begins."""
+    return next((loop.header for loop in cfg.loops if block in loop and counts_instances(loop)),
+                None)
+
+
+def _parted(strip: Strip, extents: tuple[int, ...]) -> bool:
+    """Whether tiles of two turns of a loop are the same or meet nowhere: they begin at multiples
+    of their extents.  Then each thread that stores part of a tile knows what it stored before."""
+    return all(n % extents[axis] == 0 for axis, start in zip(strip.axes, strip.starts, strict=True)
+               for _, n in start.terms)
+
+
 def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
     """Whether nothing else of an instance can meet with what the engine writes."""
     roots, target = pointer_roots(kernel), store.operands[0]
-    start = next((loop.header for loop in cfg.loops if block in loop and counts_instances(loop)),
-                 None)
+    start = _instances(cfg, block)
     at = block.ops.index(store)
     after = _reached(block.successors, lambda b: b.successors, start)
     before = _reached(cfg.predecessors[block] if block is not start else [],
                       lambda b: cfg.predecessors[b] if b is not start else [], None)
     ended = _ended(kernel, store)
-    later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops)]
-    earlier = [*block.ops[:at], *(op for b in before for op in b.ops if op not in ended)]
-    return (block not in after and not any(map(_signals, kernel.ops()))
+    later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops if op is not store)]
+    earlier = [*block.ops[:at], *(op for b in before for op in b.ops
+                                   if op not in ended and op is not store)]
+    return (not any(map(_signals, kernel.ops()))
             and not _meets(kernel, later, target, roots, frozenset((READ, WRITE)))
             and not _meets(kernel, [op for op in earlier if op not in ended], target, roots,
                            frozenset((READ, WRITE))))

@@ -29,6 +29,7 @@ from tritonc.backend.pipeline.channel import Boxes, Channel, Means
 from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, needed_beside, outer_loop
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
+from tritonc.backend.pipeline.region_ring import RegionRewrite, region
 from tritonc.backend.pipeline.ring import copied_stages, most_stages
 from tritonc.backend.pipeline.roles import registers
 from tritonc.backend.pipeline.staged_loop import (
@@ -107,23 +108,30 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                 and context.meta.get("tensor_store", STORE) != 2
                 and bool(context.meta.get("copier", _pays(staged))))
     outer = None
-    if len(groups) == 1 and not hindered and context.meta.get("continued", 1) and bring_up(
+    behind: list[Block] = []  # where one ring goes on, of a warp of its own
+    room = target.shared_per_block - LEFT
+    if not hindered and context.meta.get("continued", 1) and bring_up(
             [v for a in boxes for v in a.strip.map_values()], place, cfg):
         cfg = Cfg(kernel)
-        outer = outer_loop(kernel, staged, part, [
-            v for a in boxes for v in a.strip.values() if v not in moving])
-    if outer is not None:
-        beside = needed_beside(kernel, outer, staged)
-        if stages_that_fit(staged, target.shared_per_block - LEFT - beside) >= COPIER_STAGES:
+        if len(groups) == 1:
+            outer = outer_loop(kernel, staged, part, [
+                v for a in boxes for v in a.strip.values() if v not in moving])
+        home = staged.preheader if outer is None else outer.preheader
+        if separate and home in cfg.innermost:
+            behind = region(kernel, staged, place, boxes)
+            outer = None if behind else outer
+    if outer is not None or behind:
+        beside = needed_beside(kernel, behind if outer is None else outer.blocks, staged)
+        if stages_that_fit(staged, room - beside) >= COPIER_STAGES:
             staged.exchange += beside
         else:
-            outer = None
+            outer, behind = None, []
     home = staged.preheader if outer is None else outer.preheader
-    separate &= home not in cfg.innermost  # a copier starts once, and so does its ring
-    double_computed(kernel, staged, target.shared_per_block - LEFT)
+    separate &= bool(behind) or home not in cfg.innermost  # it starts once, and so does its ring
+    double_computed(kernel, staged, room)
     if separate and len(groups) == 1:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
-            staged, target.shared_per_block - LEFT - more) >= context.meta.get(
+            staged, room - more) >= context.meta.get(
                 "num_stages", COPIER_STAGES + staged.from_registers))
     stages = context.meta.get("num_stages") or (copied_stages if hindered else most_stages)(
         kernel, staged, target)
@@ -134,13 +142,18 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return False, _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are not asked for")
     distance = max(1, stages - 2)
-    rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
-        kernel, staged, part, channels, stages, distance)
+    rewrite: TensorRewrite
+    if behind:
+        rewrite = RegionRewrite(kernel, staged, part, channels, stages, 0)
+    else:
+        rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
+            kernel, staged, part, channels, stages, distance)
     rewrite.place, rewrite.moving = place, moving
     rewrite.products = groups
     rewrite.separate = separate
-    rewrite.warm = separate and (outer is None or counts_instances(outer)) and copyable(
-        staged, [staged.stores[i] for i in groups[0]], infos)
+    rewrite.warm = separate and not behind and (
+        outer is None or counts_instances(outer)) and copyable(
+            staged, [staged.stores[i] for i in groups[0]], infos)
     if isinstance(rewrite, ContinuedRewrite) and outer is not None:
         rewrite.outer = outer
         rewrite.borrows = context.meta.get("tensor_store", STORE) == 2

@@ -32,6 +32,7 @@ class TensorRewrite(Rewrite):
     separate = False
     warm = False
     outer: Loop | None = None  # before which it begins
+    coming: Value | None = None  # whether the iteration comes that is being copied
     here = 0  # products whose operands of the first iteration are there
     opening: Value | None = None  # the phase in which first copies that are being made are read
 
@@ -282,9 +283,10 @@ class TensorRewrite(Rewrite):
                     body.ops[at:at] = self.arrival(i)
             ends = [op for op in body.ops if op in readers or (op.name == "wgmma_wait" and any(
                 start.result in op.operands for start in readers))]
-            at = body.ops.index(readers[0])
-            body.ops[at:at] = self.arrival(i)
-            at = 1 + body.ops.index(next((op for op in readers if op.name == "wgmma"), readers[-1]))
+            arrival, at = self.arrival(i), body.ops.index(readers[0])
+            body.ops[at:at] = arrival
+            at = body.ops.index(arrival[0]) if not self.distance else 1 + body.ops.index(
+                next((op for op in readers if op.name == "wgmma"), readers[-1]))
             body.ops[at:at] = self.fill(i, write.result, self.distance)
             view = widen(self.released[i], self.stages, read.result, 0)
             at = body.ops.index(ends[-1]) + 1

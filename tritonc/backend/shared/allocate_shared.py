@@ -149,8 +149,12 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
                 lives[op] = (0, len(position) + 1)
     extents = {loop: (min(spans[b][0] for b in loop.blocks), max(spans[b][1] for b in loop.blocks))
                for loop in cfg.loops}
+    ahead = _copied_ahead(cfg, position, lives)
     for root, (first, last) in lives.items():
         fresh = _written_first(cfg, touched.get(root, []))
+        if root in ahead:
+            fresh = None
+            first, last = ahead[root]
         if fresh is not None and not root.attributes.get("pinned"):
             home[root] = fresh
         for loop in reversed(cfg.loops):  # inner ones first: an outer one may be touched by then
@@ -159,6 +163,22 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
                 first, last = min(first, start), max(last, end)
         lives[root] = (first, last)
     return lives
+
+
+def _copied_ahead(cfg: Cfg, position: dict[Op, int], lives: dict[Op, tuple[int, int]]
+                  ) -> dict[Op, tuple[int, int]]:
+    """The lives of rings that a producer warp may fill from its start on, until the last of them
+    has been read: it runs ahead of those that read them, over all that lies between."""
+    found: dict[Op, tuple[int, int]] = {}
+    for start in position:
+        if start.name != "start_copier":
+            continue
+        blocks = [block for block in cfg.order if cfg.dominates(cfg.block_of[start], block)]
+        rings = {access.allocation for block in blocks for op in block.ops
+                 for access in accesses(op) if access.allocation.attributes.get("continues")}
+        for ring in rings:
+            found[ring] = position[start], max(lives[other][1] for other in rings)
+    return found
 
 
 def _written_first(cfg: Cfg, touched: list[tuple[Block, bool]]) -> Block | None:

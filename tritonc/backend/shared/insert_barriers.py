@@ -30,6 +30,7 @@ from functools import cached_property
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import apart, pointer_roots
 from tritonc.analysis.moving import meets_itself
+from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
@@ -217,7 +218,10 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
 def _turn(state: State, loop: Loop) -> State:
     """The state that the next iteration of `loop` sees."""
     found = []
+    instances = counts_instances(loop)
     for p in state:
+        if p.is_global and instances:
+            continue  # instances have no order
         if p.is_global:  # the addresses may be others by then
             moves = p.moves if p.ring is loop else None
             found.append(replace(p, pointer=None, moves=moves, before=moves is not None))

@@ -354,8 +354,9 @@ _ROWS: list[OpInfo] = [
            "with what it writes.", None, ("index", "panels", "box"), ("groups",),
            effects=frozenset({OUTPUT, SHARED_READ})),
     OpInfo("store_wait", (), rules.nothing,
-           "Waits until all but the last `pending` tensor_stores have read their buffers; in each "
-           "of `groups` warpgroups its own.", None, ("pending",), ("groups",),
+           "Waits until all but the last `pending` tensor_stores have read their buffers, or if "
+           "`written` are done; in each of `groups` warpgroups its own.", None, ("pending",),
+           ("groups", "written"),
            effects=frozenset({SHARED_WRITE, OUTPUT})),
     OpInfo("ring_wait", ("ring", "phase"), rules.nothing,
            "Waits for the phase of that parity of the stage's barrier to complete.",

@@ -1,0 +1,34 @@
+"""Products whose loop is not alone, on simulated tensor cores: one ring serves a whole region."""
+
+from __future__ import annotations
+
+import pytest
+from programs import ROOT, Setting, compiled, settings, simulate
+
+from tritonc.backend.launch.persist import counts_instances, rare_instances
+from tritonc.ir.cfg import Cfg
+
+WAYS = ROOT / "bench" / "ways" / "products"
+SMALL = (("M", "136"), ("N", "264"), ("K", "72"), ("TM", "128"), ("TN", "256"), ("TK", "64"))
+CHOOSING = [Setting(WAYS / name, SMALL) for name in ("experts.tc", "grouped_order.tc")]
+PLAIN = [setting for name in ("region_matmul.tc", "tiles_matmul.tc")
+         for setting in settings(ROOT / "tests" / "run" / name)]
+
+
+@pytest.mark.parametrize("setting", [*PLAIN, *CHOOSING], ids=lambda s: s.name)
+def test_a_producer_warp_serves_any_region(setting: Setting) -> None:
+    (result, _), = compiled(setting, "sm_90a")
+    assert result.module is not None and result.module.kernels[0].attributes["copier_warps"]
+    simulate(setting, "sm_90a")
+
+
+@pytest.mark.parametrize("setting", CHOOSING, ids=lambda s: s.name)
+def test_warpgroups_do_not_wait_where_an_instance_chooses_a_body(setting: Setting) -> None:
+    """What the instances before have stored is no reason, whichever body they took."""
+    (result, _), = compiled(setting, "sm_90a")
+    assert result.module is not None
+    kernel = result.module.kernels[0]
+    (loop,) = (loop for loop in Cfg(kernel).loops if counts_instances(loop))
+    rare = rare_instances(kernel)
+    names = [op.name for block in loop.blocks if block not in rare for op in block.ops]
+    assert rare and "wgmma" in names and "barrier" not in names

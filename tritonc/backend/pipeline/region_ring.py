@@ -1,0 +1,111 @@
+"""A ring of tensor copies for a region of the control-flow graph, with a producer warp.
+
+Before:  place:  ...                      After:  place:  ring_init; start_copier
+         outer:  ...                              outer:  %s = phi [0], [..]   stage
+                                                          %p = phi [0], [..]   phase
+         loop:   shared_store %a, load ..         loop:   ring_acquire %a[%s]; tensor_copy %a[%s]
+                 wgmma %a, %b                             ring_wait %a[%s], %p; wgmma %a[%s], ...
+                                                          ring_release %a[%s]
+                 br loop                                  stage and phase after these; br loop
+
+Each iteration copies its own operands: the text has no run-ahead, no prologue, no slices.  The
+producer warp runs the region's control flow, addresses and copies, and no computation; it waits for
+stages that are free, and is so ahead of the consumers by as many as there are, over whatever
+branches and loops lie between.  Stage and phase go through the region like any other value.
+
+Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
+otherwise every iteration would wait for its operands.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.pipeline.channel import Boxes
+from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
+from tritonc.backend.pipeline.staged_loop import StagedLoop
+from tritonc.backend.pipeline.tensor_ring import TensorRewrite
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ssa import rewire
+from tritonc.ir.types import I32
+
+
+def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
+           ) -> list[Block]:
+    """The blocks behind `place`, if one thread can run what leads to the loop's copies by itself;
+    none if it cannot."""
+    cfg = Cfg(kernel)
+    found = [block for block in cfg.order if cfg.dominates(place, block)]
+    leading = {staged.body}
+    for _ in found:
+        leading |= {block for block in found if leading.intersection(block.successors)}
+    values = [v for one in boxes for v in one.strip.values()]
+    values += [block.terminator.operands[0] for block in leading
+               if block.terminator.name == "cond_br"]
+    if not computable(values, None, steady_loads(kernel, cfg)):
+        return []
+    loads, roots = [one.load for one in boxes], pointer_roots(kernel)
+    loop = staged.loop.parent
+    while loop is not None:  # copies overtake what earlier turns store
+        if not counts_instances(loop) and stores_may_reach(kernel, loop.blocks, loads, roots):
+            return []
+        loop = loop.parent
+    return found
+
+
+class RegionRewrite(TensorRewrite):
+    """A pipeline whose ring begins in `place` and goes on through all that follows."""
+
+    @property
+    def home(self) -> Block:
+        return self.place
+
+    def run(self) -> None:
+        """Rewrite the loop."""
+        self.prologue()
+        self.phis({})
+        self.hand_over()
+        latch = self.staged.latch
+        stage = self.turn(self.ring[0].result)
+        phase = self.turn_phase(stage[-1].result, self.phase.result)
+        step = make_op("add", [self.turns.result, self.number(1)])
+        latch.ops[-1:-1] = [*stage, *phase, step]
+        turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step))
+        for phi, after in turned:
+            phi.operands.append(after.result)
+            phi.blocks.append(latch)
+        for phi in (self.ring[0], self.phase):
+            self.thread(phi)
+        self.use_stage()
+
+    def start_ring(self, ops: list[Op]) -> None:
+        super().start_ring(ops)
+        for store in self.staged.stores:
+            assert store.operands[0].op is not None
+            store.operands[0].op.attributes["continues"] = True
+
+    def first_copies(self) -> dict[Value, Value]:
+        """There are none."""
+        self.now, self.coming = {}, None
+        return {}
+
+    def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
+        """The stage, its phase, and the number of the iteration."""
+        self.turns, self.phase, read = (
+            Op("phi", [self.number(0)], {}, (I32,), blocks=[self.staged.preheader])
+            for _ in range(3))
+        for phi, name in ((self.turns, "turn"), (self.phase, "phase"), (read, "stage")):
+            phi.result.name = name
+        self.staged.loop.header.ops[:0] = [self.turns, self.phase, read]
+        self.ring, self.next_phase = [read, read], self.phase
+        return ahead
+
+    def thread(self, phi: Op) -> None:
+        """Let the loop begin with what it left when it ran last, or 0."""
+        zero, header = phi.operands[0], self.staged.loop.header
+        before = make_op("undef", [], I32).result
+        phi.operands[0] = before
+        rewire(self.kernel, Cfg(self.kernel), before, {self.place: zero, header: phi.result},
+               [(phi, header)])

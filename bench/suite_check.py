@@ -73,7 +73,7 @@ def small(workload: suite_support.Workload) -> suite_support.Workload:
 
 def check(workload: suite_support.Workload) -> list[str]:
     """What is wrong, a line each; lines that begin with "(" only say what was not run."""
-    path = suite_support.FOLDER / f"{workload.stem}.tc"
+    path = workload.path
     result = driver.compile(SourceFile(path.name, path.read_text()),
                             Options(defines=workload.defines), ("tir", "manifest"))
     plain = driver.compile(SourceFile(path.name, path.read_text()),

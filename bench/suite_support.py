@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Kind:
-    """What the suite adds to the file bench/suite/STEM.tc.
+    """What the suite adds to the kernel STEM.tc of bench/suite or samples.
 
     Functions take a case: an object with the tensors, scalars, sizes and macros as attributes.
     `want` gives the expected outputs by name, `peers` launches that compute the same, by name;
@@ -108,7 +108,7 @@ class Workload:
     @property
     def path(self) -> Path:
         """The kernel's file."""
-        return BENCH / self.collection / f"{self.stem}.tc"
+        return source(self.stem, self.collection)
 
     @property
     def name(self) -> str:
@@ -190,6 +190,12 @@ def pairs(text: str) -> dict[str, str]:
             for name, _, value in (part.partition("=") for part in split(text))}
 
 
+def source(stem: str, collection: str = "suite") -> Path:
+    """The file of a kernel: of the collection, or else a sample."""
+    own = BENCH / collection / f"{stem}.tc"
+    return own if own.exists() else BENCH.parent / "samples" / own.name
+
+
 @cache
 def kinds(collection: str = "suite") -> dict[str, Kind]:
     """The tables of a collection, by the stem of the file."""
@@ -203,7 +209,7 @@ def workloads(pattern: str = "", group: str = "", collection: str = "suite") -> 
     """What is measured, in the order of the tables; `pattern` is a regular expression."""
     found = []
     for stem, kind in kinds(collection).items():
-        problem = read((BENCH / collection / f"{stem}.tc").read_text())
+        problem = read(source(stem, collection).read_text())
         for variant in kind.variants:
             for line in problem.bench or [problem.sizes]:
                 sizes = {name: eval(value, dict(_PLAIN)) for name, value in line.items()}

@@ -41,11 +41,13 @@ def commit() -> str:
 
 def compile_file(job: Job, say: Say) -> Job:
     """Compile a file; write PTX and manifest to the folder; say what came of it."""
+    import suite_support
+
     from tritonc import driver
     from tritonc.options import Options
     from tritonc.source import SourceFile
 
-    path = ROOT / "bench" / job.get("collection", "suite") / f"{job['stem']}.tc"
+    path = suite_support.source(job["stem"], job.get("collection", "suite"))
     source = SourceFile(str(path), path.read_text())
     options = Options(arch=job["arch"], defines=tuple(job["defines"]), tune=job["tune"],
                       sizes=job["sizes"], tuning=job.get("tuning"),

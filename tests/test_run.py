@@ -46,6 +46,26 @@ def run(path: Path, device: str = "interpreter", level: int = 2, arch: str = DEF
     return outcomes
 
 
+# Samples of several kernels, and those whose sizes belong together: the sizes at their bounds.
+OWN_SIZES: dict[str, list[dict[str, int]]] = {
+    "attention_backward": [{"BH": 1, "S": s} for s in (1, 63, 64, 65, PRIME)],
+    "attention_grouped": [{"B": 1, "S": s} for s in (1, 63, 65, PRIME)] + [{"H": 3, "HK": 1}],
+    "attention_lengths": [{"H": 1}],
+    "conv_nchw": [{"B": 1}, {"C": 1, "K": 1}, {"H": 1, "W": 1}, {"R": 1, "S": 2, "PW": 0},
+                  {"H": 13, "W": 17, "C": 33, "K": 65}],
+    "conv_nhwc": [{"B": 1}, {"C": 1, "K": 1}, {"H": 1, "W": 1}, {"R": 1, "S": 2, "PW": 0},
+                  {"H": 13, "W": 17, "C": 33, "K": 65}],
+    "fp8_block": [{"M": 1, "N": 1, "K": 128}, {"M": 65, "N": 129, "K": 384}, {"N": 128}],
+    "int4_linear": [{"M": 1, "N": 1, "K": 128}, {"M": 65, "N": 129, "K": 384}, {"M": 16}],
+    "moe_experts": [{"N": 1, "K": 1}, {"N": 257, "K": 65}],
+    "paged_decode_split": [{"SPLIT": 1}, {"SPLIT": 3}, {"B": 1}],
+    "rms_norm_backward": [{"M": 1, "N": 1}, {"M": 4, "N": 512}, {"M": 5, "N": 511}],
+    "top_k": [{"M": 1, "N": 4}, {"M": 33, "N": 128}, {"K": 1}],
+    "selective_scan": [{"B": 1, "L": 1, "E": 1}, {"E": 33}],
+    "cross_entropy": [{"M": 1, "N": 2}, {"N": 1024}, {"N": 1025}],
+}
+
+
 @cache
 def compiled(path: Path) -> tuple[Problem, driver.Result]:
     """A sample's problem, and its Triton-IR."""
@@ -90,6 +110,10 @@ def test_interpreted_as_analysed(path: Path) -> None:
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
 @pytest.mark.parametrize("index", range(8))
 def test_samples_at_boundary_sizes(path: Path, index: int) -> None:
+    if path.stem in OWN_SIZES:
+        if index < len(OWN_SIZES[path.stem]):
+            run(path, **OWN_SIZES[path.stem][index])
+        return
     sizes = boundary_sizes(path)
     if index < len(sizes):
         problem, result = compiled(path)
@@ -130,6 +154,10 @@ def compare(machine: np.ndarray[Any, Any], interpreted: np.ndarray[Any, Any]) ->
 def test_samples_on_the_gpu_at_sizes(path: Path, extent: int | None, arch: str) -> None:
     from tritonc.launch.cuda import Device
 
+    if path.stem in OWN_SIZES:
+        for sizes in OWN_SIZES[path.stem] if extent is None else []:
+            run(path, "cuda", arch=arch, **sizes)
+        return
     every = boundary_sizes(path) if extent is None else [sizes_at(path, extent, 64)]
     problem, _ = compiled(path)
     with Device() as gpu:

@@ -27,7 +27,7 @@ SAMPLES = sorted((ROOT / "samples").glob("*.tc"))
 HELP = "" if PTXAS is None else subprocess.run(
     [PTXAS, "--help"], capture_output=True, text=True, check=True).stdout
 TARGETS = [f"sm_{name}" for name in ("61", "70", "75", "80", "89", "90a", "100a", "120a")
-           if f"'sm_{name}'" in KNOWN] or ["sm_75"]
+           if f"'sm_{name}'" in HELP] or ["sm_75"]
 
 BY_NAME = [pytest.param(number, path, id=path.stem) for number, path in enumerate(SAMPLES)]
 

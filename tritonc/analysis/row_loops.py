@@ -10,6 +10,8 @@
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
+    asks_programs    a loop of scalars asks memory, by atomics, what other programs have told: how
+                     long it takes is up to them, so there had better be many programs
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
 """
@@ -77,6 +79,18 @@ def recurrence(kernel: Kernel, cfg: Cfg | None = None) -> bool:
         loaded = {shape(op.result.type) for op in ops if op.name == "load"}
         if any(op.name == "reduce" and len(extents := shape(op.operands[0].type)) > 1
                and extents in carried - loaded for op in ops):
+            return True
+    return False
+
+
+def asks_programs(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
+    cfg = cfg or Cfg(kernel)
+    for loop in cfg.loops:
+        ops = [op for block in loop.blocks for op in block.ops]
+        if any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
+               for op in ops) and not any(isinstance(v.type, Tile)
+                                          for op in ops for v in (*op.results, *op.inputs())):
             return True
     return False
 

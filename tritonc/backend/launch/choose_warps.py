@@ -6,6 +6,8 @@ on CUDA cores wants 64 accumulators in a thread, streaming code two accesses of 
 largest tile in flight in each thread, or four where that tile is reduced: what is in registers
 takes no exchange between warps.  Where a program makes several passes over a row, or sums columns,
 there are many threads for few elements each: few programs at a time keep their rows in the caches.
+Where programs ask each other for what they have found, few threads have many elements each: more
+programs are resident with so many registers, and their warps wait for fewer.
 Few threads per instance leave the number of instances on a processor to the hardware.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tritonc.analysis.row_loops import several_passes, sums_columns
+from tritonc.analysis.row_loops import asks_programs, several_passes, sums_columns
 from tritonc.backend.target import matrix
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
@@ -27,6 +29,8 @@ BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register
+COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
+ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 LEGAL = (1, 2, 4, 8, 16)
 
 
@@ -54,11 +58,17 @@ def _streaming_threads(kernel: Kernel) -> int:
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
     size = max((scalar(t).bytes for t in moved), default=4)
+    held = any(op.name == "phi" and 2 * r.type.size > largest for op in kernel.ops()
+               for r in op.results if isinstance(r.type, Tile))
     reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         for op in kernel.ops())
+    if asks_programs(kernel):
+        return max(ASKING, largest // ASKING)
     if several_passes(kernel) or sums_columns(kernel):
         return largest // PASS_ELEMENTS
+    if reduced and not moved and not held:
+        return largest // COMPUTED
     return largest // min(MOST_ELEMENTS, (ROW_BYTES if reduced else BYTES) // size)
 
 

@@ -14,6 +14,8 @@ from tritonc.sema.types.ctypes import BOOL, INT, LONG, NUMBERS, Number, ctype
 from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Span
 
+WORD = 32  # bits that the hardware compares and chooses at once
+
 
 def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """sort(x, axis) and sort(x, axis, descending): a bitonic network (Batcher 1968).
@@ -226,8 +228,6 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
                       axes=[1])
     both = shapes.broadcast(context, shapes.reshape(context, both, (split[0], 1, split[2])), split)
     other = context.op("xor", pairs.type, pairs, both)
-    low = context.op("smin", pairs.type, pairs, other)
-    high = context.op("smax", pairs.type, pairs, other)
     # The later of two keeps the greater, but where bit `run` of its place is set.
     place = along(context, (rows, n, inner), 1)
     later = _bit(context, place, near)
@@ -236,7 +236,17 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
     if descending:
         greater = context.op("xor", greater.type, greater, Term(greater.type, constant=True))
     greater = shapes.reshape(context, greater, split)
-    return shapes.reshape(context, context.op("select", low.type, greater, high, low), keys.shape)
+    element = keys.type.element
+    assert isinstance(element, Number)
+    if element.ir.bits > WORD:  # one comparison and one choice, each of two words
+        less = context.op("icmp", greater.type, pairs, other, predicate="slt")
+        own = context.op("xor", less.type, less, greater)
+        kept = context.op("select", pairs.type, own, pairs, other)
+    else:  # one instruction, minimum or maximum
+        low = context.op("smin", pairs.type, pairs, other)
+        high = context.op("smax", pairs.type, pairs, other)
+        kept = context.op("select", low.type, greater, high, low)
+    return shapes.reshape(context, kept, keys.shape)
 
 
 def _bit(context: Context, place: Term, bit: int) -> Term:

@@ -4,12 +4,17 @@
                      what the first brings should still be in a cache, so few programs at a time.
                      Not where the loops reduce tiles: then warps would wait for each other; nor
                      where rows are loaded without a loop, too: short ones
-    sums_columns     a loop loads tiles that are added up; behind it they are reduced but for the
-                     last axis, and programs are numbered along one axis: there are as many as
-                     pieces of columns, and each has all rows
+    reducing_passes  the same, where the loops of built-in reductions keep scalars
+    sums_columns     a loop, of the same rows in all programs, loads tiles that are added up; behind
+                     it they are reduced but for the last axis, and programs are numbered along one
+                     axis: there are as many as pieces of columns, and each has all rows
+    adds_tiles       a loop loads tiles of several axes and adds them to one that it carries, and
+                     nothing is reduced: a stencil of many points, whose tile is read that often
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
+    asks_programs    a loop of scalars asks memory, by atomics, what other programs have told: how
+                     long it takes is up to them, so there had better be many programs
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
 """
@@ -17,7 +22,7 @@
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile, is_float, shape
 
@@ -30,6 +35,10 @@ def several_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     if any(op.name in ("reduce", "argreduce", "scan")
            for block in cfg.innermost for op in block.ops):
         return False
+    return _loads_again(kernel, cfg)
+
+
+def _loads_again(kernel: Kernel, cfg: Cfg) -> bool:
     roots = pointer_roots(kernel) if len(cfg.loops) > 1 else {}
     seen: dict[Value, list[Block]] = {}  # headers of loops that load
     for block in cfg.order:
@@ -48,6 +57,15 @@ def several_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     return False
 
 
+def reducing_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether of loops that load from one parameter, one after the other, some reduce tiles."""
+    cfg = cfg or Cfg(kernel)
+    ops = [op for block in cfg.innermost for op in block.ops]
+    names = {op.name for op in ops}
+    return "reduce" in names and not names & {"argreduce", "scan", "reduce_with", "scan_with"} \
+        and _loads_again(kernel, cfg)
+
+
 def _parameter(root: Value) -> Value:
     while root.op is not None and root.op.name == "assume_multiple":
         root = root.op.operands[0]
@@ -59,13 +77,41 @@ def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     cfg = cfg or Cfg(kernel)
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
         return False
-    loading = [loop for loop in cfg.loops if any(
+    loading = [loop for loop in cfg.loops if _same_for_all(loop) and any(
         op.name == "load" and isinstance(op.result.type, Tile)
         for block in loop.blocks for op in block.ops)]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
     return any(op.name == "reduce" and op.operands[0] in carried
                and len(shape(op.operands[0].type)) - 1 not in op.attributes["axes"]
                for op in kernel.ops())
+
+
+def adds_tiles(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether a loop loads tiles of the shape of one of floats that it carries, of two axes."""
+    cfg = cfg or Cfg(kernel)
+    if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
+        return False
+    for loop in cfg.loops:
+        carried = {shape(phi.result.type) for phi in loop.header.phis()
+                   if is_float(phi.result.type)}
+        if any(op.name == "load" and len(e := shape(op.result.type)) > 1 and e in carried
+               for block in loop.blocks for op in block.ops):
+            return True
+    return False
+
+
+def _same_for_all(loop: Loop) -> bool:
+    """Whether how often the loop runs depends neither on which program it is nor on data."""
+    stack, seen = list(loop.header.terminator.operands), set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is None or op in seen:
+            continue
+        if op.name in (*_NUMBERED, "load"):
+            return False
+        seen.add(op)
+        stack += op.operands
+    return True
 
 
 def recurrence(kernel: Kernel, cfg: Cfg | None = None) -> bool:
@@ -77,6 +123,18 @@ def recurrence(kernel: Kernel, cfg: Cfg | None = None) -> bool:
         loaded = {shape(op.result.type) for op in ops if op.name == "load"}
         if any(op.name == "reduce" and len(extents := shape(op.operands[0].type)) > 1
                and extents in carried - loaded for op in ops):
+            return True
+    return False
+
+
+def asks_programs(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
+    cfg = cfg or Cfg(kernel)
+    for loop in cfg.loops:
+        ops = [op for block in loop.blocks for op in block.ops]
+        if any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
+               for op in ops) and not any(isinstance(v.type, Tile)
+                                          for op in ops for v in (*op.results, *op.inputs())):
             return True
     return False
 

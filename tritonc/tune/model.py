@@ -27,7 +27,14 @@ from math import inf, log2, prod, sqrt
 from typing import NamedTuple
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.row_loops import ends_by_tile, recurrence, several_passes, sums_columns
+from tritonc.analysis.row_loops import (
+    adds_tiles,
+    ends_by_tile,
+    recurrence,
+    reducing_passes,
+    several_passes,
+    sums_columns,
+)
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.together import chained
@@ -209,7 +216,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing."""
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
-    for asks in (ends_by_tile, recurrence, several_passes, sums_columns):
+    for asks in (ends_by_tile, recurrence, several_passes, reducing_passes, sums_columns,
+                 adds_tiles):
         if asks(kernel, cfg):
             return asks.__name__
     return "turned" if _turns(kernel) else ""
@@ -323,9 +331,10 @@ _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of 
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
-_WANTED = {"several_passes": _PASSES, "sums_columns": _PASSES, "ends_by_tile": _WAITING,
-           "recurrence": _RECURRENCE}
+_WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns": _PASSES,
+           "ends_by_tile": _WAITING, "recurrence": _RECURRENCE}
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
+_ADDED_BYTES = 1024  # of one that a loop adds others to: what lies beyond an edge costs as much
 _SQUARE_BYTES = 16 * 1024  # of a tile of two axes that is only moved: long pieces of rows both ways
 
 
@@ -486,7 +495,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         elif form == "ends_by_tile":
             size, aspect = _WAITING, _FLAT_ASPECT
         else:
-            size, aspect = _FLAT_BYTES / flat[0].bytes, _FLAT_ASPECT
+            size = (_ADDED_BYTES if form == "adds_tiles" else _FLAT_BYTES) / flat[0].bytes
+            aspect = _FLAT_ASPECT
         return abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
     rows = [prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
             for feature in reductions]

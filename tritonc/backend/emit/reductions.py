@@ -17,7 +17,7 @@ from tritonc.backend.emit.demand import reduced_registers
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.registers import members, reduction_groups
-from tritonc.backend.emit.warps import FULL_WARP, exchange
+from tritonc.backend.emit.warps import FULL_WARP, exchange, from_lowest
 from tritonc.backend.layout.split_reductions import by_vote
 from tritonc.ir import combiner
 from tritonc.ir.combiner import Combiner
@@ -145,6 +145,7 @@ def _in_order(f: FunctionEmitter, layout: Layout, axis: int, commutative: bool,
 
     Where lanes are to combine while a thread still holds several items, each of two lanes takes
     half of the items of both: a bit of the items moves to the lanes, where it waits for its turn.
+    Where elements may change places each lane has its own first; the lowest lane's bits count.
     """
     bits = [basis for basis in axis_bases(layout.shape, axis)
             if basis in layout.register or basis in layout.lane]
@@ -164,9 +165,13 @@ def _in_order(f: FunctionEmitter, layout: Layout, axis: int, commutative: bool,
             waiting[len(waiting) - 1 - waiting[::-1].index(None)] = bit
         else:
             kept, given = items, items
-        items = [join(*_ordered(f, types, own, _exchanged(f, types, sent, bit), upper))
-                 for own, sent in zip(kept, given)]
+        items = [join(*_ordered(f, types, own, other, upper)) if not commutative
+                 else join(own, other) for own, other in zip(
+                     kept, [_exchanged(f, types, sent, bit) for sent in given], strict=True)]
     (whole,) = items
+    mask = sum(1 << layout.lane.index(b) for b in bits if b in layout.lane)
+    if commutative and mask:  # a sum of products may have been rounded in another order
+        whole = tuple(from_lowest(f, e, name, mask) for e, name in zip(types, whole, strict=True))
     return whole
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tritonc.backend.emit.casts import as_bits, from_bits
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.packed import whole_word
+from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.types import Element
 
 FULL_WARP = "i32 -1"
@@ -63,6 +64,13 @@ def shuffle_index(f: FunctionEmitter, word: str, lane: str) -> str:
     """The word of another lane of the warp."""
     return f.convergent("llvm.nvvm.shfl.sync.idx.i32", "i32", FULL_WARP, f"i32 {word}",
                         f"i32 {lane}", _LAST)
+
+
+def from_lowest(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:
+    """An element of the lane whose number has no bit of `mask`."""
+    lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1 & ~mask}")
+    words = [shuffle_index(f, word, lane) for word in to_words(f, e, [name])]
+    return from_words(f, e, words, 1)[0]
 
 
 def exchange(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:

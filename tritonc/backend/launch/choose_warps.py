@@ -3,9 +3,12 @@
 A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows the work: wgmma
 wants a warpgroup for each 64 rows, mma.sync 32 to 128 registers of accumulators in a thread, a dot
 on CUDA cores wants 64 accumulators in a thread, streaming code two accesses of 16 bytes of its
-largest tile in flight in each thread, or four where that tile is reduced: what is in registers
-takes no exchange between warps.  Where a program makes several passes over a row, or sums columns,
-there are many threads for few elements each: few programs at a time keep their rows in the caches.
+largest tile in flight in each thread, or four where that tile is reduced, eight if by a function of
+the program: what is in registers takes no exchange between warps.  Where a program makes several
+passes over a row, or sums columns, there are many threads for few elements each: few programs at a
+time keep their rows in the caches.
+Where programs ask each other for what they have found, few threads have many elements each: more
+programs are resident with so many registers, and their warps wait for fewer.
 Few threads per instance leave the number of instances on a processor to the hardware.
 """
 
@@ -13,8 +16,14 @@ from __future__ import annotations
 
 from math import prod
 
-from tritonc.analysis.row_loops import several_passes, sums_columns
+from tritonc.analysis.row_loops import (
+    asks_programs,
+    reducing_passes,
+    several_passes,
+    sums_columns,
+)
 from tritonc.backend.target import matrix
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.rules import pointee
@@ -25,8 +34,11 @@ FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.s
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
+FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register
+COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
+ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 LEGAL = (1, 2, 4, 8, 16)
 
 
@@ -54,12 +66,24 @@ def _streaming_threads(kernel: Kernel) -> int:
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
     size = max((scalar(t).bytes for t in moved), default=4)
+    held = any(op.name == "phi" and 2 * r.type.size > largest for op in kernel.ops()
+               for r in op.results if isinstance(r.type, Tile))
     reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         for op in kernel.ops())
+    if asks_programs(kernel):
+        return max(ASKING, largest // ASKING)
     if several_passes(kernel) or sums_columns(kernel):
         return largest // PASS_ELEMENTS
-    return largest // min(MOST_ELEMENTS, (ROW_BYTES if reduced else BYTES) // size)
+    if reduced and not moved and not held:
+        return largest // COMPUTED
+    if reducing_passes(kernel):
+        reduced = False
+    by_function = not Cfg(kernel).loops and any(
+        op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
+        for op in kernel.ops())
+    each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced else BYTES
+    return largest // min(MOST_ELEMENTS, each // size)
 
 
 def _block_threads(block: Block) -> int:

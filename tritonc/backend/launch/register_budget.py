@@ -8,7 +8,8 @@ and registers of a thread are one choice.  It is made here, from `analysis.press
   - of products on wgmma that follow from each other (attention) all may be in flight at once: as
     many blocks as have registers for results and operands;
   - rows want many bytes of memory in flight: three quarters of the threads that a multiprocessor
-    can hold, a half where loops load, or a quarter; the most with which a thread does not spill.
+    can hold, a half where loops load, or a quarter; the most with which a thread does not spill,
+    or as many blocks as their estimate allows.
 
 `available` is what passes have that can save registers, `resident_blocks` what a launch asks for.
 
@@ -105,7 +106,9 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
         slack = LOOP_SLACK if streaming else SLACK if threads == most else 1.0
         if needed < slack * registers_of(threads, target):
             return threads
-    return 0
+    each = kernel.attributes["num_warps"] << LANE_BITS  # a block more, if the estimate allows it
+    blocks = target.registers_per_multiprocessor // (-(-int(needed) // STEP) * STEP * each)
+    return blocks * each if blocks > 1 and not streaming else 0
 
 
 def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:

@@ -28,17 +28,20 @@ _TERMS = (*SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume
 @dataclass(frozen=True)
 class Divisors:
     """The divisors of one text of a kernel.  An access comes with whether it is outside of loops.
-    `testable`: whether a scalar is known before all loops."""
+    `testable`: whether a scalar is known before all loops; `products`: whether there are any, whose
+    quotients in loops are left to `count_quotients`."""
 
     infos: Mapping[Value, AxisInfo]
     multiples: MultiplesNeeded
     testable: Callable[[Value], bool]
+    products: bool = True
 
     def asked(self, accesses: Sequence[tuple[Op, bool]]) -> list[Multiples]:
         """For each access, the scalars that would have to be multiples so that an index that is
-        divided by them goes on with its remainder, where no axis of the tile is contiguous but by
-        that: the channels of `i % C + i / C % S * C + ...`.  In loops: one access is not worth that
-        the others lose the body; or of the flat index of what is stored, of as many accesses."""
+        divided by them goes on with its remainder, or that neighbours share its quotient, where no
+        axis of the tile is contiguous but by that: the channels of `i % C + i / C % S * C + ...`.
+        In loops: one access is not worth that the others lose the body; or of the flat index of
+        what is stored, of as many accesses."""
         found: list[Multiples] = []
         stored = {v for op, _ in accesses if op.name == "store" for v in _sums(op.operands[0])}
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
@@ -47,7 +50,8 @@ class Divisors:
             info, reach = self.infos.get(pointer), reach_of(op)
             wanted = info is not None and reach > 1 \
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
-            divisors = self.remainders(pointer, reach, outside) if wanted else []
+            divisors = self.remainders(
+                pointer, reach, outside or not self.products) if wanted else []
             found.append({divisor: reach for divided, divisor in divisors
                           if not outside or divided in stored})
         return found
@@ -56,7 +60,7 @@ class Divisors:
                ) -> list[Multiples]:
         """What of it makes its access wide, if all of it holds."""
         return [some if some and (self.wide(op) or (
-                    outside and self.alike(op))) else {}
+                    (outside or not self.products) and self.alike(op))) else {}
                 for (op, outside), some in zip(accesses, asked, strict=True)]
 
     def alike(self, op: Op) -> bool:

@@ -217,7 +217,8 @@ class _Collector:
                 v, "get_program_id", through_phis=True), not tensor)
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
-        self.divisors = Divisors(self.infos, self.multiples, self.testable)
+        self.divisors = Divisors(self.infos, self.multiples, self.testable,
+                                 any(op.name == "dot" for op in kernel.ops()))
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least = _least_rows(kernel)
 

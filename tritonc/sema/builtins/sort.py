@@ -14,6 +14,8 @@ from tritonc.sema.types.ctypes import BOOL, INT, LONG, NUMBERS, Number, ctype
 from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Span
 
+WORD = 32  # bits that the hardware compares and chooses at once
+
 
 def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """sort(x, axis) and sort(x, axis, descending): a bitonic network (Batcher 1968).
@@ -61,10 +63,36 @@ def _sorted(context: Context, keys: Term, axis: int, descending: bool) -> Term:
     size = 1 << (n - 1).bit_length()
     if size != n:
         keys = _padded(context, keys, size, descending)
-    keys = _network(context, keys, size, descending)
+    keys = _network(context, keys, size, size, descending)
     if size != n:
         keys = take(context, keys, along(context, (rows, n, inner), 1), 1)
     return shapes.reshape(context, keys, shape)
+
+
+def _greatest_first(context: Context, keys: Term, axis: int, k: int) -> Term:
+    """The k greatest of signed integers along an axis, the greatest first.
+
+    Blocks of k are sorted, to and fro by turns.  Of two such blocks the greater of each two
+    elements that have one place are the k greatest of both; they rise and fall once, so that the
+    last steps of a sort put them in order.  So half of the elements are left each time.
+    """
+    shape = keys.shape
+    rows, n, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    keys = shapes.reshape(context, keys, (rows, n, inner))
+    size, block = 1 << (n - 1).bit_length(), 1 << (k - 1).bit_length()
+    if size != n:
+        keys = _padded(context, keys, size, True)
+    keys = _network(context, keys, size, block, True)
+    while size > block:
+        split = (rows * size // (2 * block), 2, block * inner)
+        keys = context.op("reduce", ctype(keys.type.element, (split[0], split[2])),
+                          shapes.reshape(context, keys, split), kind="smax", axes=[1])
+        size //= 2
+        keys = shapes.reshape(context, keys, (rows, size, inner))
+        keys = _merged(context, keys, size, block, True)
+    if block != k:
+        keys = take(context, keys, along(context, (rows, k, inner), 1), 1)
+    return shapes.reshape(context, keys, (*shape[:axis], k, *shape[axis + 1 :]))
 
 
 def _fits(context: Context, x: Term, axis: int, span: Span) -> bool:
@@ -101,10 +129,7 @@ def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     last = Term(ctype(INT, x.shape), constant=n - 1)
     place = context.op("sub", last.type, last, along(context, x.shape, axis))
     both = context.op("or", keys.type, high, convert.number(context, place, LONG))
-    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    both = _sorted(context, both, axis, True)
-    if k < n:
-        both = take(context, both, along(context, shape, axis), axis)
+    both = _greatest_first(context, both, axis, k)
     found_key = context.op("ashr", both.type, both, Term(both.type, constant=32))
     signed = NUMBERS[SIGNED[max(element.ir.bits, 8)]]
     values = _values(context, convert.number(context, found_key, signed), element)
@@ -175,15 +200,22 @@ def _padded(context: Context, keys: Term, size: int, descending: bool) -> Term:
     return context.op("select", taken.type, inside, taken, Term(taken.type, constant=last))
 
 
-def _network(context: Context, keys: Term, n: int, descending: bool) -> Term:
-    """log2(n) (log2(n) + 1) / 2 steps, each of which compares elements `near` apart."""
+def _network(context: Context, keys: Term, n: int, block: int, descending: bool) -> Term:
+    """log2(n) (log2(n) + 1) / 2 steps, if the block is of n elements; blocks of fewer are sorted
+    each on its own, every second one in the opposite order."""
     run = 2
-    while run <= n:
-        near = run // 2
-        while near:
-            keys = _step(context, keys, n, run, near, descending)
-            near //= 2
+    while run <= block:
+        keys = _merged(context, keys, n, run, descending)
         run *= 2
+    return keys
+
+
+def _merged(context: Context, keys: Term, n: int, run: int, descending: bool) -> Term:
+    """Runs that rise and fall once, in order: log2(run) steps compare elements `near` apart."""
+    near = run // 2
+    while near:
+        keys = _step(context, keys, n, run, near, descending)
+        near //= 2
     return keys
 
 
@@ -196,8 +228,6 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
                       axes=[1])
     both = shapes.broadcast(context, shapes.reshape(context, both, (split[0], 1, split[2])), split)
     other = context.op("xor", pairs.type, pairs, both)
-    low = context.op("smin", pairs.type, pairs, other)
-    high = context.op("smax", pairs.type, pairs, other)
     # The later of two keeps the greater, but where bit `run` of its place is set.
     place = along(context, (rows, n, inner), 1)
     later = _bit(context, place, near)
@@ -206,7 +236,17 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
     if descending:
         greater = context.op("xor", greater.type, greater, Term(greater.type, constant=True))
     greater = shapes.reshape(context, greater, split)
-    return shapes.reshape(context, context.op("select", low.type, greater, high, low), keys.shape)
+    element = keys.type.element
+    assert isinstance(element, Number)
+    if element.ir.bits > WORD:  # one comparison and one choice, each of two words
+        less = context.op("icmp", greater.type, pairs, other, predicate="slt")
+        own = context.op("xor", less.type, less, greater)
+        kept = context.op("select", pairs.type, own, pairs, other)
+    else:  # one instruction, minimum or maximum
+        low = context.op("smin", pairs.type, pairs, other)
+        high = context.op("smax", pairs.type, pairs, other)
+        kept = context.op("select", low.type, greater, high, low)
+    return shapes.reshape(context, kept, keys.shape)
 
 
 def _bit(context: Context, place: Term, bit: int) -> Term:

@@ -3,7 +3,8 @@
 The wheel and the source distribution of both builds must be the same bytes.  Each is checked by
 twine and installed into an empty environment: the wheel with the lowest versions of the
 dependencies that pyproject.toml allows, the source distribution with the newest.  There the
-command, the samples and the collections of messages are run.
+command, the samples and the collections of messages are run.  build/dist/sbom.json, a CycloneDX
+document, lists what the second environment has installed for tritonc.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -20,6 +22,7 @@ import tarfile
 import tomllib
 import venv
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 
@@ -80,14 +83,21 @@ def lowest() -> list[str]:
     return [re.sub(r">=([\w.]+).*", r"==\1", row) for row in project["dependencies"]]
 
 
-def try_out(name: str, distribution: Path, folder: Path, pins: Sequence[str]) -> None:
-    """Install a distribution into an empty environment, and run what users and tests run."""
+def try_out(name: str, distribution: Path, folder: Path, pins: Sequence[str],
+            bill: str = "") -> None:
+    """Install a distribution into an empty environment, and run what users and tests run.
+
+    `bill`, a time: write what is installed, before the tests' own needs are, to sbom.json.
+    """
     place = folder / name
     venv.create(place, with_pip=True, clear=True)
     binaries = place / ("Scripts" if sys.platform == "win32" else "bin")
     python = binaries / "python"
     pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     run(*pip, distribution, *pins)
+    if bill:
+        text = json.dumps(bill_of_materials(python, bill), indent=2)
+        (folder / "sbom.json").write_text(text + "\n", encoding="utf-8")
     work = place / "work"  # not the checkout: what is installed must be enough
     shutil.copytree(ROOT / "samples", work / "samples")
     run(binaries / "tritonc", "samples/matmul.tc", "--arch=sm_90a", "-o", "matmul.ptx", cwd=work)
@@ -98,6 +108,35 @@ def try_out(name: str, distribution: Path, folder: Path, pins: Sequence[str]) ->
         source = ROOT / part
         (shutil.copytree if source.is_dir() else shutil.copy)(source, work / part)
     run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *CORE, cwd=work)
+
+
+def bill_of_materials(python: Path, epoch: str) -> dict[str, object]:
+    """What an environment has installed, as CycloneDX 1.5 wants it: names, versions, licences.
+
+    tritonc itself is the component that the rest belongs to.  The same commit and the same
+    versions give the same text.
+    """
+    script = ("import json, importlib.metadata as m; print(json.dumps([[d.metadata['Name'], "
+              "d.version, d.metadata['License-Expression'] or d.metadata['License'] or ''] "
+              "for d in m.distributions()]))")
+    found = json.loads(subprocess.run([python, "-c", script], check=True, capture_output=True,
+                                      text=True).stdout)
+
+    def component(name: str, version: str, licence: str) -> dict[str, object]:
+        key = re.sub(r"[-_.]+", "-", name).lower()
+        known = licence and "\n" not in licence
+        return {"type": "application" if key == "tritonc" else "library", "name": name,
+                "version": version, "purl": f"pkg:pypi/{key}@{version}",
+                "bom-ref": f"pkg:pypi/{key}@{version}",
+                **({"licenses": [{"license": {"name": licence}}]} if known else {})}
+
+    rows = sorted((component(*row) for row in found if row[0] not in ("pip", "setuptools")),
+                  key=lambda row: str(row["purl"]))
+    (own,) = (row for row in rows if row["name"] == "tritonc")
+    time = datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+            "metadata": {"timestamp": time, "component": own},
+            "components": [row for row in rows if row is not own]}
 
 
 def main() -> None:
@@ -115,7 +154,7 @@ def main() -> None:
     if not options.no_trial:
         wheel, archive = sorted(built, key=lambda path: path.suffix != ".whl")
         try_out("lowest", wheel, options.out, lowest())
-        try_out("newest", archive, options.out, [])
+        try_out("newest", archive, options.out, [], bill=epoch)
     for name, checksum in first.items():
         print(checksum, name)
 

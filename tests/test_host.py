@@ -221,6 +221,31 @@ def test_make_builds_again_what_changed(tmp_path: Path) -> None:
     assert "0 wrong" not in run(*words, "clean", cwd=folder)
 
 
+def test_nvcc_builds_kernels_of_both_languages(tmp_path: Path) -> None:
+    need("nvcc", "gcc", "make")
+    folder = shutil.copytree(EXAMPLES / "nvcc", tmp_path / "nvcc")
+    os.symlink(stub(tmp_path), tmp_path / "libcuda.so")
+    words = ["make", f"TRITONC={TRITONC}", f"LIBCUDA=-L{tmp_path} -lcuda"]
+    run(*words, cwd=folder)
+    assert (folder / "softmax").exists() and "up to date" in run(*words, cwd=folder)
+
+
+def test_meson_builds_again_what_changed(tmp_path: Path) -> None:
+    need("gcc", "meson", "ninja")
+    folder = shutil.copytree(EXAMPLES / "make", tmp_path / "make")
+    os.symlink(stub(tmp_path), tmp_path / "libcuda.so")
+    path = f"{write_program(tmp_path).parent}{os.pathsep}{os.environ['PATH']}"
+    run("meson", "setup", "build", f"-Dtoolkit_include={INCLUDE}", f"-Dtoolkit_lib={tmp_path}",
+        cwd=folder, PATH=path)
+    run("ninja", "-C", "build", cwd=folder, PATH=path)
+    assert (folder / "build" / "saxpy").exists() and (folder / "build" / "saxpy.ptx").exists()
+    assert "no work to do" in run("ninja", "-C", "build", cwd=folder, PATH=path)
+    header = folder / "range.h"
+    header.write_text(header.read_text().replace("HIGHEST 4.0f", "HIGHEST 3.0f"))
+    run("ninja", "-C", "build", cwd=folder, PATH=path)
+    assert "0f40400000" in (folder / "build" / "saxpy.ptx").read_text().lower()  # 3.0
+
+
 @pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
 def test_cmake_builds_again_what_changed(generator: str, tmp_path: Path) -> None:
     need("g++", "cmake", "ninja" if generator == "Ninja" else "make")

@@ -46,6 +46,15 @@ def test_make(tmp_path: Path) -> None:
     assert " 0 wrong" in said, said
 
 
+def test_nvcc(tmp_path: Path) -> None:
+    need("nvcc", "make")
+    folder = shutil.copytree(EXAMPLES / "nvcc", tmp_path / "nvcc")
+    library = Path(driver())
+    (tmp_path / "libcuda.so").symlink_to(library)
+    said = run("make", "run", f"TRITONC={TRITONC}", f"LIBCUDA=-L{tmp_path} -lcuda", cwd=folder)
+    assert " 0 wrong" in said, said
+
+
 def test_cmake(tmp_path: Path) -> None:
     need("g++", "cmake")
     folder = shutil.copytree(EXAMPLES / "cmake", tmp_path / "cmake")

@@ -13,6 +13,7 @@ from copy import copy
 from pathlib import Path
 from pkgutil import get_data  # importlib.resources would cost 10 ms
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from lark import Lark
 from lark.grammar import Rule
@@ -52,7 +53,8 @@ def load(name: str) -> Grammar:
     """The grammar of file `name` of this package, which begins with `program`."""
     text = get_data("tritonc", name)
     assert text is not None, "it is part of the package"
-    return read(text.decode(), _cache_file(Path(name).stem))
+    # Two versions of tritonc on one machine keep a file each.
+    return read(text.decode(), _cache_file(f"{Path(name).stem}-{crc32(text):08x}"))
 
 
 def read(text: str, cache_file: str | None = None) -> Grammar:

@@ -36,6 +36,23 @@ PRODUCTS = (("hm", "half", "float", "of"), ("hm", "bfloat16", "float", "of"),
 OUTPUTS = {"oi": "int", "ol": "long", "oc": "unsigned char", "of": "float", "od": "double",
            "oh": "half", "rough": "float"}
 COUNTERS = 16
+# Functions of two numbers, for reductions and scans; both orders need not be the same.
+COMBINING = ("mixed", "latter", "most")
+LIBRARY = """\
+struct pair { int a; float b; };
+struct best { int value, place; };
+struct affine { int factor, add; };
+
+int mixed(int a, int b) { return a + b + (a & b) * 0; }
+int latter(int a, int b) { return b; }
+int most(int a, int b) { return a > b ? a : b; }
+best better(best a, best b) {
+  return b.value > a.value || b.value == a.value && b.place < a.place ? b : a;
+}
+affine after(affine a, affine b) { return {a.factor * b.factor, a.add * b.factor + b.add}; }
+pair[N] turned(pair p[N]) { return {p.a * 3 + N, -p.b}; }
+auto same(auto x) { auto y = x; return y; }
+"""
 
 
 class Generator(Expressions):
@@ -77,7 +94,8 @@ class Generator(Expressions):
             (5, self.declare), (4, self.assign), (2, self.output), (0 if deep else 2, self.branch),
             (0 if deep else 2, self.loop), (0 if deep else 2.5, self.predicated),
             (1, self.masked_load), (0.8, self.lines), (1, self.memory), (1, self.count),
-            (0.7, self.leave), (0.4, self.product_loop), (0.8, self.assume)]
+            (0.7, self.leave), (0.4, self.product_loop), (0.8, self.assume), (0.7, self.pair),
+            (0.6, self.combined)]
         weights, makers = zip(*choices, strict=True)
         return self.rng.choices(makers, weights)[0](scope)
 
@@ -219,6 +237,57 @@ class Generator(Expressions):
     def assign_tile(self, scope: Scope, shape: Shape) -> list[str]:
         v = self.rng.choice([v for v in self.targets(scope) if v.shape == shape])
         return [f"{v.name} = {self.expression(scope, v.kind, shape)};"]
+
+    def pair(self, scope: Scope) -> list[str]:
+        """A struct of tiles: its members are read and assigned, it is chosen, copied, and goes
+        through a generic function."""
+        shape, extents = (self.t,), f"[{self.t}]"
+        if scope.mask is not None and scope.mask.shape != shape:
+            return self.declare(scope)
+        p, q, v = (self.name(letter) for letter in "pqv")
+        a = self.expression(scope, "int", shape, 2)
+        b = self.expression(scope, "float", shape, 2)
+        lines = [f"pair {p}{extents} = {{{a}, {b}}};"]
+        way = self.rng.randrange(4)
+        if way == 0:
+            lines += [f"{p}.a {self.rng.choice(('=', '+=', '^='))} "
+                      f"{self.expression(scope, 'int', shape, 1)};", f"int {v}{extents} = {p}.a;"]
+        elif way == 1:
+            condition = self.expression(scope, "bool", shape, 1)
+            lines += [f"pair {q}{extents} = {{{self.expression(scope, 'int', shape, 1)}, 1.5f}};",
+                      f"{q} = {condition} ? {p} : {q};", f"float {v}{extents} = {q}.b;"]
+        elif way == 2:
+            lines += [f"pair {q}{extents} = turned({p});", f"int {v}{extents} = {q}.a;"]
+        else:
+            lines += [f"auto {q} = same({p}.{self.rng.choice('ab')});",
+                      f"float {v}{extents} = (float){q};"]
+        kind = "int" if lines[-1].startswith("int") else "float"
+        scope.variables.append(Variable(v, kind, shape))
+        return lines
+
+    def combined(self, scope: Scope) -> list[str]:
+        """A reduction or a scan by a function of the program."""
+        if scope.mask is not None:
+            return self.declare(scope)
+        m, n = self.m, self.n
+        a = f"(int)({self.expression(scope, 'int', (m, n), 2)})"
+        v, way = self.name("v"), self.rng.randrange(4)
+        axis = self.rng.randrange(2)
+        left = n if axis == 0 else m
+        if way == 0:
+            scope.variables.append(Variable(v, "int", (left,)))
+            return [f"int {v}[{left}] = reduce({a}, {axis}, {self.rng.choice(COMBINING)});"]
+        if way == 1:
+            scope.variables.append(Variable(v, "int", (m, n)))
+            return [f"int {v}[{m}, {n}] = scan({a}, {axis}, {self.rng.choice(COMBINING)});"]
+        places = f"({self.index((m, n))})"
+        if way == 2:
+            scope.variables.append(Variable(v, "int", (left,)))
+            return [f"int {v}[{left}] = reduce((best[{m}, {n}]){{{a}, {places}}}, {axis}, better)"
+                    ".place;"]
+        scope.variables.append(Variable(v, "int", (m, n)))
+        return [f"int {v}[{m}, {n}] = scan((affine[{m}, {n}]){{{a}, {places}}}, {axis}, after)"
+                ".add;"]
 
     def masked_load(self, scope: Scope) -> list[str]:
         """Indices that may be outside, and a load of those that are not."""
@@ -464,7 +533,7 @@ class Generator(Expressions):
         return "\n".join([
             f"//! range: {self.instances * self.t}", *(f"//! arg: {n} = {e}" for n, e in data),
             f"//! clobber: {changed}", "//! expect: rough = rough", "//! tolerance: np.inf", "",
-            *self.definitions,
+            LIBRARY, *self.definitions,
             f"kernel void k({', '.join(declarations)}) {{", "  int pid = get_program_id(0);",
             f"  int r[{self.t}] = get_global_range(0);",
             *("  " + line for line in [*setup, f"int at_w = pid * {room};", *self.body]), "}", ""])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import random_programs
 from random_programs import Difference, Settings, check, check_on_gpu, program, run_many
 
 from tritonc import passes
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp import machine as simulate
 from tritonc.ir.core import Kernel, Module
+from tritonc.ir.ops import OPS
 from tritonc.launch.data import Data
 from tritonc.launch.interpreter import launch
 from tritonc.options import Options
+from tritonc.sema.predicates import guards
 
 EVERY = Settings(Options(fp_contract=False), every_pass=True)
 FOUND = {
@@ -85,3 +89,39 @@ def test_comparison_with_a_gpu() -> None:
     assert check_on_gpu(program(1), EVERY, Machine(wrong=False)) == 2
     with pytest.raises(Difference, match=r"on the GPU: counters\[3\]"):
         check_on_gpu(program(1), EVERY, Machine(wrong=True))
+
+
+def test_the_oracle_knows_what_the_language_says() -> None:
+    """No pass runs here but those that a program cannot do without."""
+    for seed in range(40, 60):
+        check(program(seed), Settings(replace(EVERY.options, opt_level=0), False))
+
+
+@pytest.mark.parametrize("name, new", [
+    ("srem", lambda m, op, a, b: a - b * (a // b)),  # rounds down
+    ("smin", lambda m, op, a, b: a),
+    ("ashr", lambda m, op, a, b: a),
+])
+def test_the_oracle_sees_a_mistake_before_all_passes(
+        name: str, new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+//! range: 1
+//! arg: x = [-7, 5, -9, 8]
+//! arg: y = zeros(4)
+//! expect: y = y
+kernel void f(int* x, int* y) {
+  int r[4] = 0 ... 4, v[4] = *(x + r);
+  *(y + r) = v % 4 + min(v, 2) + (v >> 1);
+}
+"""
+    assert check(text, EVERY) > 2
+    monkeypatch.setitem(OPS, name, replace(OPS[name], meaning=new))
+    with pytest.raises(Difference, match=r"against the oracle: y\["):
+        check(text, EVERY)
+
+
+def test_programs_that_nest_too_deeply_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "_MOST", 0)
+    monkeypatch.setattr(random_programs, "LIMIT", random_programs.LIMIT.replace("64", "0"))
+    report = run_many(range(12), every_pass=False)
+    assert report.refused and not report.failures, report.text()

@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from tritonc.ir import combiner, rules
+from tritonc.ir import combiner, layout_ops, rules
+from tritonc.ir.attributes import KINDS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Module, Op, Value
 from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, ORDERS, SCOPES, OpInfo
@@ -229,13 +230,17 @@ def _operation(op: Op, row: OpInfo) -> str | None:
     for name, value in op.attributes.items():
         if name not in row.attributes and name not in row.optional:
             return f"'{op.name}' has no attribute '{name}'"
-        if OPS.get(op.name) is row and not _attribute_fits(op, name, value):
+        kind = KINDS.get(name)
+        if (kind is not None and not kind(value)) or (
+                OPS.get(op.name) is row and not _attribute_fits(op, name, value)):
             return f"the attribute '{name}' of '{op.name}' cannot be {value!r}"
     for result in op.results:
         t = result.type
         if isinstance(t, Tile | Buffer) and (
                 not t.shape or min(t.shape) < 1 or _count(t.shape) > MAX_ELEMENTS):
             return f"a tile has from 1 to {MAX_ELEMENTS} elements, {t} has not"
+        if isinstance(t, Tile | Buffer) and t.layout is not None and t.layout.shape != t.shape:
+            return f"a layout of the shape {list(t.shape)} wanted, found {t.layout}"
     stated = op.results[0].type if op.results else None
     try:
         types = row.rule([v.type for v in op.operands], op.attributes, stated)
@@ -247,7 +252,21 @@ def _operation(op: Op, row: OpInfo) -> str | None:
     if types != tuple(r.type for r in op.results):
         found = ", ".join(str(r.type) for r in op.results) or "none"
         return f"results of {', '.join(map(str, types)) or 'none'} wanted, found {found}"
-    return _guard(op, row) if op.guard is not None else None
+    return _layout(op) or (_guard(op, row) if op.guard is not None else None)
+
+
+def _layout(op: Op) -> str | None:
+    """Whether the layout of what moves no data follows from the operand's."""
+    if op.name not in ("reshape", "trans") or not op.results:
+        return None
+    source, t = op.operands[0].type, op.results[0].type
+    if not isinstance(source, Tile) or not isinstance(t, Tile):
+        return None
+    if source.layout is None or t.layout is None:
+        return None if source.layout is t.layout else "one of the two tiles has no layout"
+    wanted = (layout_ops.reshape(source.layout, t.shape) if op.name == "reshape"
+              else layout_ops.transpose(source.layout, op.attributes["permutation"]))
+    return None if wanted == t.layout else f"the layout {wanted} wanted, found {t.layout}"
 
 
 def _count(shape: tuple[int, ...]) -> int:
@@ -267,14 +286,8 @@ def _guard(op: Op, row: OpInfo) -> str | None:
     return None
 
 
-def _integers(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(type(v) is int for v in value)
-
-
 def _attribute_fits(op: Op, name: str, value: Any) -> bool:
     """Whether an attribute's value is of the kind that rules and meanings take for granted."""
-    if name in ("axes", "permutation"):
-        return _integers(value)
     if name == "axis":
         launch = op.name.startswith("get_")
         return type(value) is int and 0 <= value < (3 if launch else 1 << 16)
@@ -284,8 +297,6 @@ def _attribute_fits(op: Op, name: str, value: Any) -> bool:
         return type(value) is int and -(1 << 31) <= value <= 1 << 31
     if name == "predicate":
         return value in (ICMP if op.name == "icmp" else FCMP)
-    if name in ("kind", "message", "format", "symbol"):
-        return isinstance(value, str)
     if name in ("order", "scope"):
         return value in (ORDERS if name == "order" else SCOPES)
     if name == "function":

@@ -1,0 +1,62 @@
+"""What kinds of values attributes have, for the verifier: one row for each name.
+
+Rules, passes and emitters take them for granted.  An attribute that no row names may have any value
+of those that the text form can write; the verifier asks more of some (`verify._attribute_fits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Kind = Callable[[Any], bool]
+
+
+def is_integer(value: Any) -> bool:
+    return type(value) is int
+
+
+def is_count(value: Any) -> bool:
+    """An integer from 0 on."""
+    return type(value) is int and value >= 0
+
+
+def is_power(value: Any) -> bool:
+    """A power of two."""
+    return type(value) is int and value > 0 and not value & (value - 1)
+
+
+def is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def is_word(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def are_integers(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(entry) is int for entry in value)
+
+
+def are_powers(value: Any) -> bool:
+    return are_integers(value) and all(is_power(entry) for entry in value)
+
+
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys((
+        "apart", "based", "contiguous", "continues", "contract", "early", "exact", "facts", "late",
+        "moves", "pairs", "piecewise", "pinned", "private", "release", "released", "reverse",
+        "round", "stored", "swapped", "volatile", "waits", "written"), is_flag),
+    **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
+    **dict.fromkeys((
+        "alike", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels", "pending",
+        "size", "swizzle", "unroll", "vector_axis"), is_count),
+    **dict.fromkeys(("align", "vector"), is_power),
+    **dict.fromkeys((
+        "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
+        "stmatrix", "symbol"), is_word),
+    **dict.fromkeys((
+        "axes", "bounds", "box", "indices", "inner", "owner", "permutation", "registers"),
+        are_integers),
+    "bits": are_powers,
+}

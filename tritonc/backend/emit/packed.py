@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.values import int_of
+from tritonc.backend.emit.bit_fields import field_pair
 from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members
@@ -178,8 +179,9 @@ def _masked(f: FunctionEmitter, op: Op, least: int, pattern: int, number: int) -
     found, magic = f.blank(op.result.type), _hidden(f, pattern << 16 | pattern)
     for r in members(f.wanted(op.result)):
         if not r & 1:
-            word = f.call("llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}",
-                          f"i32 {0x5410}")
+            word = field_pair(f, bits.operands[0], r, mask.bit_length()) or f.call(
+                "llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}",
+                f"i32 {0x5410}")
             word = _logic(f, word, mask << 16 | mask, magic, "0xEA")
             vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, <{one}, {one}>")
             found[r], found[r | 1] = _take(f, e, vector)

@@ -35,7 +35,7 @@ def test_a_warp_of_its_own_makes_the_copies(number: int, tmp_path: Path) -> None
     if number != 2:  # another body, for where factors are not aligned
         assert kernel.attributes["copier_warps"]
     loops = [op for op in kernel.ops() if op.name == "wgmma_wait" and op.attributes["pending"]]
-    assert bool(loops) == (number not in (0, 8))  # with nibbles, registers do not suffice
+    assert bool(loops) == (number != 0)
     assert not any(op.name == "async_copy" for block in kernel.blocks
                    if any(other.name == "wgmma" for other in block.ops) for op in block.ops)
     if PTXAS is not None:

@@ -246,6 +246,13 @@ class MatrixMachine(Machine):
             if op == "add.s64":
                 to, source, number = split(rest)
                 virtual[to] = registers[int(source[1:])] + np.uint64(int(number))
+            elif op in ("add.u32", "mov.b32"):
+                to, source, *number = split(rest)
+                virtual[to] = registers[int(source[1:])] + np.uint32(sum(map(int, number)))
+            elif op == "mov.b64":
+                to, low, high = re.findall(r"\w+", rest)
+                virtual[to] = virtual[low].astype(np.uint64) + (np.uint64(int(high))
+                                                                << np.uint64(32))
             elif op.startswith("wgmma.mma_async"):
                 assert fenced and not committed
                 self.seen.add(op)

@@ -23,7 +23,7 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
-from tritonc.ir.types import element, is_int
+from tritonc.ir.types import element, is_int, shape
 
 Interval = tuple[int, int]
 MAX_FACTOR = axis_info.TOP
@@ -276,3 +276,21 @@ _BOUNDS: dict[str, Callable[[Interval, Interval, Interval], Interval]] = {
     "umin": lambda a, b, whole: _minimum(a, b, whole) if _same_signs(a, b) else whole,
     "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole,
 }
+
+
+def scalar_of(value: Value, facts: Facts) -> Value | None:
+    """The scalar that all elements of a tile are; None if that is not known."""
+    while shape(value.type):
+        op = value.op
+        if op is None:
+            return None
+        if op.name == "add":
+            rest = [v for v in op.operands if facts.interval(v) != (0, 0)]
+            if len(rest) != 1:
+                return None
+            value = rest[0]
+        elif op.name in ("splat", "broadcast", "reshape"):
+            value = op.operands[0]
+        else:
+            return None
+    return value

@@ -14,7 +14,7 @@ from tritonc.backend.target.target import find
 from tritonc.frontend.preprocess.options import load_source
 from tritonc.launch import cuda_driver
 from tritonc.launch.kernel import Kernel, Module, Plan
-from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS, NATIVE, Options
+from tritonc.options import DEFAULT_ARCH, MOST_PLANNED, NATIVE, Options
 from tritonc.outputs import STANDARD
 from tritonc.render import render, rendered
 from tritonc.source import CompileError, SourceFile
@@ -93,7 +93,7 @@ def _compiled(source: Source, arch: str | None, *,
             language = "tir" if path is not None and path.endswith(".tir") else "tc"
         plans = language == "tc" and "variants" not in options and not settings.variant
         if plans:
-            settings = replace(settings, variants=MOST_VARIANTS)
+            settings = replace(settings, variants=MOST_PLANNED)
         result = driver.compile(file, settings, ("ptx",), language=language,
                                 diagnostics=diagnostics, plan=plans)
     except CompileError as error:

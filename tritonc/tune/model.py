@@ -35,10 +35,14 @@ from tritonc.analysis.row_loops import (
     several_passes,
     sums_columns,
 )
+from tritonc.analysis.signs import known_signs
 from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.dots.raw_operands import computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
+from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
@@ -79,6 +83,9 @@ class Feature:
     place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
     scaled: bool = False  # a dot from zero, of which something is computed before it is added
+    # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
+    # those of its type.
+    raw: tuple[float, float] = (0.0, 0.0)
 
 
 Profile = tuple[Feature, ...]
@@ -196,7 +203,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(
                                   op, axis_info.analyze(kernel)), beside,
-                              (0, cfg.order.index(block)), scaled=_scaled(op, readers))
+                              (0, cfg.order.index(block)), scaled=_scaled(op, readers),
+                              raw=_raw_bytes(kernel, cfg, op))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -249,6 +257,25 @@ def _scaled(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
     start = dot.operands[2].op
     return start is not None and start.name == "constant" and any(
         op.name == "fmul" for op in readers.get(dot.result, ()))
+
+
+def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
+    """For operands that a loop computes from loads of its own: their bytes in memory by elements
+    of the operand.  What a load repeats counts once."""
+    loop = cfg.innermost.get(cfg.block_of[dot])
+    inside = {op for block in loop.blocks for op in block.ops} if loop is not None else set()
+    made = [None if is_plain(v, True) else computed_operand(v, inside)
+            for v in dot.operands[:2]]
+    if not any(made):
+        return 0.0, 0.0
+    runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
+                lambda v: v in kernel.parameters)
+    found = []
+    for operand, one in zip(dot.operands, made):
+        sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
+                 / (runs.of_load(load) or (0, 1))[1] for load in one.raw] if one else []
+        found.append(sum(sizes) / prod(shape(operand.type)))
+    return found[0], found[1]
 
 
 def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:
@@ -321,6 +348,7 @@ _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multi
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _OTHERS = 50  # registers of a thread for addresses, masks and fragments
+_BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 # Registers of sums and two results, with which scaled sums overlap (`overlap_sums`), and what 8-bit
@@ -378,6 +406,13 @@ def joined(dots: list[Feature]) -> list[Feature]:
     return [replace(dots[0], extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
 
 
+def stage_bytes(dot: Feature) -> int:
+    """What one step brings of both operands, as memory has them."""
+    *batch, m, n, k = dot.extents
+    left, right = (raw or dot.bytes for raw in dot.raw)
+    return round(prod(batch) * k * (m * left + n * right))
+
+
 def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
     """Those of the target that can be the dot's, the best first."""
     return [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
@@ -413,7 +448,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     threads = 128 * min(4, max(m // 64, m * n // (128 * MATRIX_ACCUMULATORS))) if wide else max(
         128, m * n // MATRIX_ACCUMULATORS)
     held = m * n / threads
-    stage = (m + n) * k * dot.bytes
+    stage = stage_bytes(dot)
     results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
     blocks = 1 if wide else 2
     room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
@@ -423,6 +458,12 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     if (held > MATRIX_ACCUMULATORS or held + carried / threads > registers or stages < 2
             or threads > target.threads_per_block):
         return 1e6 + held + stage  # spills, or does not run: any other candidate is better
+    # What threads compute for wgmma: words that they read, and two sets of operands, of which one
+    # is in flight.
+    words = sum(size * k * dot.bytes / 4 / threads for size, raw in zip((m, n), dot.raw) if raw)
+    if wide and held + 2 * words > target.registers_per_thread - _BESIDE_OPERANDS:
+        return 1e6 + held + stage
+    late = 1.2 if wide and words and held + 3 * words > IN_FLIGHT_REGISTERS else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64) * 1.3
@@ -431,7 +472,8 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
     if wide and dot.scaled and dot.bytes == 1 and 3 * held > _OVERLAPPED:
         traffic += _ALONE
-    return (1 + step + traffic) * max(odd, 1.0) * resident * (1 + 0.3 * max(0, needed - stages))
+    few = 1 + 0.3 * max(0, needed - stages)
+    return (1 + step + traffic) * max(odd, 1.0) * resident * few * late
 
 
 def _dot_cost(dot: Feature, target: Target, carried: int) -> float:

@@ -3,7 +3,7 @@
 Every combination that the model ranks gets a `Cost` (`tritonc.variants.choice`): a closed form of
 the launch's range and of the lengths of the loops around the kernel's product.  All are
 priced at a grid of sizes, and the fewest that are nearly the best everywhere are taken, one after
-the other, each the one that serves most of the sizes left (greedy cover).
+the other, each the one that leaves the least excess at all sizes (greedy cover).
 
 The model proper (`model.cost`) says what a multiply-add costs in a full machine.  What it does not
 say, a launch that fills only some multiprocessors, is added here: how long a step takes that waits
@@ -42,6 +42,8 @@ _BATCHES = (1, 8, 64)
 _LENGTHS = tuple(1 << e for e in range(5, 15))
 _TYPICAL = 1024  # of a loop of which nothing is known
 _TAPS = 9  # iterations of loops around it
+_LEAST_WORK = 1 << 24  # multiply-adds; what has less takes the time of a launch
+_EXCHANGES = 4  # rounds
 
 
 @dataclass(frozen=True)
@@ -200,30 +202,45 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
 
 def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
           ) -> tuple[list[int], float, float]:
-    """Rows to add to row `first`, so that each column has a ratio of at most 1 + `within` in some
-    row, at most `most` rows; the share of columns that have, and the worst of the ratios.
+    """Rows to add to row `first`, at most `most`, so that each column has a ratio of at most
+    1 + `within` in some row, or else the least excess in the geometric mean; the share of columns
+    that have, and the worst of the ratios.
 
-    Each time the row that serves most of the columns left, of equal ones the one of the least sum.
+    Each time the row that leaves the least excess (greedy cover), as long as some is left; then
+    each is exchanged for another one if that leaves less.
 
     >>> cover(np.array([[1, 1.2, 2], [1.04, 1, 2], [3, 3, 1]]), 0, 2)
     ([2, 1], 1.0, 1.0)
     """
-    now = ratios[first].copy()
+    excess = np.log(np.maximum(ratios, 1 + within)) - np.log(1 + within)
     chosen: list[int] = []
-    while len(chosen) < most and (now > 1 + within).any():
-        left = np.minimum(ratios, now)
-        unserved = (left > 1 + within).sum(axis=1)
-        take = int(np.lexsort((left.sum(axis=1).round(6), unserved))[0])
-        if (left[take] == now).all():
+
+    def others(place: int) -> np.ndarray:
+        rows = [first, *(row for row in chosen if row != place)]
+        return np.asarray(excess[rows].min(axis=0))
+
+    def best(now: np.ndarray) -> tuple[int, float]:
+        left = np.minimum(excess, now).sum(axis=1).round(6)
+        found = int(np.lexsort((ratios.sum(axis=1), left))[0])
+        return found, float(left[found])
+
+    while len(chosen) < most and others(-1).any():
+        take, left = best(others(-1))
+        if left >= others(-1).sum().round(6):
             break
         chosen.append(take)
-        now = left[take]
+    for _ in range(_EXCHANGES):
+        before = list(chosen)
+        for place in before:
+            take, left = best(others(place))
+            if left < others(-1).sum().round(6):
+                chosen[chosen.index(place)] = take
+        if chosen == before:
+            break
     # What a later one made superfluous goes.
     for place in [*chosen]:
-        rest = [i for i in chosen if i != place]
-        without = ratios[[first, *rest]].min(axis=0)
-        if (without <= np.maximum(now, 1 + within)).all():
-            chosen = rest
+        if others(place).sum().round(6) <= others(-1).sum().round(6):
+            chosen.remove(place)
     final = ratios[[first, *chosen]].min(axis=0)
     return chosen, float((final <= 1 + within).mean()), round(float(final.max()), 6)
 
@@ -234,6 +251,7 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -
     # The innermost loop is as long as the grid says; those around it are short, as are taps.
     lengths = _LENGTHS if form.loops and form.loops[0].arguments else (_TYPICAL,)
     sizes = np.array([*product(*axes, lengths)], np.int64)
+    sizes = sizes[sizes.prod(axis=1) >= _LEAST_WORK]
     found = []
     for _, c, tile in known:
         tiles = np.ones(len(sizes), np.int64)

@@ -22,7 +22,7 @@ from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT
 from tritonc.backend.pipeline.ring import IN_FLIGHT, MOST_ASYNCHRONOUS, MOST_STAGES
 from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
-from tritonc.tune.model import Feature, Profile, cost, joined
+from tritonc.tune.model import Feature, Profile, cost, joined, stage_bytes
 from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 
 # Clock cycles.  Measured on an H200 with every tile of the products and convolutions of
@@ -101,7 +101,7 @@ def use(dot: Feature, target: Target, work: int = 0) -> Use:
     """What a block takes that computes a dot in a loop.  `work`: operations of single elements
     beside it."""
     *batch, m, n, k = dot.extents
-    results, stage = prod(batch) * m * n, _stage(dot)
+    results, stage = prod(batch) * m * n, stage_bytes(dot)
     rows = [] if batch else [row for row in INSTRUCTIONS if row.feature in target.features
                              and str(row.operand) == dot.element and k >= row.depth]
     wide = next((row for row in rows if _takes(row, dot)), None)
@@ -155,18 +155,12 @@ def _slices(wanted: int, most: int, results: int) -> int:
     return 1 << count.bit_length() - 1 if count > 0 else 1
 
 
-def _stage(dot: Feature) -> int:
-    """The bytes of both operands in one step."""
-    *batch, m, n, k = dot.extents
-    return prod(batch) * (m + n) * k * dot.bytes
-
-
 def _busy(dot: Feature, one: Use) -> float:
     """Of a step of one of many blocks."""
     if one.kind == "cores":
         return _computed(dot, one)
     computed = prod(dot.extents) / (_RATES[one.kind] * 2 / dot.bytes)
-    brought = _stage(dot) / (_BOXES if one.persistent else _PORT) * _short(dot)
+    brought = stage_bytes(dot) / (_BOXES if one.persistent else _PORT) * _short(dot)
     return max(computed, brought) + _DISTURBED * min(computed, brought)
 
 
@@ -188,7 +182,7 @@ def _computed(dot: Feature, one: Use) -> float:
 
 def _wait(dot: Feature, one: Use) -> float:
     """Of a step of a block that is alone."""
-    stage = _stage(dot)
+    stage = stage_bytes(dot)
     if one.kind == "cores":
         computed = _computed(dot, one)
         return _LATENCY + stage / _LOADED + computed * (

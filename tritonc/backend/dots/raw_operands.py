@@ -27,7 +27,7 @@ from math import prod
 
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.share_repeats import share_repeats
-from tritonc.backend.dots.together import chained
+from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
@@ -139,6 +139,8 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
                     continue  # another reader has it in registers
+                if not context.meta.get("tensor_copy", large(block)):
+                    made = _with_small(made, readers, infos)
                 in_registers = number == 0 or row.kind == matrix.MMA
                 if in_registers:
                     op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
@@ -152,6 +154,15 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
             _insert(cfg, Computed([load], readers[load.result]), None, True)
             changed = True
     return changed
+
+
+def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info.Infos
+                ) -> Computed:
+    """Small loads too that threads' copies can move: memory takes as long for a scale as for an
+    operand.  TMA would have to find the row of a tile of one, which its address does not say."""
+    small = [op for op in made.ops if op.name == "load" and isinstance(op.result.type, Tile)
+             and _copyable(op, infos) and all(reader in made.ops for reader in readers[op.result])]
+    return Computed([*made.raw, *small], [op for op in made.ops if op not in small])
 
 
 def _own_warps(kernel: Kernel, dot: Op, row: matrix.MatrixInstruction) -> bool:

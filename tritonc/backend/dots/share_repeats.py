@@ -20,7 +20,7 @@ from typing import Any
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.axis_info import Infos
-from tritonc.analysis.facts import Facts
+from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
 from tritonc.analysis.values import int_of
@@ -239,6 +239,8 @@ class SharedLoad:
             exact = self.divided(op.operands[0], known[0], divisor, op) if divisor else None
             if exact is not None:
                 return exact
+        if op.name == "icmp" and self.runs_on(op, known):
+            return self.constant(op, Tile(t.element, to.shape), True)
         if op.name == "icmp":  # of multiples: their quotients compare so too
             sides = [self.divided(old, part, self.run, op)
                      for old, part in zip(op.operands, known, strict=True)]
@@ -249,6 +251,17 @@ class SharedLoad:
             for r in op.results), guard, op.span)
         self.added.setdefault(op, []).append(new)
         return new.results[op.results.index(value)]
+
+    def runs_on(self, compare: Op, operands: list[Value]) -> bool:
+        """Whether a comparison of these is the test that the loop's body runs after."""
+        if self.loop is None or len(self.loop.header.successors) != 2:
+            return False
+        test = self.loop.header.terminator.operands[0].op
+        return test is not None and test.name == "icmp" and self.loop.header.successors[
+            0] in self.loop and self.cfg.block_of[self.load] is not self.loop.header and (
+            test.attributes["predicate"] == compare.attributes["predicate"]) and all(
+            scalar_of(mine, self.facts) is other
+            for mine, other in zip(operands, test.operands, strict=True))
 
     # divisions
 

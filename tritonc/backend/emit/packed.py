@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.values import int_of
+from tritonc.backend.emit.bit_fields import field_pair
 from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members
@@ -34,7 +35,9 @@ from tritonc.ir.types import (
     scalar,
 )
 
-EXTENT = 128  # integers that a bf16's fraction tells apart
+# Integers that a fraction tells apart, with the bits of that number, from which on floats count in
+# ones.
+_FRACTIONS = {BF16: (128, 0x4300), F16: (1024, 0x6400)}
 _HALF_OF_BYTES = {F8E4M3: "e4m3x2", F8E5M2: "e5m2x2"}
 
 
@@ -127,15 +130,16 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
     """Convert integers that are known to lie within a fraction's numbers: each is added to the bits
     of a float with that exponent, which is subtracted then."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    least, most = op.attributes.get("bounds", (0, EXTENT))
+    if target not in _FRACTIONS or "bounds" not in op.attributes:
+        return False
+    number, pattern = _FRACTIONS[target]
+    least, most = op.attributes["bounds"]
     mask, names = f.wanted(op.result), f.values[op.operands[0]]
     wanted = members(mask)
-    if target not in (F16, BF16) or source.bits not in (16, 32) or most - least >= EXTENT \
-            or abs(least) > EXTENT or "bf16_arithmetic" not in f.target.features \
+    if source.bits not in (16, 32) or most - least >= number or abs(least) > number \
+            or "bf16_arithmetic" not in f.target.features \
             or any(not mask >> (r ^ 1) & 1 for r in wanted):
         return False
-    # A float of this exponent counts in ones.
-    pattern, number = (0x4300, 128) if target == BF16 else (0x6400, 1024)
     t = f"<2 x {llvm_type(target)}>"
     known: dict[str, str] = {}
     if source.bits == 32 and _masked(f, op, least, pattern, number):
@@ -171,15 +175,16 @@ def _masked(f: FunctionEmitter, op: Op, least: int, pattern: int, number: int) -
     if bits is not None and bits.name == "add":
         added, bits = int_of(bits.operands[1]) or 0, bits.operands[0].op
     mask = int_of(bits.operands[1]) if bits is not None and bits.name == "and" else None
-    if bits is None or mask is None or added != least or not 0 < mask < EXTENT:
+    if bits is None or mask is None or added != least or not 0 < mask < number:
         return False
     names, t = f.values[bits.operands[0]], f"<2 x {llvm_type(e)}>"
     one = f"{llvm_type(e)} {literal(e, float(number - least))}"
     found, magic = f.blank(op.result.type), _hidden(f, pattern << 16 | pattern)
     for r in members(f.wanted(op.result)):
         if not r & 1:
-            word = f.call("llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}",
-                          f"i32 {0x5410}")
+            word = field_pair(f, bits.operands[0], r, mask.bit_length()) or f.call(
+                "llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}",
+                f"i32 {0x5410}")
             word = _logic(f, word, mask << 16 | mask, magic, "0xEA")
             vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, <{one}, {one}>")
             found[r], found[r | 1] = _take(f, e, vector)

@@ -47,6 +47,7 @@ WARPGROUP_BITS = LANE_BITS + 2  # of a thread's number, below that of its warpgr
 ROWS = 64  # of one instruction
 _MODES = {0: 0, 128: 1, 64: 2, 32: 3}
 _ADDRESS_BITS = (1 << 18) - 1
+_LOW = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -187,15 +188,34 @@ class _Product:
         masked = f.op(f"and i32 {address}, {_ADDRESS_BITS}")
         low = f.op(f"zext i32 {f.op(f'lshr i32 {masked}, 4')} to i64")
         high = operand.high
-        name = self._input("l", f"i64 {f.op(f'or i64 {low}, {_signed(high)}')}")
         register = "db" if rows else "da"
         self.transposed[rows] = operand.transposed
+        if isinstance(self.op.operands[0].type, Tile):
+            return self._by_halves(operand, masked, register)
+        name = self._input("l", f"i64 {f.op(f'or i64 {low}, {_signed(high)}')}")
 
         def at(row: int, k: int) -> tuple[str, str]:
             offset = operand.offset(row, k)
             if not offset:
                 return "", name
             return f"add.s64 {register}, {name}, {offset >> 4};", register
+
+        return at
+
+    def _by_halves(self, operand: SharedOperand, address: str, register: str
+                   ) -> Callable[[int, int], tuple[str, str]]:
+        """The same with additions of 32 bits: where threads compute the other operand, as here,
+        ptxas may keep descriptors in registers of threads, for which 64 bits are four moves."""
+        f = self.f
+        low = f.op(f"lshr i32 {address}, 4")
+        if operand.high & _LOW:
+            low = f.op(f"or i32 {low}, {operand.high & _LOW}")
+        name, high = self._input("r", f"i32 {low}"), operand.high >> 32
+
+        def at(row: int, k: int) -> tuple[str, str]:
+            offset = operand.offset(row, k) >> 4
+            part = f"add.u32 low, {name}, {offset};" if offset else f"mov.b32 low, {name};"
+            return f"{part} mov.b64 {register}, {{low, {high}}};", register
 
         return at
 
@@ -220,7 +240,7 @@ class _Product:
 
     def emit(self) -> Names:
         """Write the assembly; the registers of the result."""
-        lines = ["{", ".reg .b64 da, db;", "wgmma.fence.sync.aligned;"]
+        lines = ["{", ".reg .b64 da, db; .reg .b32 low;", "wgmma.fence.sync.aligned;"]
         blocks = instances(self.layout, accumulator_fragment(ROWS, self.columns))
         for k in self.steps:
             for origin, registers in blocks:

@@ -145,6 +145,12 @@ class _Assignment:
             and max(*info.contiguity, *info.constancy) == 1 and loop in self.product_loops
 
     @cached_property
+    def copied(self) -> set[Op]:
+        """The loads that channels take."""
+        return {op.operands[0].op for op in self.kernel.ops()
+                if op.name == "channel" and op.operands[0].op is not None}
+
+    @cached_property
     def product_loops(self) -> list[Loop]:
         """The innermost loops that have products themselves."""
         return [loop for block, loop in self.cfg.innermost.items()
@@ -169,7 +175,8 @@ class _Assignment:
         gathered = info is None or max(info.contiguity) == 1
         best = layout_choice.coalesced(pointer.type.shape, info, guard,
                                        scalar(pointee(pointer.type)).bytes, self.warps,
-                                       self.likely(op) if gathered else None)
+                                       self.likely(op) if gathered else None,
+                                       op in self.copied)
         if op in self.staged:
             best = layout_choice.turned(pointer.type.shape, info, guard,
                                         scalar(pointee(pointer.type)).bytes, self.warps,

@@ -26,6 +26,7 @@ from tritonc.ir.shared_layout import BANK_BYTES, BANKS
 from tritonc.ir.types import shape
 
 SECTOR_BYTES = 32  # what global memory moves at the least
+LEAST_COPY = 4  # bytes of cp.async
 ACCESS_BYTES = 16  # what one instruction moves at the most
 
 
@@ -77,10 +78,12 @@ def in_each_warp(shape: tuple[int, ...], warps: int) -> Layout:
 
 
 def coalesced(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo | None,
-              element_bytes: int, warps: int, first: int | None = None) -> Layout:
+              element_bytes: int, warps: int, first: int | None = None,
+              copied: bool = False) -> Layout:
     """The layout of a load or store: wide accesses on the contiguous axis, lanes side by side.
 
-    `first`: the axis for lanes, where another order is not known to be better.
+    `first`: the axis for lanes, where another order is not known to be better; `copied`: copies
+    make it, of which none moves less than a word, so that few threads have all of a small tile.
     """
     order = axis_order(pointer, len(shape))
     if first is not None:
@@ -89,6 +92,8 @@ def coalesced(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo 
     if pointer is not None:
         vector = vector_length(pointer, guard, order[0], element_bytes, ACCESS_BYTES)
     per_thread = max(1, prod(shape) // (warps * WARP_SIZE))
+    if copied and per_thread * element_bytes < LEAST_COPY:
+        per_thread = vector
     return spread(shape, order, min(vector, per_thread), warps)
 
 

@@ -19,7 +19,7 @@ negative quotient.
 
 from __future__ import annotations
 
-from tritonc.analysis.facts import Facts
+from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import int_of
 from tritonc.ir.build import Builder, make_op
@@ -27,8 +27,6 @@ from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, scalar, shape
-
-_SHAPES = ("splat", "broadcast", "reshape")
 
 
 def count_quotients(kernel: Kernel, context: Context) -> bool:
@@ -42,7 +40,7 @@ def count_quotients(kernel: Kernel, context: Context) -> bool:
             if op.name != "sdiv" or loop is None or scalar(op.result.type) != I32 \
                     or int_of(op.operands[1]) is not None:
                 continue
-            number, divisor = (_scalar(v, facts) for v in op.operands)
+            number, divisor = (scalar_of(v, facts) for v in op.operands)
             if number is None or divisor is None:
                 continue
             key = number, divisor
@@ -59,24 +57,6 @@ def count_quotients(kernel: Kernel, context: Context) -> bool:
             replaced[op.result] = splat.result
     kernel.replace(replaced)
     return bool(replaced)
-
-
-def _scalar(value: Value, facts: Facts) -> Value | None:
-    """The scalar that all elements are."""
-    while shape(value.type):
-        op = value.op
-        if op is None:
-            return None
-        if op.name == "add":
-            rest = [v for v in op.operands if facts.interval(v) != (0, 0)]
-            if len(rest) != 1:
-                return None
-            value = rest[0]
-        elif op.name in _SHAPES:
-            value = op.operands[0]
-        else:
-            return None
-    return value
 
 
 def _counted(cfg: Cfg, loop: Loop, facts: Facts, number: Value, divisor: Value) -> Value | None:

@@ -107,6 +107,18 @@ class Wanted:
                       {mapping.get(v, v): None for v in self.positive}, self.hindered)
 
 
+    def of_kernel(self, kernel: Kernel) -> Wanted:
+        """Those about the kernel's own values: copies that were looked at have others, of loads
+        that a later pass makes narrow, whose masks it derives from the kernel's."""
+        known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
+        full = {op: pair for op, pair in self.full.items() if op.result in known and known >= {
+            v for p in pair for v in p.values()}}
+        return replace(self, units={v: None for v in self.units if v in known},
+                       multiples={v: n for v, n in self.multiples.items() if v in known},
+                       signs={v: None for v in self.signs if v in known}, full=full,
+                       positive={v: None for v in self.positive if v in known})
+
+
 def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
     """What the accesses of a kernel lack.
 
@@ -155,7 +167,7 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
     collector.found.signs.update(needs or {})
     collector.found.units = units
     collector.want(assumed)
-    found = collector.run().renamed({new: old for old, new in mapping.items()})
+    found = collector.run().renamed({new: old for old, new in mapping.items()}).of_kernel(kernel)
     found.apart = wanted_apart(kernel)
     found.signs.update(found.apart.needs)
     return found

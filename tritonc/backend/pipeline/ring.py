@@ -35,7 +35,7 @@ from tritonc.ir.types import I1, I32, Tile, Type, scalar
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
 MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
-IN_FLIGHT_REGISTERS = 208  # of a thread that computes an operand beside a product
+IN_FLIGHT_REGISTERS = 224  # of a thread that computes an operand beside a product
 IN_FLIGHT = 3 << 15  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
 # Of a launch of clusters, whose blocks are few and mostly alone on their multiprocessors: each step
 # waits for memory.  2560 x 64 x 2560 by two blocks of 64 x 64 x 64: 8.2 us with 6 stages, 7.7 with

@@ -1,0 +1,78 @@
+"""Two fields of one word at once: small integers that memory holds packed, such as weights of four
+bits.
+
+    (x >> s) & 15      of register r           %b = byte s / 8 of x, alone in a word
+    (x >> s + 4) & 15  of register r + 1       %p = %b * 0x1001
+
+The product holds the byte twice, twelve bits apart: at bits 0 and 16 begin the two fields, which a
+mask leaves.  Two shifts and what joins them are one multiplication, which runs in other units than
+the masks that conversions are made of.  It needs to be known that both fields are of one byte, or
+of a number of few bits: `Elements` says by how much registers shift.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.elements import Elements
+from tritonc.analysis.values import int_of
+from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.ir.core import Op, Value
+from tritonc.ir.types import scalar, shape
+
+BYTE, WORD, HALF = 8, 32, 16
+
+
+def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> str:
+    """A word with the lowest `bits` of this register of `fields` from bit 0 on, and of the next
+    register from bit 16 on, and other bits elsewhere; "" if two are not cheaper at once."""
+    shift = fields.op
+    if shift is None or shift.name not in ("ashr", "lshr") or scalar(fields.type).bits != WORD:
+        return ""
+    source, by = shift.operands
+    names = f.values[source]
+    first, second = (_shifts(f, by, r) for r in (register, register | 1))
+    apart = {b - a for a, b in zip(first, second, strict=True)}
+    if names[register] != names[register | 1] or not first or len(apart) != 1:
+        return ""
+    (distance,) = apart
+    width, least = _width(source), min(first)
+    if distance < bits:
+        return ""
+    if len({*first}) == 1 and width - least <= HALF - distance:
+        byte = f.op(f"lshr i32 {names[register]}, {least}") if least else names[register]
+    elif distance + bits <= BYTE and all(a % BYTE == 0 and 0 <= a < WORD for a in first):
+        place = str(least // BYTE) if len({*first}) == 1 else f.op(
+            f"lshr i32 {f.values[by][register]}, 3")
+        zeros = 0x4440
+        selector = str(zeros | int(place)) if place.isdigit() else f.op(
+            f"or disjoint i32 {place}, {zeros}")
+        byte = f.call("llvm.nvvm.prmt", "i32", f"i32 {names[register]}", "i32 0",
+                      f"i32 {selector}")
+    else:
+        return ""
+    return f.op(f"mul i32 {byte}, {1 + (1 << HALF - distance)}")
+
+
+def _width(value: Value) -> int:
+    """The bits of a natural number that may be set."""
+    op: Op | None = value.op
+    if op is not None and op.name == "zext":
+        return scalar(op.operands[0].type).bits
+    mask = int_of(op.operands[1]) if op is not None and op.name == "and" else None
+    return mask.bit_length() if mask is not None and mask >= 0 else WORD
+
+
+def _shifts(f: FunctionEmitter, by: Value, register: int) -> list[int]:
+    """What a register of a tile holds in each thread; nothing if that is not known."""
+    layout, known = f.layout(by), Elements()
+    places = [layout.at(register)]
+    for basis in filter(None, layout.thread):
+        places += [place ^ basis for place in places]
+    extents = shape(by.type)
+    found = {}
+    for place in places:
+        index = layout.coordinates(place) if extents else ()
+        number = known.at(by, index)
+        if number is None:
+            return []
+        found[place] = number
+    return list(found.values())

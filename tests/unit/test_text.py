@@ -15,7 +15,8 @@ from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.layout import Layout, SharedLayout
 from tritonc.ir.ops import OPS, OpInfo
-from tritonc.ir.parse import parse_module
+from tritonc.ir.parse import _Actions, language, parse_module
+from tritonc.ir.parse_types import TypeActions
 from tritonc.ir.text import print_kernel, print_module
 from tritonc.ir.types import F32, I1, I32, Buffer, Pointer, Tile
 from tritonc.ir.verify import check, verify
@@ -100,6 +101,14 @@ def test_comments_spaces_and_the_order_of_definitions() -> None:
     assert [b.name for b in module.kernels[0].blocks] == ["a", "b", "c"]
     assert print_module(module) == (
         "kernel @k(i32 %n) {\na:\n  br c\nb:\n  ret\nc:\n  %x = add %n, %n : i32\n  br b\n}\n")
+
+
+def test_every_rule_has_its_method() -> None:
+    rules = {str(rule.alias or rule.origin.name) for rule in language().grammar.lark.rules
+             if rule.alias or not rule.options.expand1}
+    wanted = {name for name in rules if not name.startswith("__")} - {"program"}
+    assert "tile" in wanted and all(callable(getattr(TypeActions, name, None) or
+                                             vars(_Actions).get(name)) for name in wanted)
 
 
 def test_lines_may_end_where_nothing_else_can() -> None:

@@ -126,3 +126,12 @@ def test_the_search_says_how_far_the_rule_is_from_the_best(monkeypatch: pytest.M
     assert found["tiles where the rule is best"] == 0 and found["default"] == 2.0
     paper_search.write(tmp_path / "search.csv", records)
     assert len((tmp_path / "search.csv").read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize("stem", ["product_f32", "conv_f32", "shift_f32"])
+def test_large_tiles_on_cuda_cores_have_two_blocks(stem: str) -> None:
+    """One of 129 registers would leave half of a multiprocessor without work at each barrier."""
+    path = FOLDER / f"{stem}.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    options = Options(arch="sm_90a", tune={"TM": 128, "TN": 128, "TK": 16})
+    assert ".minnctapersm 2" in driver.compile(source, options, ("ptx",)).outputs["ptx"]

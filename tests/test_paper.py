@@ -135,3 +135,12 @@ def test_large_tiles_on_cuda_cores_have_two_blocks(stem: str) -> None:
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
     options = Options(arch="sm_90a", tune={"TM": 128, "TN": 128, "TK": 16})
     assert ".minnctapersm 2" in driver.compile(source, options, ("ptx",)).outputs["ptx"]
+
+
+def test_slices_of_a_product_on_wgmma_are_stored() -> None:
+    """Where what wgmma leaves has an axis of slices, which the stored tile has not."""
+    path = FOLDER / "conv_half.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    options = Options(arch="sm_90a", tune={"TM": 64, "TN": 64, "TK": 64, "slices": 2},
+                      defines=("C=64", "R=1", "S=1", "P=14", "Q=14", "B=4"))
+    assert "wgmma" in driver.compile(source, options, ("ptx",)).outputs["ptx"]

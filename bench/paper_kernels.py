@@ -6,7 +6,7 @@ Sizes and tasks are those of the MAPL 2019 paper (figures 1, 8, 10 and 11, table
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from suite_support import Kind, Launches
@@ -60,51 +60,6 @@ def _triton(name: str, t: Any) -> Launches:
     except ImportError:
         return {}
     return dict(getattr(paper_triton, name)(t))
-
-
-# what to try where no file has tuned values
-
-def _tries(*rows: tuple[int, ...], splits: Sequence[int] = (1,)) -> list[dict[str, int]]:
-    return [{"TM": m, "TN": n, "TK": k, **({"cluster_k": s} if s > 1 else {})}
-            for s in splits for m, n, k in rows]
-
-
-LARGE = _tries((64, 64, 16), (128, 64, 16), (128, 128, 8), (128, 128, 16), (64, 128, 8))
-
-
-def _try_product(s: Mapping[str, Any]) -> Sequence[Mapping[str, int]]:
-    m, n, k = s["M"], s["N"], s["K"]
-    deep = (1, 2, 4) if k >= 1024 else (1, 2)
-    if m <= 64:
-        return _tries((16, 64, 32), (16, 128, 16), (32, 64, 32), (16, 64, 16), splits=(1, 2))
-    if n <= 16:
-        return _tries((32, 16, 32), (64, 16, 32), (128, 16, 16), splits=deep)
-    if n <= 32:
-        return _tries((32, 32, 32), (64, 32, 32), (16, 32, 32), splits=deep)
-    if n <= 64:
-        return _tries((32, 64, 32), (64, 64, 16), (64, 32, 32), splits=deep)
-    if m * n <= 1 << 18:
-        return _tries((64, 64, 16), (32, 64, 32), (32, 32, 32), splits=deep)
-    if m * n <= 1 << 20:
-        return _tries((64, 64, 16), (128, 64, 16), (64, 128, 16), (32, 64, 32), splits=(1, 2))
-    return LARGE
-
-
-def _try_conv(s: Mapping[str, Any]) -> Sequence[Mapping[str, int]]:
-    pixels, depth = s["P"] * s["Q"] * s["B"], s["C"] * s["R"] * s["S"]
-    if s["F"] <= 32:
-        return _tries((128, 32, 16), (128, 32, 8), (64, 32, 16), (64, 32, 32), (128, 32, 32))
-    if s["F"] <= 64 or depth <= 64:
-        return _tries((128, 64, 8), (64, 64, 8), (128, 64, 32), (64, 64, 32), (128, 64, 16))
-    if pixels <= 256:
-        return _tries((32, 64, 16), (64, 64, 16), (32, 32, 32), splits=(2, 4, 8))
-    if pixels <= 1024:
-        return _tries((64, 64, 16), (64, 128, 16), (32, 64, 32), splits=(1, 2, 4))
-    return LARGE
-
-
-def _try_shift(s: Mapping[str, Any]) -> Sequence[Mapping[str, int]]:
-    return _try_product({"M": s["H"] * s["W"] * s["B"], "N": s["F"], "K": s["C"]})
 
 
 # products: all matrices by columns, which torch sees as transposed
@@ -201,17 +156,17 @@ def _naive_inputs(t: Any) -> Mapping[str, Any]:
 
 
 KINDS = {
-    "product_f32": Kind("products", want=_product, peers=_product_peers, told=_try_product),
+    "product_f32": Kind("products", want=_product, peers=_product_peers),
     "product_half": Kind("half products", want=_product, peers=_product_peers,
                          variants=({"TYPE": "half"}, {"TYPE": "bfloat16"})),
-    "conv_f32": Kind("convolution", told=_try_conv, want=lambda t: _conv(t, False), tolerance=2e-5,
+    "conv_f32": Kind("convolution", want=lambda t: _conv(t, False), tolerance=2e-5,
                      peers=lambda t: _conv_peers(t, False), inputs=_bordered(False),
                      variants=tuple(DENSE.values()), only=_of_task),
     "conv_half": Kind("convolution", want=lambda t: _conv(t, True),
                       peers=lambda t: _conv_peers(t, True), inputs=_bordered(True),
                       variants=tuple(row for row in DENSE.values() if row["C"] % 32 == 0),
                       only=_of_task),
-    "shift_f32": Kind("shift convolution", told=_try_shift, inputs=_shift_inputs,
+    "shift_f32": Kind("shift convolution", inputs=_shift_inputs,
                       want=lambda t: {"c": t.b.double().t() @ _moved(t).double()},
                       peers=lambda t: _triton("shift", t), variants=tuple(SHIFTED.values()),
                       only=_of_task),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from paper_points import GROUPS, read_points
 from suite_report import geometric
@@ -32,6 +34,7 @@ def tables(results: Path) -> str:
     commits = ", ".join(dict.fromkeys(row["commit"] for row in rows))
     lines = [f"{machine['gpu']}, torch {machine['torch']}, cuDNN {machine['cudnn']}, Triton "
              f"{machine['triton']}, commits {commits}.  Milliseconds.", ""]
+    lines += _goals(rows)
     for figure, kind, title in (
             ("1", "float", "Figure 1: C = A B^T, 1760 x 1760 x N, float"),
             ("8", "float", "Figure 8: products M x N x K, float"),
@@ -47,12 +50,52 @@ def tables(results: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+class Goal(NamedTuple):
+    """What points of some figures and a type shall reach: the geometric mean, and each."""
+
+    name: str
+    figures: tuple[str, ...]
+    type: str
+    mean: float
+    each: float
+
+
+GOALS = (Goal("products, float", ("1", "8"), "float", 1.1, 1.0),
+         Goal("dense convolutions, float", ("10",), "float", 1.1, 0.9),
+         Goal("dense convolutions, half", ("10",), "half", 0.95, 0.0),
+         Goal("shift convolutions, of the 1x1 convolution", ("11",), "float", 0.97, 0.0))
+
+
+def _goals(rows: Rows) -> list[str]:
+    """Which goals are met, our best of each point by the vendor's time, or by the ceiling's."""
+    lines = ["| goal | wanted: mean, each | points | geometric mean | least | below |",
+             "|---|---|---|---|---|---|"]
+    for goal in GOALS:
+        ratios = {}
+        mine = [row for row in rows if row["figure"] in goal.figures and row["type"] == goal.type
+                and "1x1" not in row["point"]]
+        for point, found in _times(mine).items():
+            best = min(found[name] for name in OURS if name in found)
+            peers = [found[name] for name in (*VENDORS, "ceiling") if name in found]
+            if peers:
+                ratios[point] = min(peers) / best
+        if ratios:
+            limit = goal.each or goal.mean
+            below = ", ".join(f"{point} {ratio:.2f}" for point, ratio in ratios.items()
+                              if round(ratio, 2) < limit)
+            lines.append(f"| {goal.name} | {goal.mean}, {goal.each or 'any'} | {len(ratios)} | "
+                         f"{geometric(list(ratios.values())):.2f} | {min(ratios.values()):.2f} | "
+                         f"{below} |")
+    return [*lines, ""]
+
+
 def _times(rows: Rows) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for row in rows:
         found.setdefault(row["point"], {})[row["candidate"]] = float(row["milliseconds"])
     order = {"x".join(map(str, size)): place for place, size in enumerate(GROUPS)}
-    return dict(sorted(found.items(), key=lambda pair: (order.get(pair[0], 0), 0)))
+    return dict(sorted(found.items(), key=lambda pair: (
+        order.get(pair[0], 0), [int(n) for n in re.findall(r"\d+", pair[0])])))
 
 
 def _table(title: str, rows: Rows, figure: str) -> list[str]:

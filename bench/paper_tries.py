@@ -95,7 +95,7 @@ def tries(rows: int, columns: int, depth: int, space: Mapping[str, Sequence[int]
             continue
         yield tile
         few = programs <= 2 * MULTIPROCESSORS
-        for blocks in (2, 4, 8):
+        for blocks in (2, 3, 4, 8):
             if few and programs * blocks <= WAVES * MULTIPROCESSORS and (
                     depth >= STEPS * k * blocks):
                 yield {**tile, "cluster_k": blocks}

@@ -126,3 +126,21 @@ def test_the_search_says_how_far_the_rule_is_from_the_best(monkeypatch: pytest.M
     assert found["tiles where the rule is best"] == 0 and found["default"] == 2.0
     paper_search.write(tmp_path / "search.csv", records)
     assert len((tmp_path / "search.csv").read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize("stem", ["product_f32", "conv_f32", "shift_f32"])
+def test_large_tiles_on_cuda_cores_have_two_blocks(stem: str) -> None:
+    """One of 129 registers would leave half of a multiprocessor without work at each barrier."""
+    path = FOLDER / f"{stem}.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    options = Options(arch="sm_90a", tune={"TM": 128, "TN": 128, "TK": 16})
+    assert ".minnctapersm 2" in driver.compile(source, options, ("ptx",)).outputs["ptx"]
+
+
+def test_slices_of_a_product_on_wgmma_are_stored() -> None:
+    """Where what wgmma leaves has an axis of slices, which the stored tile has not."""
+    path = FOLDER / "conv_half.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    options = Options(arch="sm_90a", tune={"TM": 64, "TN": 64, "TK": 64, "slices": 2},
+                      defines=("C=64", "R=1", "S=1", "P=14", "Q=14", "B=4"))
+    assert "wgmma" in driver.compile(source, options, ("ptx",)).outputs["ptx"]

@@ -235,7 +235,7 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
         plan = plan_conversion(source.layout, t.layout, scalar(t).bits)
         return made.operands[0] if isinstance(plan, Shared) else None
     products = [r.type.layout for other in kernel.ops() if other.name == "wgmma"
-                for r in other.results if isinstance(r.type, Tile)]
+                for r in other.results if isinstance(r.type, Tile) and len(r.type.shape) == 2]
     return value if any(layout is not None and t.layout in (layout, transpose(layout, (1, 0)))
                         for layout in products) else None
 

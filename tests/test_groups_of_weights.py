@@ -9,10 +9,17 @@ from tritonc.ir.core import Op
 from tritonc.ir.types import Tile
 
 PATH = ROOT / "tests" / "run" / "groups_of_weights.tc"
+ZERO_POINTS = ROOT / "tests" / "run" / "zero_points.tc"
 
 
 @pytest.mark.parametrize("setting", [Setting(PATH), *settings(PATH)], ids=lambda s: s.name)
 def test_simulated(setting: Setting) -> None:
+    simulate(setting, "sm_90a")
+
+
+@pytest.mark.parametrize("setting", [Setting(ZERO_POINTS), *settings(ZERO_POINTS)],
+                         ids=lambda s: s.name)
+def test_simulated_with_zero_points(setting: Setting) -> None:
     simulate(setting, "sm_90a")
 
 

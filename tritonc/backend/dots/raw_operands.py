@@ -161,7 +161,8 @@ def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info
     """Small loads too that threads' copies can move: memory takes as long for a scale as for an
     operand.  TMA would have to find the row of a tile of one, which its address does not say."""
     small = [op for op in made.ops if op.name == "load" and isinstance(op.result.type, Tile)
-             and _copyable(op, infos) and all(reader in made.ops for reader in readers[op.result])]
+             and _copyable(op, infos, (1, 2))
+             and all(reader in made.ops for reader in readers[op.result])]
     return Computed([*made.raw, *small], [op for op in made.ops if op not in small])
 
 
@@ -204,13 +205,13 @@ def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
     return [op for op in loads if op not in operands]
 
 
-def _copyable(load: Op, infos: axis_info.Infos) -> bool:
+def _copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,)) -> bool:
     """Whether 16 bytes in a row are contiguous and aligned."""
     info, t = infos.get(load.operands[0]), load.operands[0].type
-    if info is None or len(shape(t)) != 2 or load.attributes.get("volatile"):
+    if info is None or len(shape(t)) not in ranks or load.attributes.get("volatile"):
         return False
     size = scalar(pointee(t)).bytes
-    axis = max(range(2), key=lambda d: info.contiguity[d])
+    axis = max(range(len(shape(t))), key=lambda d: info.contiguity[d])
     return axis_info.vector_length(info, None, axis, size) * size >= PIECE
 
 

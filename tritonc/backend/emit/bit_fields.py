@@ -34,10 +34,10 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
     if names[register] != names[register | 1] or not first or len(apart) != 1:
         return ""
     (distance,) = apart
-    width, least = _width(source), min(first)
+    least = min(first)
     if distance < bits:
         return ""
-    if len({*first}) == 1 and width - least <= HALF - distance:
+    if len({*first}) == 1 and width(source) - least <= HALF - distance:
         byte = f.op(f"lshr i32 {names[register]}, {least}") if least else names[register]
     elif distance + bits <= BYTE and all(a % BYTE == 0 and 0 <= a < WORD for a in first):
         place = str(least // BYTE) if len({*first}) == 1 else f.op(
@@ -52,9 +52,11 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
     return f.op(f"mul i32 {byte}, {1 + (1 << HALF - distance)}")
 
 
-def _width(value: Value) -> int:
-    """The bits of a natural number that may be set."""
+def width(value: Value) -> int:
+    """The bits that may be set in the natural numbers of a value."""
     op: Op | None = value.op
+    while op is not None and op.name in ("broadcast", "reshape", "splat", "trans"):
+        op = op.operands[0].op
     if op is not None and op.name == "zext":
         return scalar(op.operands[0].type).bits
     mask = int_of(op.operands[1]) if op is not None and op.name == "and" else None

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.values import int_of
-from tritonc.backend.emit.bit_fields import field_pair
+from tritonc.backend.emit.bit_fields import field_pair, width
 from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members
@@ -167,12 +167,15 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
 
 
 def _masked(f: FunctionEmitter, op: Op, least: int, pattern: int, number: int) -> bool:
-    """Convert `(x & mask) + least`: two x are packed first, and meet mask and exponent at once.
+    """Convert `(x & mask) + least`, or `(x & mask) - y` of a y that is natural and as small: two x
+    are packed first, and meet mask and exponent at once.
 
     `pattern`: the bits of `number`, from which on floats count in ones.
     """
-    e, bits, added = scalar(op.result.type), op.operands[0].op, 0
-    if bits is not None and bits.name == "add":
+    e, bits, added, less = scalar(op.result.type), op.operands[0].op, 0, None
+    if bits is not None and bits.name == "sub" and 1 << width(bits.operands[1]) <= number:
+        less, added, bits = f.values[bits.operands[1]], least, bits.operands[0].op
+    elif bits is not None and bits.name == "add":
         added, bits = int_of(bits.operands[1]) or 0, bits.operands[0].op
     mask = int_of(bits.operands[1]) if bits is not None and bits.name == "and" else None
     if bits is None or mask is None or added != least or not 0 < mask < number:
@@ -180,13 +183,24 @@ def _masked(f: FunctionEmitter, op: Op, least: int, pattern: int, number: int) -
     names, t = f.values[bits.operands[0]], f"<2 x {llvm_type(e)}>"
     one = f"{llvm_type(e)} {literal(e, float(number - least))}"
     found, magic = f.blank(op.result.type), _hidden(f, pattern << 16 | pattern)
+    known: dict[tuple[str, str], str] = {}
+
+    def taken_away(pair: tuple[str, str]) -> str:
+        if pair not in known:
+            word = f.call("llvm.nvvm.prmt", "i32", *(f"i32 {name}" for name in pair),
+                          f"i32 {0x5410}")
+            word = f.op(f"or i32 {word}, {pattern << 16 | pattern}")
+            known[pair] = f.op(f"bitcast i32 {word} to {t}")
+        return known[pair]
+
     for r in members(f.wanted(op.result)):
         if not r & 1:
             word = field_pair(f, bits.operands[0], r, mask.bit_length()) or f.call(
                 "llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}",
                 f"i32 {0x5410}")
             word = _logic(f, word, mask << 16 | mask, magic, "0xEA")
-            vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, <{one}, {one}>")
+            other = f"<{one}, {one}>" if less is None else taken_away((less[r], less[r | 1]))
+            vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, {other}")
             found[r], found[r | 1] = _take(f, e, vector)
     f.values[op.result] = found
     return True

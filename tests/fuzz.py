@@ -1,7 +1,6 @@
 """Damaged programs: nothing but located diagnostics comes of them.
 
-    python tests/fuzz.py --count 200000 --seed 0 --seconds 3600 --jobs 8
-    python tests/fuzz.py --replay 1234 --seed 0         prints input 1234 and what becomes of it
+    python tests/campaign.py sources --hours 1
 
 Every source of the tree (samples, tests, the blocks of docs, Triton-IR of the samples) is damaged
 by deleting, swapping, doubling and replacing tokens, cutting, random bytes, and splicing with
@@ -20,7 +19,6 @@ the process (LLVM aborts where it finds a bug) is found, too.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import random
@@ -31,12 +29,9 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -261,19 +256,21 @@ def _generator(seed: int, number: int) -> random.Random:
     return random.Random(f"check {seed}:{number}")
 
 
-def _work(seed: int, numbers: range, backend: float, sources: list[Input], channel: Any) -> None:
+Attempt = Callable[[int], tuple[str, "str | None"]]  # of a number: how far it came, what is wrong
+
+
+def _work(attempt: Attempt, numbers: range, channel: Any) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     for number in numbers:
-        channel.send(try_input(damaged(seed, number, sources), _generator(seed, number), backend))
+        channel.send(attempt(number))
     channel.close()
 
 
-def _child(seed: int, numbers: range, backend: float, sources: list[Input], end: float
-           ) -> Iterator[tuple[int, str, str | None]]:
+def _child(attempt: Attempt, numbers: range, end: float) -> Iterator[tuple[int, str, str | None]]:
     """Try inputs in a process of its own.  Stops where it ends, hangs, or the time is over."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_work, args=(seed, numbers, backend, sources, theirs))
+    child = context.Process(target=_work, args=(attempt, numbers, theirs))
     child.start()
     theirs.close()
     try:
@@ -298,60 +295,30 @@ def _child(seed: int, numbers: range, backend: float, sources: list[Input], end:
         ours.close()
 
 
-def fuzz(seed: int, first: int, count: int, *, seconds: float = 1e9, backend: float = 0.15,
-         tell: Callable[[str], None] | None = None) -> Report:
-    """Try `count` inputs from number `first` on, for that many seconds at most."""
-    report, sources = Report(), corpus()
-    end, left = time.monotonic() + seconds, range(first, first + count)
-    while left and time.monotonic() < end:
-        for number, outcome, failure in _child(seed, left, backend, sources, end):
-            left = left[1:]
-            if report.add(number, outcome, failure) and tell:
-                tell(f"input {number}: {failure}")
+def tried(attempt: Attempt, numbers: range, *, seconds: float = 1e9,
+          tell: Callable[[str], None] | None = None,
+          found: Callable[[int, str], None] | None = None) -> Report:
+    """What becomes of the numbers, for so many seconds at most; `found` is told of each cause of
+    failures once."""
+    report, end = Report(), time.monotonic() + seconds
+    while numbers and time.monotonic() < end:
+        for number, outcome, failure in _child(attempt, numbers, end):
+            numbers = numbers[1:]
+            if report.add(number, outcome, failure):
+                if tell:
+                    tell(f"input {number}: {failure}")
+                if found:
+                    found(number, failure or "")
             if tell and report.total % 5000 == 0:
                 tell(report.text().split("\n")[0])
     return report
 
 
-def merged(reports: Iterable[Report]) -> Report:
-    """What several processes found."""
-    total = Report()
-    for report in reports:
-        for outcome, count in report.counts.items():
-            total.counts[outcome] = total.counts.get(outcome, 0) + count
-        for what, numbers in report.failures.items():
-            total.failures.setdefault(what, []).extend(numbers)
-    return total
+def fuzz(seed: int, first: int, count: int, *, backend: float = 0.15) -> Report:
+    """Try `count` damaged inputs from number `first` on."""
+    sources = corpus()
 
+    def attempt(number: int) -> tuple[str, str | None]:
+        return try_input(damaged(seed, number, sources), _generator(seed, number), backend)
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--count", type=int, default=2000, help="how many inputs")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first input")
-    parser.add_argument("--seconds", type=float, default=1e9, help="stop after that time")
-    parser.add_argument("--backend", type=float, default=0.15,
-                        help="the part of the inputs that goes beyond the front end")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    parser.add_argument("--replay", type=int, help="show one input and what becomes of it")
-    given = parser.parse_args()
-    if given.replay is not None:
-        shown = damaged(given.seed, given.replay, corpus())
-        print(shown.data.decode("utf-8", "replace"))
-        outcome, failure = try_input(shown, _generator(given.seed, given.replay), given.backend)
-        print(f"--- {shown.language}: {outcome}: {failure}")
-        return int(failure is not None)
-    run = partial(fuzz, given.seed, seconds=given.seconds, backend=given.backend,
-                  tell=partial(print, flush=True))
-    if given.jobs == 1:
-        report = run(given.first, given.count)
-    else:
-        cuts = [given.first + given.count * job // given.jobs for job in range(given.jobs + 1)]
-        with ProcessPoolExecutor(given.jobs) as pool:
-            report = merged(pool.map(run, cuts, [b - a for a, b in pairwise(cuts)]))
-    print(report.text())
-    return int(bool(report.failures))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return tried(attempt, range(first, first + count))

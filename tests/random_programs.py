@@ -1,9 +1,8 @@
 """Random well-defined programs of Triton-C, and whether they mean the same at every stage.
 
-    python tests/random_programs.py --count 5000 --seed 0            interpreted around every pass
-    python tests/random_programs.py --count 5000 --device cuda       the GPU against the interpreter
-    python tests/random_programs.py --count 5000 --jobs 8            in as many processes
-    python tests/random_programs.py --show 17                        prints program 17
+    python tests/campaign.py programs --hours 1       interpreted around the passes
+    python tests/campaign.py gpu --hours 1            the GPU against the interpreter
+    python tests/campaign.py programs --replay 17     prints program 17 and what becomes of it
 
 A program is a complete file that states its data.  It has scalars and tiles of many types, nested
 control flow over scalars and under tile predicates, loops with break and continue, functions,
@@ -19,14 +18,10 @@ of NaNs.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -227,58 +222,3 @@ def run_many(seeds: Iterable[int], every_pass: bool, device: Any = None,
         if tell and report.programs % 500 == 0:
             tell(report.text().split("\n")[0])
     return report
-
-
-def work(seeds: range, given: argparse.Namespace) -> Report:
-    """What one process does."""
-    some = _until(seeds, given.seconds)
-    if given.device != "cuda":
-        return run_many(some, given.each, None, _tell)
-    from tritonc.launch.cuda import Device
-
-    with Device() as device:
-        return run_many(some, given.each, device, _tell)
-
-
-def _tell(line: str) -> None:
-    print(line, flush=True)
-
-
-def _until(seeds: range, seconds: float) -> Iterator[int]:
-    end = time.monotonic() + seconds
-    for seed in seeds:
-        if time.monotonic() > end:
-            return
-        yield seed
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--count", type=int, default=200, help="how many programs")
-    parser.add_argument("--seed", type=int, default=0, help="the number of the first")
-    parser.add_argument("--seconds", type=float, default=1e9, help="stop after that time")
-    parser.add_argument("--device", choices=("interpreter", "cuda"), default="interpreter")
-    parser.add_argument("--each", action="store_true", help="run after every pass, not only after "
-                        "the last of each stage; a difference is always traced to its pass")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    parser.add_argument("--show", type=int, help="print one program")
-    given = parser.parse_args()
-    if given.show is not None:
-        print(program(given.show))
-        return 0
-    end = given.seed + given.count
-    shares = [range(given.seed + job, end, given.jobs) for job in range(given.jobs)]
-    if given.jobs == 1:
-        reports = [work(shares[0], given)]
-    else:
-        with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-            reports = list(pool.map(work, shares, [given] * given.jobs))
-    report = Report(sum(r.programs for r in reports), sum(r.runs for r in reports),
-                    sum(r.refused for r in reports),
-                    [failure for r in reports for failure in r.failures])
-    print(report.text())
-    return int(bool(report.failures))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

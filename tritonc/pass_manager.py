@@ -67,7 +67,8 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
     """Run passes on a kernel.  False if `hooks.stop_after` ended it.  `names` are their labels, if
     they are part of a list.
 
-    Raises CompileError where the program is at fault, PassError where a pass is.
+    Raises CompileError where the program is at fault, RecursionError where it is nested too
+    deeply, PassError where a pass is at fault.
     """
     hooks = hooks or Hooks()
     unseen = True  # by hooks.verify, which meets what a pass was given, too
@@ -81,8 +82,8 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
                 if hooks.verify is not None and (changed or unseen):
                     hooks.verify(kernel, context)
                     unseen = False
-            except CompileError:
-                raise
+            except (CompileError, RecursionError):
+                raise  # the driver says of the source that it is nested too deeply
             except Exception as error:
                 raise PassError(label, kernel.name, error) from error
             hooks.seconds[label] = hooks.seconds.get(label, 0.0) + perf_counter() - started

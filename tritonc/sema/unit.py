@@ -233,9 +233,10 @@ def _values(context: Context, node: syntax.Tunable) -> tuple[int, ...] | None:
 def bind(context: Context, bindings: Mapping[str, int]) -> None:
     """Give each tunable its value; the first of its list where there is no binding."""
     unit = context.unit
+    declared = {t.name for t in unit.tunables}
+    declared |= {n.name for t in unit.tunables if t.joint for n in t.joint.names}
     for name in bindings:
-        if not any(t.name == name or (t.joint and any(n.name == name for n in t.joint.names))
-                   for t in unit.tunables):
+        if name not in declared:
             known = ", ".join(t.name for t in unit.tunables) or "none"
             context.diagnostics.error("unknown-tunable", None, f"there is no tunable '{name}'; "
                                       f"the program has: {known}",

@@ -124,9 +124,11 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     Those that are known to be illegal are left out.  Where extents cannot be predicted, only the
     first MAX_LOWERED are looked at; the others come last, in their order, MAX_COMBINATIONS in all.
     Of more combinations than that only those are predicted that differ from the best so far in one
-    tunable, tunable by tunable, twice around.
+    tunable, tunable by tunable, twice around.  Of more than MAX_LOWERED tunables the rest keep
+    their first values.
     """
     names = [name for name in space if space[name]]
+    space = {**space, **{name: space[name][:1] for name in names[MAX_LOWERED:]}}
     candidates = _combinations(space, names)
     found = []
     if (predict := _predictor(space, names, lower)) is not None:
@@ -150,8 +152,9 @@ def _one_at_a_time(space: Mapping[str, Sequence[int]], names: list[str],
     """Combinations on the way to a good one, each once."""
     now = {name: space[name][(len(space[name]) - 1) // 2] for name in names}
     seen: dict[tuple[int, ...], Binding] = {}
-    share = max(2, MAX_VARIED // (2 * len(names)))  # of the values of each tunable
-    for name in [*names, *names]:
+    free = [name for name in names if len(space[name]) > 1]
+    share = max(2, MAX_VARIED // (2 * len(free)))  # of the values of each tunable
+    for name in [*free, *free]:
         values = space[name][:: -(-len(space[name]) // share)]
         for value in values:
             seen.setdefault(tuple({**now, name: value}.values()), {**now, name: value})

@@ -1,0 +1,65 @@
+"""Campaigns, a few inputs of each, and what they found once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import campaign
+import fuzz
+import pytest
+from damage import Input
+from programs import PTXAS
+
+FOUND = sorted(campaign.FINDINGS.glob("*.json"))
+
+
+@pytest.mark.parametrize("name, count", [("programs", 2), ("sources", 30), ("passes", 10),
+                                         ("hostile", 12), ("conversions", 12), ("ptxas", 2)])
+def test_some_inputs(name: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+                     ) -> None:
+    if name == "ptxas" and PTXAS is None:
+        pytest.skip("needs ptxas")
+    monkeypatch.setattr(campaign, "FINDINGS", tmp_path)
+    report = campaign.run(name, 0, 0, count, 600)
+    assert report.total == count and not report.failures, report.text()
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_what_was_found(path: Path) -> None:
+    _outcome, failure = campaign.again(path)
+    assert failure is None, failure
+
+
+def test_findings_are_kept_once_for_each_cause(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+                                               ) -> None:
+    def attempt(given: Input, rng: object) -> tuple[str, str | None]:
+        number = int(given.data)
+        return ("failed", f"a cause\nof {number}") if number % 2 else ("ran", None)
+
+    row = campaign.Campaign("For this test.", lambda seed, number: Input(b"%d" % number, "tc"),
+                            attempt)
+    monkeypatch.setitem(campaign.CAMPAIGNS, "odd", row)
+    monkeypatch.setattr(campaign, "FINDINGS", tmp_path)
+    report = campaign.run("odd", 0, 0, 10, 60)
+    assert report.counts == {"ran": 5, "failed": 5} and [*report.failures] == ["a cause"]
+    (path,) = tmp_path.glob("*.json")
+    assert path.name.startswith("odd-") and campaign.again(path) == ("failed", "a cause\nof 1")
+
+
+def test_conversions_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = campaign.CAMPAIGNS["conversions"].make(0, campaign.conversions.PAIRS.index(
+        ("float32", "int8")))
+    right = campaign.conversions.expected
+    monkeypatch.setattr(campaign.conversions, "expected",
+                        lambda source, target, held: right(source, target, held) + 1)
+    _outcome, failure = campaign.CAMPAIGNS["conversions"].attempt(given, campaign.generator(0, 0))
+    assert failure is not None and "float#" in failure
+
+
+def test_a_loop_for_ever_is_a_finding() -> None:
+    def forever() -> None:
+        while True:
+            pass
+
+    assert campaign._judged(forever, 0.1) == ("failed", "takes longer than the limit")
+    assert isinstance(fuzz.LIMIT, int)

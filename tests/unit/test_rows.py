@@ -14,6 +14,7 @@ from sketch import Program, Sketch
 from test_backend_passes import lowered
 
 from tritonc import driver
+from tritonc.analysis import row_loops
 from tritonc.analysis.pressure import pressure
 from tritonc.backend.launch.register_budget import rows_hold_too_much
 from tritonc.backend.target.target import TARGETS
@@ -223,3 +224,41 @@ def test_quotients_by_numbers_of_their_own_are_rounded(scale: float, odd: list[f
     np.testing.assert_array_equal(got.view(np.uint32)[~np.isnan(want)],
                                   want.view(np.uint32)[~np.isnan(want)])
     assert np.isnan(got[np.isnan(want)]).all()
+
+
+HEAD = "int r[1024] = 0 ... 1024; int row = get_program_id(0);"
+LOOP = "for (int n = 0; n < N; n += 1024)"
+FORMS = {
+    "reducing_passes": f"""{HEAD} float t = 0;
+        {LOOP} t += sum(*(x + row * N + n + r));
+        {LOOP} *(y + row * N + n + r) = *(x + row * N + n + r) * t;""",
+    "several_passes": f"""{HEAD} float t[1024] = 0;
+        {LOOP} t += *(x + row * N + n + r);
+        float s = sum(t);
+        {LOOP} *(y + row * N + n + r) = *(x + row * N + n + r) * s;""",
+    "sums_columns": """int r[32] = 0 ... 32, c[32] = get_global_range(0); float t[32, 32] = 0;
+        for (int m = 0; m < N; m += 32) t += *(x + (m + r)[:, newaxis] * N + c);
+        *(y + c) = sum(t, 0);""",
+    "": """int r[32] = 0 ... 32, c[32] = 0 ... 32; float t[32, 32] = 0; int s = get_program_id(0);
+        for (int m = *(first + s); m < *(first + s + 1); m += 32)
+          t += *(x + (m + r)[:, newaxis] * N + c);
+        *(y + s * 32 + c) = sum(t, 0);""",
+    "adds_tiles": """int h[8] = get_global_range(0), w[64] = get_global_range(1);
+        float t[8, 64] = 0;
+        for (int i = 0; i < N; i++) for (int j = 0; j < N; j++)
+          t += *(x + (h + i)[:, newaxis] * 4096 + w + j);
+        *(y + h[:, newaxis] * 4096 + w) = t;""",
+    "asks_programs": f"""{HEAD} while (atomic_load(told + row) == 0) {{}}
+        *(y + r) = *(x + r);""",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_loops(form: str) -> None:
+    text = ("kernel void f(const float* x, float* y, const int* first, int* told, int N) {"
+            + FORMS[form] + "}")
+    result = driver.compile(SourceFile("f.tc", text), Options(stop_after="simplify_cfg"), ("tir",))
+    assert result.module is not None
+    (kernel,) = result.module.kernels
+    asked = ("several_passes", "reducing_passes", "sums_columns", "adds_tiles", "asks_programs")
+    assert [name for name in asked if getattr(row_loops, name)(kernel)] == [form] * bool(form)

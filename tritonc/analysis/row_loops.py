@@ -8,8 +8,8 @@
     sums_columns     a loop, of the same rows in all programs, loads tiles that are added up; behind
                      it they are reduced but for the last axis, and programs are numbered along one
                      axis: there are as many as pieces of columns, and each has all rows
-    adds_tiles       a loop loads tiles of several axes and adds them to one that it carries, and
-                     nothing is reduced: a stencil of many points, whose tile is read that often
+    adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
+                     and nothing is reduced: a stencil of many points, read that often
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
@@ -87,15 +87,16 @@ def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
 
 
 def adds_tiles(kernel: Kernel, cfg: Cfg | None = None) -> bool:
-    """Whether a loop loads tiles of the shape of one of floats that it carries, of two axes."""
+    """Whether an inner loop loads tiles of the shape of one of floats that it carries."""
     cfg = cfg or Cfg(kernel)
     if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
         return False
     for loop in cfg.loops:
         carried = {shape(phi.result.type) for phi in loop.header.phis()
                    if is_float(phi.result.type)}
-        if any(op.name == "load" and len(e := shape(op.result.type)) > 1 and e in carried
-               for block in loop.blocks for op in block.ops):
+        loaded = {shape(op.result.type) for block in loop.blocks for op in block.ops
+                  if op.name == "load"}
+        if loop.depth > 1 and any(len(extents) > 1 for extents in carried & loaded):
             return True
     return False
 

@@ -23,7 +23,8 @@ from tritonc.source import Diagnostics, SourceFile
 PLAIN, CAUSAL = (ROOT / "samples" / f"{name}.tc" for name in ("attention", "attention_causal"))
 CHAIN = ROOT / "tests" / "run" / "chained_products.tc"
 MASKS = ROOT / "tests" / "run" / "masks_of_whole_tiles.tc"
-BACKWARD = ROOT / "bench" / "suite" / "attention_backward.tc"
+BACKWARD = ROOT / "samples" / "attention_backward.tc"
+FLOAT8 = ROOT / "bench" / "suite" / "attention_fp8.tc"
 
 
 def setting(path: Path, values: str) -> Setting:
@@ -38,6 +39,7 @@ def setting(path: Path, values: str) -> Setting:
     *((MASKS, f"N=16385,FROM={count}") for count in (0, 8192, 16400)),
     *((BACKWARD, f"D=64,BH=1,{values}") for values in (
         "TM=64,TN=128,S=300", "TM=128,TN=64,S=260", "TM=64,TN=64,S=20")),
+    (FLOAT8, "D=64,BH=1,TM=128,TN=64,S=200"),
 ], ids=lambda value: getattr(value, "stem", value))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_simulated(path: Path, values: str, target: str) -> None:
@@ -72,7 +74,7 @@ def test_products_and_softmax_overlap() -> None:
 
 def started_and_waited_for(kernel: Kernel) -> list[list[tuple[str, int | None]]]:
     """What happens around products in the loops that read them from a ring."""
-    seen = ("wgmma", "wgmma_wait", "exp2", "ring_release")
+    seen = ("wgmma", "wgmma_wait", "exp2", "ring_release", "shared_store")
     found = []
     for loop in Cfg(kernel).loops:
         ops = [op for block in loop.blocks for op in block.ops]
@@ -106,6 +108,25 @@ def test_chains_of_products_overlap() -> None:
     assert found["gradient_of_q"] == [
         *start * 3, ("wgmma_wait", 2), ("exp2", None), ("wgmma_wait", 1), ("wgmma_wait", 0),
         ("ring_release", None)]
+
+
+def test_blocks_of_one_warpgroup_stand_beside_each_other() -> None:
+    """Products wait for each other there: a second block fills the time, not a producer warp."""
+    results = [result for result, _ in compiled(setting(BACKWARD, "D=128,TM=64,TN=64"), "sm_90a")]
+    assert results[0].module is not None
+    for kernel in results[0].module.kernels[1:]:
+        assert kernel.attributes["num_warps"] == 4 and kernel.attributes["min_blocks"] == 2
+        assert "copier_warps" not in kernel.attributes
+        assert kernel.attributes["shared_bytes"] < 113 << 10
+
+
+def test_an_operand_is_made_while_products_run() -> None:
+    """Rows of v are converted into one of two buffers while a product reads the other."""
+    (result, _), = compiled(setting(FLOAT8, "D=128,TM=128,TN=128"), "sm_90a")
+    assert result.module is not None
+    assert started_and_waited_for(result.module.kernels[0]) == [
+        [("wgmma", None), ("wgmma", None), ("wgmma_wait", 1), ("ring_release", None),
+         ("exp2", None), ("exp2", None), ("shared_store", None), ("wgmma_wait", 0)]]
 
 
 def test_maps_are_made_while_rows_are_on_their_way() -> None:

@@ -47,12 +47,12 @@ from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.core import Kernel, Module, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Module, Op, Value, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, Scalar, element, scalar, shape
 from tritonc.source import CompileError
-from tritonc.tune.model_residency import busy, crowded, live
+from tritonc.tune.model_residency import Chained, busy, crowded, held
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
@@ -86,6 +86,8 @@ class Feature:
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
+    left: str = "fixed"  # of a dot in a chain: as `Chained` has it
+    again: bool = False
 
 
 Profile = tuple[Feature, ...]
@@ -207,7 +209,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                               (True, True) if e.bytes == 2 else inner_first(
                                   op, axis_info.analyze(kernel)), beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
-                              raw=_raw_bytes(kernel, cfg, op))
+                              raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
+                              again=_again(op, dots))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -253,6 +256,35 @@ def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:
             break
         value = found[0].result
     return value
+
+
+def _left(dot: Op, block: Block) -> str:
+    """Where a dot's left operand is: computed of what another dot of the block made, or loaded."""
+    inside, seen = set(block.ops), set[Op]()
+    stack = [dot.operands[0]]
+    while stack:
+        op = stack.pop().op
+        if op is not None and op in inside and op not in seen:
+            if op.name == "dot":
+                return "registers"
+            seen.add(op)
+            stack += () if op.name == "phi" else op.inputs()
+    return "brought" if _source(dot.operands[0]) in inside else "fixed"
+
+
+def _again(dot: Op, dots: Sequence[Op]) -> bool:
+    """Whether a dot's right operand is one of a dot before it."""
+    source = _source(dot.operands[1])
+    before = dots[: dots.index(dot)]
+    return source is not None and any(
+        _source(v) is source for one in before for v in one.operands[:2])
+
+
+def _source(value: Value) -> Op | None:
+    """What the value is, but for its order and its type."""
+    while value.op is not None and value.op.name in ("trans", "fpcast", "reshape"):
+        value = value.op.operands[0]
+    return value.op
 
 
 def _scaled(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
@@ -383,9 +415,19 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held)
     if all(rows and rows[0].kind == WGMMA for rows in found):
-        return max(_chain_cost([dot for dot in dots if dot.place == place], target)
-                   for place in dict.fromkeys(dot.place for dot in dots))
+        return _mean([[dot for dot in dots if dot.place == place]
+                      for place in dict.fromkeys(dot.place for dot in dots)], target)
     return max(_product_cost(dot, target) for dot in dots)
+
+
+def _mean(chains: list[list[Feature]], target: Target) -> float:
+    """Of the chains of products of several loops, which are taken to be as long: each takes time
+    for each of its products.  If one does not fit into registers, what that one costs."""
+    costs = [_chain_cost(chain, target) for chain in chains]
+    if max(costs) >= 1e6:
+        return max(costs)
+    return sum(cost * len(chain) for cost, chain in zip(costs, chains, strict=True)) / sum(
+        map(len, chains))
 
 
 def _chain_cost(dots: list[Feature], target: Target) -> float:
@@ -393,9 +435,10 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [(m, n, k) for m, n, k in (dot.extents for dot in dots)]
+    products = [Chained(dot.extents[-3], dot.extents[-2], dot.extents[-1], dot.left, dot.again)
+                for dot in dots]
     if crowded(products, dots[0].bytes):
-        return 1e6 + live(products, dots[0].bytes)  # spills: any other candidate is better
+        return 1e6 + held(products, dots[0].bytes)  # spills: any other candidate is better
     return found / busy(products, dots[0].bytes, target)
 
 

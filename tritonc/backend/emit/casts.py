@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tritonc.backend.emit.body import Body, Term
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
-from tritonc.backend.emit.packed import convert_bytes, convert_small, note
+from tritonc.backend.emit.packed import convert_bytes, convert_small, convert_to_bytes, note
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import (
@@ -167,7 +167,7 @@ def round_to_tf32(body: Body) -> None:
 
 def fpcast(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    if not convert_bytes(f, op):
+    if not convert_bytes(f, op) and not convert_to_bytes(f, op):
         _each(f, op, lambda a: convert_float(f, source, target, a))
 
 

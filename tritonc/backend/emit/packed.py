@@ -28,6 +28,7 @@ from tritonc.ir.types import (
     F8E4M3,
     F8E5M2,
     F16,
+    F32,
     I8,
     Scalar,
     element,
@@ -122,6 +123,30 @@ def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
         else:
             vector = _float_pair(f, target, [_single(f, source, one, halves) for one in (a, b)])
         found[r], found[r | 1] = _take(f, target, vector)
+    f.values[op.result] = found
+    return True
+
+
+def convert_to_bytes(f: FunctionEmitter, op: Op) -> bool:
+    """Convert f32 to 8-bit floats by twos, which are a word; False if the operation is something
+    else."""
+    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    mask, names = f.wanted(op.result), f.values[op.operands[0]]
+    wanted = members(mask)
+    if source != F32 or target not in _HALF_OF_BYTES or "f8_conversion" not in f.target.features \
+            or any(not mask >> (r ^ 1) & 1 for r in wanted):
+        return False
+    found = f.blank(op.result.type)
+    known: dict[tuple[str, str], Names] = {}
+    for r in wanted:
+        pair = names[r & ~1], names[r | 1]
+        if pair not in known:
+            both = f.call(f"llvm.nvvm.ff.to.{_HALF_OF_BYTES[target]}.rn", "i16",
+                          f"float {pair[1]}", f"float {pair[0]}")
+            high = f.op(f"lshr i16 {both}, 8")
+            known[pair] = [f.op(f"trunc i16 {one} to i8") for one in (both, high)]
+            note(f, f.op(f"zext i16 {both} to i32"), known[pair])
+        found[r] = known[pair][r & 1]
     f.values[op.result] = found
     return True
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from tritonc.analysis.pressure import pressure
 from tritonc.backend.pipeline.roles import START
 from tritonc.backend.pipeline.roles import registers as registers_of_roles
-from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -144,9 +144,12 @@ def _loads_tiles(loop: Loop) -> bool:
 
 
 def _in_flight(loop: Loop) -> float:
-    """Of products on wgmma that run at once: results, and operands in registers."""
+    """Of products on wgmma that run at once: results, and operands in registers, which take the
+    place of results where both are too many for products to run ahead (`advance_dots`)."""
     ops = [op for block in loop.blocks for op in block.ops if op.name == "wgmma"]
-    return sum(_size(v) for op in ops for v in (op.result, *op.operands[:2])) + IN_FLIGHT
+    results = sum(_size(op.result) for op in ops)
+    operands = sum(_size(v) for op in ops for v in op.operands[:2])
+    return results + (operands if results + operands <= MOST_REGISTERS else 0) + IN_FLIGHT
 
 
 def _size(value: Value) -> float:

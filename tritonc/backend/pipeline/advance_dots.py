@@ -16,11 +16,11 @@ beside what is computed for them.
 
 The operations of the loop's body are parted in two (`chain_parts`).  The *second* part is the
 second product, what depends on it (its accumulator around the loop, the wait), what serves the
-buffers that it reads (their ring), and what only it reads and costs nothing to keep for later:
-conversions to narrower types, broadcasts.  The *first* part is the rest, the loop's counters
-included.  Values that go from the first part to the second wait for an iteration in phis.  No
-operation runs for an iteration that the loop does not have: the first part's first turn comes
-before the loop if the loop is entered, the second part's last turn behind it.
+buffers that it reads (their ring), and what only it reads and costs nothing to keep for later,
+such as broadcasts.  The *first* part is the rest, the loop's counters included.  Values that go
+from the first part to the second wait for an iteration in phis.  No operation runs for an iteration
+that the loop does not have: the first part's first turn comes before the loop if the loop is
+entered, the second part's last turn behind it.
 
 Legal where the first part needs nothing of the second but in later iterations nothing either (the
 parts are closed under dependence, phis included), and no effect of one part meets one of the other:

@@ -27,9 +27,10 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ
 from tritonc.ir.types import Buffer
 
-# What may go with its only reader: the values that wait instead are not larger by much.
-LIGHT = ("fpcast", "convert_layout", "broadcast", "reshape", "splat", "buffer_stage",
-         "buffer_trans", "constant")
+# What may go with its only reader: the values that wait instead are not larger.  Conversions to
+# narrower types stay: they would stand before the next products start (5 % of attention of d 64).
+LIGHT = ("convert_layout", "broadcast", "reshape", "splat", "buffer_stage", "buffer_trans",
+         "constant")
 RING = ("ring_wait", "ring_release", "ring_acquire", "ring_expect", "tensor_copy")
 
 
@@ -100,6 +101,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     shared = _take_rings(parts, late)
     if shared is None:
         return None
+    shared |= _doubled(parts, late)
     _close(parts, readers)
     if not set(products) - parts.second or not _apart(parts, shared):
         return None
@@ -195,6 +197,18 @@ def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
     return shared
 
 
+def _doubled(parts: Parts, late: set[Op]) -> set[Op]:
+    """Buffers of two stages in turn, which threads fill in the loop for products of the second
+    part alone: they may fill one while products read the other."""
+    found = {root for op in late for root in named(op)}
+    for op in parts.body.ops:
+        if op not in late and op.name != "shared_store":
+            found -= named(op) if op.name not in VIEWS else set()
+    filled = {root for op in parts.body.ops if op.name == "shared_store" for root in named(op)}
+    return {root for root in found & filled
+            if isinstance(t := root.result.type, Buffer) and t.stages == 2}
+
+
 def _apart(parts: Parts, shared: set[Op]) -> bool:
     """Whether the parts' effects do not meet, but at the rings that they share, and the second
     needs nothing that cannot wait."""
@@ -206,7 +220,9 @@ def _apart(parts: Parts, shared: set[Op]) -> bool:
     for op in first:
         effects = ALL_OPS[op.name].effects
         loads = effects == {READ} and not op.attributes.get("volatile")
-        if effects and not loads and op.name not in (*RING, "wgmma", "wgmma_wait", "shared_load"):
+        fills = op.name == "proxy_fence" or (op.name == "shared_store" and named(op) <= shared)
+        if effects and not (loads or fills) and op.name not in (
+                *RING, "wgmma", "wgmma_wait", "shared_load"):
             return False
         touched |= named(op) if effects else set()
     return all(not ALL_OPS[op.name].effects
@@ -263,7 +279,6 @@ def _take_sums(kernel: Kernel, parts: Parts, readers: dict[Value, list[Op]]) -> 
 def _take_light(parts: Parts, readers: dict[Value, list[Op]]) -> None:
     """Add light operations whose readers are all of the second part."""
     for op in reversed(parts.body.ops[:-1]):
-        narrow = op.name == "fpcast" and len(parts.products) > 2  # takes less room while it waits
-        if op not in parts.second and op.name in LIGHT and not narrow and all(
+        if op not in parts.second and op.name in LIGHT and all(
                 reader in parts.second for r in op.results for reader in readers.get(r, [])):
             parts.second.add(op)

@@ -52,6 +52,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import Buffer, Tile
 
 _RENAMES = ("broadcast", "reshape", "splat", "constant", "range")  # no registers of their own
+_OPERANDS = ("shared_store", "proxy_fence")  # of what makes operands
 _LIGHT = ("fpcast", "convert_layout", "trans")  # what is made of a tile for a product alone
 # What serves other stages of a ring than those that products in flight read.
 _OTHER_STAGES = ("ring_wait", "ring_acquire", "ring_expect", "tensor_copy")
@@ -136,6 +137,7 @@ class Chain:
         waits: dict[tuple[Value, ...], Op] = {}  # at stages, the first of each
         writes: dict[Op, list[Op]] = {}
         fences: list[Op] = []
+        releases: list[Op] = []
         reads: dict[Op, set[Op]] = {start: _roots(start) for start in self.starts}
         started: list[Op] = []
         for op in self.ops:
@@ -151,7 +153,12 @@ class Chain:
             elif ALL_OPS[op.name].effects:
                 if last is not None:
                     after.add(last)
-                last = op
+                if op.name == "ring_release":
+                    releases.append(op)  # it may be late, but for copies
+                else:
+                    last = op
+                if op.name in ("ring_acquire", "tensor_copy"):
+                    after.update(releases)
                 if op.name == "ring_wait":
                     waits.setdefault(tuple(op.operands), op)
                 elif op.name == "proxy_fence":
@@ -201,8 +208,16 @@ class _Order:
         lazy = self._lazy()
         for op in chain.ops:
             self._start()
-            if op not in lazy and op not in self.done and (
-                    op not in chain.starts or op not in together):
+            if op in lazy or op in self.done or op in together:
+                continue
+            if self._needs(op) - self.ended:
+                self._go_on()
+            self._emit(op)
+
+    def _go_on(self) -> None:
+        """What threads do with operands and needs no product's end, before they wait for one."""
+        for op in self.chain.ops[:-1]:
+            if op.name in _OPERANDS and op not in self.done and self._needs(op) <= self.ended:
                 self._emit(op)
 
     def _lazy(self) -> set[Op]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -202,7 +203,8 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
     that and three stages of the operands fit: a product stays in flight while they fill the other.
     """
     body = staged.body
-    if not staged.asynchronous or sum(op.name == "wgmma" for op in body.ops) != 1:
+    alone = sum(op.name == "wgmma" for op in body.ops) == 1
+    if not staged.asynchronous or not (alone or chained(body)):
         return
     users = _buffer_users(kernel)
     own = {allocation(store.operands[0])[0] for store in staged.stores}

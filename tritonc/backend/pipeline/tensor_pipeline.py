@@ -24,6 +24,7 @@ from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.register_budget import resident_blocks
 from tritonc.backend.pipeline.async_access import by_threads
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means
 from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, needed_beside, outer_loop
@@ -102,8 +103,10 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if held and staged_registers(staged, held) > MOST_REGISTERS:
         return False, hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
+    alone = not _others_beside(kernel, staged, target)
     separate = (not hindered and not part.loads and handed_over(kernel, staged)
-                and (len(groups) == 1 or kernel.attributes["num_warps"] > WARPGROUP)
+                and (kernel.attributes["num_warps"] > WARPGROUP or (
+                    len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
                 and registers(kernel.attributes["num_warps"], target) is not None
                 and context.meta.get("tensor_store", STORE) != 2
                 and bool(context.meta.get("copier", _pays(staged))))
@@ -137,7 +140,9 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         kernel, staged, target)
     if len(groups) > 1 and "num_stages" not in context.meta:
         stages = min(stages, RELEASED_STAGES)
-    least = 3 if len(groups) == 1 else 2
+    elif not alone and not separate and "num_stages" not in context.meta:
+        stages = min(stages, _half(staged, target))
+    least = 3 if len(groups) == 1 and alone else 2
     if stages < least:
         return False, _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are not asked for")
@@ -219,6 +224,19 @@ def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]
 def _all(staged: StagedLoop, why: str) -> Hindered:
     """One reason for all operands of the loop, at the first."""
     return [(source_load(store) or store, why) for store in staged.stores[:1]]
+
+
+def _others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
+    """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
+    they fill its time, and need its shared memory and the registers of a producer warp."""
+    return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
+            and resident_blocks(kernel, target) > 1 and _half(staged, target) >= 2)
+
+
+def _half(staged: StagedLoop, target: Target) -> int:
+    """The stages that fit into half of a multiprocessor's shared memory."""
+    return stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved
+                           - LEFT)
 
 
 def _pays(staged: StagedLoop) -> bool:

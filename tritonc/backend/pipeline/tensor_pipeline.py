@@ -117,7 +117,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             outer = outer_loop(kernel, staged, part, [
                 v for a in boxes for v in a.strip.values() if v not in moving])
         home = staged.preheader if outer is None else outer.preheader
-        if separate and home in cfg.innermost:
+        if separate and len(groups) == 1 and home in cfg.innermost:
             behind = region(kernel, staged, place, boxes)
             outer = None if behind else outer
     if outer is not None or behind:

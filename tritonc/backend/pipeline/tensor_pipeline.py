@@ -21,7 +21,7 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
 from tritonc.analysis.signs import Signs, known_signs, loop_order
-from tritonc.backend.dots.together import chained, large
+from tritonc.backend.dots.together import chained, fed, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.pipeline.async_access import by_threads
@@ -117,12 +117,13 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             outer = outer_loop(kernel, staged, part, [
                 v for a in boxes for v in a.strip.values() if v not in moving])
         home = staged.preheader if outer is None else outer.preheader
-        if separate and len(groups) == 1 and home in cfg.innermost:
+        if separate and home in cfg.innermost and not (len(groups) > 1 and fed(staged.body)):
             behind = region(kernel, staged, place, boxes)
             outer = None if behind else outer
     if outer is not None or behind:
         beside = needed_beside(kernel, behind if outer is None else outer.blocks, staged)
-        if stages_that_fit(staged, room - beside) >= COPIER_STAGES:
+        if stages_that_fit(staged, room - beside) >= (
+                COPIER_STAGES if len(groups) == 1 else RELEASED_STAGES):
             staged.exchange += beside
         else:
             outer, behind = None, []

@@ -25,11 +25,11 @@ from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
 from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
-from tritonc.ir.build import make_op
+from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I32
+from tritonc.ir.types import I1, I32
 
 
 def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
@@ -72,13 +72,18 @@ class RegionRewrite(TensorRewrite):
         phase = self.turn_phase(stage[-1].result, self.phase.result)
         step = make_op("add", [self.turns.result, self.number(1)])
         latch.ops[-1:-1] = [*stage, *phase, step]
-        turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step))
+        yes = make_op("constant", [], I1, value=True)
+        self.kernel.entry.ops.insert(0, yes)
+        turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step),
+                  *((phi, yes) for phi in self.brings))
         for phi, after in turned:
             phi.operands.append(after.result)
             phi.blocks.append(latch)
-        for phi in (self.ring[0], self.phase):
+        for phi in (self.ring[0], self.phase, *self.brings):
             self.thread(phi)
         self.use_stage()
+        if self.staged.asynchronous:
+            self.keep_in_flight()
 
     def start_ring(self, ops: list[Op]) -> None:
         super().start_ring(ops)
@@ -88,7 +93,7 @@ class RegionRewrite(TensorRewrite):
 
     def first_copies(self) -> dict[Value, Value]:
         """There are none."""
-        self.now, self.coming = {}, None
+        self.now = {}
         return {}
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
@@ -100,12 +105,26 @@ class RegionRewrite(TensorRewrite):
             phi.result.name = name
         self.staged.loop.header.ops[:0] = [self.turns, self.phase, read]
         self.ring, self.next_phase = [read, read], self.phase
+        self.brings = [self.bring()] if self.here else []
         return ahead
+
+    def bring(self) -> Op:
+        """Whether an iteration copies: the threads have brought the first one's operands."""
+        b = Builder(self.place, at=len(self.place.ops) - 1)
+        first = b.value("xor", self.filled, b.constant(True, I1))
+        phi = Op("phi", [first], {}, (I1,), blocks=[self.staged.preheader])
+        phi.result.name = "bring"
+        self.staged.loop.header.ops.insert(0, phi)
+        return phi
+
+    def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
+        self.coming = self.brings[product].result if product < self.here else None
+        return super().fill(product, stage, ahead)
 
     def thread(self, phi: Op) -> None:
         """Let the loop begin with what it left when it ran last, or 0."""
         zero, header = phi.operands[0], self.staged.loop.header
-        before = make_op("undef", [], I32).result
+        before = make_op("undef", [], phi.result.type).result
         phi.operands[0] = before
         rewire(self.kernel, Cfg(self.kernel), before, {self.place: zero, header: phi.result},
                [(phi, header)])

@@ -152,9 +152,13 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.place, rewrite.moving = place, moving
     rewrite.products = groups
     rewrite.separate = separate
-    rewrite.warm = separate and not behind and (
-        outer is None or counts_instances(outer)) and copyable(
+    around = staged.loop.parent if behind else outer  # whose first turn is known to come
+    rewrite.warm = separate and (around is None or (
+        counts_instances(around) and around.latch is not None
+        and cfg.dominates(staged.preheader, around.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
+    if behind:
+        rewrite.outer = around
     if isinstance(rewrite, ContinuedRewrite) and outer is not None:
         rewrite.outer = outer
         rewrite.borrows = context.meta.get("tensor_store", STORE) == 2

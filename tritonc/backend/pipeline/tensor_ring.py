@@ -34,6 +34,7 @@ class TensorRewrite(Rewrite):
     outer: Loop | None = None  # before which it begins
     coming: Value | None = None  # whether the iteration comes that is being copied
     here = 0  # products whose operands of the first iteration are there
+    filled: Value  # whether they are
     opening: Value | None = None  # the phase in which first copies that are being made are read
 
     def prologue(self) -> dict[Value, Value]:
@@ -129,7 +130,7 @@ class TensorRewrite(Rewrite):
             *stores, make_op("async_wait", [], table=ALL_OPS, pending=0),
             *(make_op(name, [], table=ALL_OPS) for name in ("proxy_fence", "barrier")),
             stage, make_op("ring_fill", [stage.result], guard=warm.runs, table=ALL_OPS)]
-        self.here = 1
+        self.here, self.filled = 1, warm.runs
 
     def stores_before(self) -> bool:
         """Whether threads may have written what the copies overwrite."""

@@ -21,15 +21,22 @@ from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
 from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
+from tritonc.backend.shared.shared_memory import accesses
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I1, I32
+from tritonc.ir.types import I1, I32, Buffer, Tile
+
+# What other passes give a buffer.
+EXCHANGE = 16 * 1024  # bytes of a tile that goes between warps at once
+_EXCHANGES = ("reduce", "scan", "argreduce", "reduce_with", "scan_with", "gather", "histogram",
+              "atomic_rmw", "atomic_cas", "dot")
 
 
 def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
@@ -53,6 +60,45 @@ def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
             return []
         loop = loop.parent
     return found
+
+
+def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop) -> int:
+    """Bytes of shared memory that other operations of the blocks want: buffers that are not set
+    apart yet, and one for the largest exchange, which may go in parts of EXCHANGE bytes.  What only
+    an inner loop uses, others may use when it does not run."""
+    readers, cfg = uses(kernel), Cfg(kernel)
+    buffers: dict[Op, set[Loop | None]] = {}
+    exchange: dict[Loop | None, int] = {None: 0}
+    for block in blocks:
+        loop = cfg.innermost.get(block)
+        for op in block.ops if block not in staged.loop else ():
+            exchange[loop] = max(exchange.get(loop, 0), min(_exchanged(op, readers), EXCHANGE))
+            for access in accesses(op):
+                if not access.allocation.attributes.get("pinned"):
+                    buffers.setdefault(access.allocation, set()).add(loop)
+    own = {loop: size + sum(_stage_bytes(op.result) for op, users in buffers.items()
+                            if users == {loop}) for loop, size in exchange.items()}
+    return max(own.values()) + sum(_stage_bytes(op.result) for op, users in buffers.items()
+                                   if len(users) > 1)
+
+
+def _exchanged(op: Op, readers: dict[Value, list[Op]]) -> int:
+    """The bytes of what the operation sends between warps."""
+    t = op.operands[0].type if op.operands else None
+    if not isinstance(t, Tile) or not any(result in readers for result in op.results):
+        return 0
+    if op.name == "convert_layout":
+        result = op.result.type
+        assert isinstance(result, Tile)
+        assert t.layout is not None and result.layout is not None
+        shared = isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared)
+        return t.size * t.element.bytes if shared else 0
+    return t.size * t.element.bytes if op.name in _EXCHANGES else 0
+
+
+def _stage_bytes(buffer: Value) -> int:
+    assert isinstance(buffer.type, Buffer)
+    return buffer.type.stage_bytes
 
 
 class RegionRewrite(TensorRewrite):

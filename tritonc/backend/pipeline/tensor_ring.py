@@ -35,7 +35,6 @@ class TensorRewrite(Rewrite):
     coming: Value | None = None  # whether the iteration comes that is being copied
     here = 0  # products whose operands of the first iteration are there
     filled: Value  # whether they are
-    opening: Value | None = None  # the phase in which first copies that are being made are read
 
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
@@ -183,7 +182,7 @@ class TensorRewrite(Rewrite):
             self.coming = self.runs
         else:
             ops, self.coming = self.iteration(mapping)
-        if self.apart and self.ring and self.opening is None:
+        if self.apart and self.ring:
             return ops  # the copies stand before the products
         there = self.here if ahead == 0 else 0
         return [*ops, *(op for i in range(there, len(self.products))
@@ -203,7 +202,7 @@ class TensorRewrite(Rewrite):
         if self.separate or (self.apart and self.ring):
             released = widen(self.released[product], self.stages, stage, ahead)
             b.insert(released)
-            phase = self.opening or (self.next_phase.result if self.ring else self.number(0))
+            phase = self.next_phase.result if self.ring else self.number(0)
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
                              guard=runs, table=ALL_OPS))

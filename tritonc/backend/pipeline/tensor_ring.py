@@ -194,7 +194,7 @@ class TensorRewrite(Rewrite):
         runs, stores = self.coming, [self.channels[i].store for i in members]
         block = Block("")
         b = Builder(block, span=self.span)
-        turn = self.leading_turn(ahead)
+        turn = self.turns.result if self.ring else self.number(ahead)
         barrier = widen(self.rings[product], self.stages, stage, ahead)
         views = [widen(store.operands[0], self.stages, stage, ahead) for store in stores]
         for op in (barrier, *views):
@@ -235,10 +235,6 @@ class TensorRewrite(Rewrite):
         t = store.operands[0].type
         assert isinstance(t, Buffer)
         return t.stage_bytes
-
-    def leading_turn(self, ahead: int) -> Value:
-        """The number of the iteration whose operands are copied."""
-        return self.turns.result if self.ring else self.number(ahead)
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         lead = super().phis(ahead)

@@ -20,7 +20,7 @@ otherwise every iteration would wait for its operands.
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_instances, rare_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
@@ -51,6 +51,10 @@ def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
     values = [v for one in boxes for v in one.strip.values()]
     values += [block.terminator.operands[0] for block in leading
                if block.terminator.name == "cond_br"]
+    rare = rare_instances(kernel)
+    if any(op.name == "wgmma" for block in found if block not in staged.loop and block not in rare
+           for op in block.ops):
+        return []  # two that start producers on one path have none
     if not computable(values, None, steady_loads(kernel, cfg)):
         return []
     loads, roots = [one.load for one in boxes], pointer_roots(kernel)

@@ -15,7 +15,10 @@ PLAIN = [setting for name in ("region_matmul.tc", "tiles_matmul.tc")
          for setting in settings(ROOT / "tests" / "run" / name)]
 
 
-@pytest.mark.parametrize("setting", [*PLAIN, *CHOOSING], ids=lambda s: s.name)
+TWO_STEPS = Setting(WAYS / "two_steps.tc", SMALL)
+
+
+@pytest.mark.parametrize("setting", [*PLAIN, *CHOOSING, TWO_STEPS], ids=lambda s: s.name)
 def test_a_producer_warp_serves_any_region(setting: Setting) -> None:
     (result, _), = compiled(setting, "sm_90a")
     assert result.module is not None and result.module.kernels[0].attributes["copier_warps"]

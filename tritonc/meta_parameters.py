@@ -47,9 +47,8 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   frozenset({"dot in a loop"}), (("wgmma", None),)),
     MetaParameter("tensor_copy", "pipeline", "Whether TMA may load operands.", (0, 1),
                   range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
-    MetaParameter("tensor_store", "store_tensors", "Whether TMA may store results: 1 from "
-                  "buffers of their own, 2 from free stages of the operands.", (0, 1, 2),
-                  range(3), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0), *_SHARED)),
+    MetaParameter("tensor_store", "store_tensors", "Whether TMA may store results.", (0, 1),
+                  range(2), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0), *_SHARED)),
     MetaParameter("take_turns", "advance_dots", "Whether warpgroups start products in turn.",
                   (0, 1), range(2), frozenset({"wgmma", "several dots"}),
                   (("wgmma", 0), ("tensor_copy", 0))),
@@ -60,7 +59,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0), *_SHARED)),
     MetaParameter("copier", "pipeline", "Whether a producer warp makes the TMA loads.",
                   (0,), range(2), frozenset({"wgmma"}),
-                  (("wgmma", 0), ("tensor_copy", 0), ("tensor_store", 2), ("continued", 0))),
+                  (("wgmma", 0), ("tensor_copy", 0))),
     *(MetaParameter(f"{tile}_{axis}", "assign_layouts", f"{axis.capitalize()} of a {owner}'s "
                     f"{tile}-tile in a product on CUDA cores.", values, values,
                     frozenset({"dot on CUDA cores"}), nesting=True)

@@ -29,10 +29,19 @@ def chained(block: Block) -> bool:
                if other is not product)
 
 
-def _reaches(source: Op, target: Op, inside: set[Op]) -> bool:
-    """Whether `target` depends on `source` within a block."""
+def fed(block: Block) -> bool:
+    """Whether a product of the block multiplies what is made of another one: threads compute
+    between the two.  Products that only add to each other's sums follow at once."""
+    inside, found = set(block.ops), products(block.ops)
+    return any(_reaches(other, product, inside, product.operands[:2])
+               for product in found for other in found if other is not product)
+
+
+def _reaches(source: Op, target: Op, inside: set[Op], values: Iterable[Value] | None = None
+             ) -> bool:
+    """Whether `target`, or `values` that it reads, depends on `source` within a block."""
     seen: set[Op] = set()
-    stack: list[Value] = list(target.inputs())
+    stack: list[Value] = list(target.inputs() if values is None else values)
     while stack:
         op = stack.pop().op
         if op is source:

@@ -21,14 +21,14 @@ only the body that is taken first gets the loop: what is made once per block is 
 
 Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma and is so
 large that the copy engine brings its operands: then there are tensor maps to make, and a block
-fills a multiprocessor.  Not if dots of one iteration are chained: their loop is slower in another
-loop, where the assembler keeps stages and addresses in registers of threads.
+fills a multiprocessor.  Not if one dot feeds another one of its iteration: their loop is slower in
+another loop, where the assembler keeps stages and addresses in registers of threads.
 Meta-parameter `persistent`: 0 leaves one block for each instance.
 """
 
 from __future__ import annotations
 
-from tritonc.backend.dots.together import chained, large
+from tritonc.backend.dots.together import fed, large
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
@@ -44,7 +44,7 @@ _NUMBERS = ("get_program_id", "get_num_programs")
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
     brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
-    if not context.meta.get("persistent", brought and not any(map(chained, kernel.blocks))):
+    if not context.meta.get("persistent", brought and not any(map(fed, kernel.blocks))):
         return False
     if context.meta.get("cluster_k", 1) > 1 or _alternatives(kernel):
         return False

@@ -20,16 +20,23 @@ otherwise every iteration would wait for its operands.
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_instances, rare_instances
+from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
 from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
-from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.backend.shared.shared_memory import accesses
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I32
+from tritonc.ir.types import I1, I32, Buffer, Tile
+
+# What other passes give a buffer.
+EXCHANGE = 16 * 1024  # bytes of a tile that goes between warps at once
+_EXCHANGES = ("reduce", "scan", "argreduce", "reduce_with", "scan_with", "gather", "histogram",
+              "atomic_rmw", "atomic_cas", "dot")
 
 
 def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
@@ -44,6 +51,10 @@ def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
     values = [v for one in boxes for v in one.strip.values()]
     values += [block.terminator.operands[0] for block in leading
                if block.terminator.name == "cond_br"]
+    rare = rare_instances(kernel)
+    if any(op.name == "wgmma" for block in found if block not in staged.loop and block not in rare
+           for op in block.ops):
+        return []  # two that start producers on one path have none
     if not computable(values, None, steady_loads(kernel, cfg)):
         return []
     loads, roots = [one.load for one in boxes], pointer_roots(kernel)
@@ -53,6 +64,45 @@ def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
             return []
         loop = loop.parent
     return found
+
+
+def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop) -> int:
+    """Bytes of shared memory that other operations of the blocks want: buffers that are not set
+    apart yet, and one for the largest exchange, which may go in parts of EXCHANGE bytes.  What only
+    an inner loop uses, others may use when it does not run."""
+    readers, cfg = uses(kernel), Cfg(kernel)
+    buffers: dict[Op, set[Loop | None]] = {}
+    exchange: dict[Loop | None, int] = {None: 0}
+    for block in blocks:
+        loop = cfg.innermost.get(block)
+        for op in block.ops if block not in staged.loop else ():
+            exchange[loop] = max(exchange.get(loop, 0), min(_exchanged(op, readers), EXCHANGE))
+            for access in accesses(op):
+                if not access.allocation.attributes.get("pinned"):
+                    buffers.setdefault(access.allocation, set()).add(loop)
+    own = {loop: size + sum(_stage_bytes(op.result) for op, users in buffers.items()
+                            if users == {loop}) for loop, size in exchange.items()}
+    return max(own.values()) + sum(_stage_bytes(op.result) for op, users in buffers.items()
+                                   if len(users) > 1)
+
+
+def _exchanged(op: Op, readers: dict[Value, list[Op]]) -> int:
+    """The bytes of what the operation sends between warps."""
+    t = op.operands[0].type if op.operands else None
+    if not isinstance(t, Tile) or not any(result in readers for result in op.results):
+        return 0
+    if op.name == "convert_layout":
+        result = op.result.type
+        assert isinstance(result, Tile)
+        assert t.layout is not None and result.layout is not None
+        shared = isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared)
+        return t.size * t.element.bytes if shared else 0
+    return t.size * t.element.bytes if op.name in _EXCHANGES else 0
+
+
+def _stage_bytes(buffer: Value) -> int:
+    assert isinstance(buffer.type, Buffer)
+    return buffer.type.stage_bytes
 
 
 class RegionRewrite(TensorRewrite):
@@ -72,13 +122,18 @@ class RegionRewrite(TensorRewrite):
         phase = self.turn_phase(stage[-1].result, self.phase.result)
         step = make_op("add", [self.turns.result, self.number(1)])
         latch.ops[-1:-1] = [*stage, *phase, step]
-        turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step))
+        yes = make_op("constant", [], I1, value=True)
+        self.kernel.entry.ops.insert(0, yes)
+        turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step),
+                  *((phi, yes) for phi in self.brings))
         for phi, after in turned:
             phi.operands.append(after.result)
             phi.blocks.append(latch)
-        for phi in (self.ring[0], self.phase):
+        for phi in (self.ring[0], self.phase, *self.brings):
             self.thread(phi)
         self.use_stage()
+        if self.staged.asynchronous:
+            self.keep_in_flight()
 
     def start_ring(self, ops: list[Op]) -> None:
         super().start_ring(ops)
@@ -88,7 +143,7 @@ class RegionRewrite(TensorRewrite):
 
     def first_copies(self) -> dict[Value, Value]:
         """There are none."""
-        self.now, self.coming = {}, None
+        self.now = {}
         return {}
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
@@ -100,12 +155,26 @@ class RegionRewrite(TensorRewrite):
             phi.result.name = name
         self.staged.loop.header.ops[:0] = [self.turns, self.phase, read]
         self.ring, self.next_phase = [read, read], self.phase
+        self.brings = [self.bring()] if self.here else []
         return ahead
+
+    def bring(self) -> Op:
+        """Whether an iteration copies: the threads have brought the first one's operands."""
+        b = Builder(self.place, at=len(self.place.ops) - 1)
+        first = b.value("xor", self.filled, b.constant(True, I1))
+        phi = Op("phi", [first], {}, (I1,), blocks=[self.staged.preheader])
+        phi.result.name = "bring"
+        self.staged.loop.header.ops.insert(0, phi)
+        return phi
+
+    def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
+        self.coming = self.brings[product].result if product < self.here else None
+        return super().fill(product, stage, ahead)
 
     def thread(self, phi: Op) -> None:
         """Let the loop begin with what it left when it ran last, or 0."""
         zero, header = phi.operands[0], self.staged.loop.header
-        before = make_op("undef", [], I32).result
+        before = make_op("undef", [], phi.result.type).result
         phi.operands[0] = before
         rewire(self.kernel, Cfg(self.kernel), before, {self.place: zero, header: phi.result},
                [(phi, header)])

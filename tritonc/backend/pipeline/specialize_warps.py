@@ -55,7 +55,11 @@ from tritonc.ir.types import Buffer, Tile
 def specialize_warps(kernel: Kernel, context: Context) -> bool:
     """Mark the kernel, if its copies can be made by a warp of its own."""
     starts = [op for op in kernel.ops() if op.name == START]
-    if not starts or not _apart(kernel, starts):
+    if not starts:
+        return False
+    if not _apart(kernel, starts):
+        context.remark("specialize_warps", "no producer warp: the copies depend on what the other "
+                       "warps compute", kernel.span, missed=True)
         return False
     found = registers(kernel.attributes["num_warps"], context.target)
     if found is None:

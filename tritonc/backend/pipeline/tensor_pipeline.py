@@ -21,16 +21,15 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
 from tritonc.analysis.signs import Signs, known_signs, loop_order
-from tritonc.backend.dots.together import chained, large
+from tritonc.backend.dots.together import chained, fed, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.launch.register_budget import resident_blocks
 from tritonc.backend.pipeline.async_access import by_threads
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means
-from tritonc.backend.pipeline.continued_ring import ContinuedRewrite, needed_beside, outer_loop
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
-from tritonc.backend.pipeline.region_ring import RegionRewrite, region
+from tritonc.backend.pipeline.region_ring import RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.ring import copied_stages, most_stages
 from tritonc.backend.pipeline.roles import registers
 from tritonc.backend.pipeline.staged_loop import (
@@ -63,7 +62,6 @@ from tritonc.ir.shared_layout import tensor_core
 from tritonc.ir.types import Buffer, Tile, is_pointer
 
 Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
-STORE = 1  # by default, results leave through buffers of their own
 WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
 COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
 RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
@@ -108,29 +106,22 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                 and (kernel.attributes["num_warps"] > WARPGROUP or (
                     len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
                 and registers(kernel.attributes["num_warps"], target) is not None
-                and context.meta.get("tensor_store", STORE) != 2
                 and bool(context.meta.get("copier", _pays(staged))))
-    outer = None
     behind: list[Block] = []  # where one ring goes on, of a warp of its own
     room = target.shared_per_block - LEFT
-    if not hindered and context.meta.get("continued", 1) and bring_up(
-            [v for a in boxes for v in a.strip.map_values()], place, cfg):
+    if separate and context.meta.get("continued", 1) and not (
+            len(groups) > 1 and fed(staged.body)) and bring_up(
+                [v for a in boxes for v in a.strip.map_values()], place, cfg):
         cfg = Cfg(kernel)
-        if len(groups) == 1:
-            outer = outer_loop(kernel, staged, part, [
-                v for a in boxes for v in a.strip.values() if v not in moving])
-        home = staged.preheader if outer is None else outer.preheader
-        if separate and home in cfg.innermost:
-            behind = region(kernel, staged, place, boxes)
-            outer = None if behind else outer
-    if outer is not None or behind:
-        beside = needed_beside(kernel, behind if outer is None else outer.blocks, staged)
-        if stages_that_fit(staged, room - beside) >= COPIER_STAGES:
+        behind = region(kernel, staged, place, boxes)
+        beside = needed_beside(kernel, behind, staged)
+        if stages_that_fit(staged, room - beside) >= (
+                COPIER_STAGES if len(groups) == 1 else RELEASED_STAGES):
             staged.exchange += beside
         else:
-            outer, behind = None, []
-    home = staged.preheader if outer is None else outer.preheader
-    separate &= bool(behind) or home not in cfg.innermost  # it starts once, and so does its ring
+            behind = []
+    # A producer warp starts once, and so does its ring.
+    separate &= bool(behind) or staged.preheader not in cfg.innermost
     double_computed(kernel, staged, room)
     if separate and len(groups) == 1:
         staged.pinned += spread(kernel, lambda more: stages_that_fit(
@@ -147,21 +138,15 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return False, _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are not asked for")
     distance = max(1, stages - 2)
-    rewrite: TensorRewrite
-    if behind:
-        rewrite = RegionRewrite(kernel, staged, part, channels, stages, 0)
-    else:
-        rewrite = (TensorRewrite if outer is None else ContinuedRewrite)(
-            kernel, staged, part, channels, stages, distance)
+    around = staged.loop.parent if behind else None  # whose first turn is known to come
+    rewrite = (RegionRewrite if behind else TensorRewrite)(
+        kernel, staged, part, channels, stages, 0 if behind else distance)
     rewrite.place, rewrite.moving = place, moving
-    rewrite.products = groups
-    rewrite.separate = separate
-    rewrite.warm = separate and not behind and (
-        outer is None or counts_instances(outer)) and copyable(
+    rewrite.products, rewrite.separate, rewrite.outer = groups, separate, around
+    rewrite.warm = separate and (around is None or (
+        counts_instances(around) and around.latch is not None
+        and cfg.dominates(staged.preheader, around.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
-    if isinstance(rewrite, ContinuedRewrite) and outer is not None:
-        rewrite.outer = outer
-        rewrite.borrows = context.meta.get("tensor_store", STORE) == 2
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: tensor copies {distance} iterations ahead",
                    boxes[0].load.span)

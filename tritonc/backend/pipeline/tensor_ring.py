@@ -34,7 +34,7 @@ class TensorRewrite(Rewrite):
     outer: Loop | None = None  # before which it begins
     coming: Value | None = None  # whether the iteration comes that is being copied
     here = 0  # products whose operands of the first iteration are there
-    opening: Value | None = None  # the phase in which first copies that are being made are read
+    filled: Value  # whether they are
 
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
@@ -129,7 +129,7 @@ class TensorRewrite(Rewrite):
             *stores, make_op("async_wait", [], table=ALL_OPS, pending=0),
             *(make_op(name, [], table=ALL_OPS) for name in ("proxy_fence", "barrier")),
             stage, make_op("ring_fill", [stage.result], guard=warm.runs, table=ALL_OPS)]
-        self.here = 1
+        self.here, self.filled = 1, warm.runs
 
     def stores_before(self) -> bool:
         """Whether threads may have written what the copies overwrite."""
@@ -182,7 +182,7 @@ class TensorRewrite(Rewrite):
             self.coming = self.runs
         else:
             ops, self.coming = self.iteration(mapping)
-        if self.apart and self.ring and self.opening is None:
+        if self.apart and self.ring:
             return ops  # the copies stand before the products
         there = self.here if ahead == 0 else 0
         return [*ops, *(op for i in range(there, len(self.products))
@@ -194,7 +194,7 @@ class TensorRewrite(Rewrite):
         runs, stores = self.coming, [self.channels[i].store for i in members]
         block = Block("")
         b = Builder(block, span=self.span)
-        turn = self.leading_turn(ahead)
+        turn = self.turns.result if self.ring else self.number(ahead)
         barrier = widen(self.rings[product], self.stages, stage, ahead)
         views = [widen(store.operands[0], self.stages, stage, ahead) for store in stores]
         for op in (barrier, *views):
@@ -202,7 +202,7 @@ class TensorRewrite(Rewrite):
         if self.separate or (self.apart and self.ring):
             released = widen(self.released[product], self.stages, stage, ahead)
             b.insert(released)
-            phase = self.opening or (self.next_phase.result if self.ring else self.number(0))
+            phase = self.next_phase.result if self.ring else self.number(0)
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
                              guard=runs, table=ALL_OPS))
@@ -235,10 +235,6 @@ class TensorRewrite(Rewrite):
         t = store.operands[0].type
         assert isinstance(t, Buffer)
         return t.stage_bytes
-
-    def leading_turn(self, ahead: int) -> Value:
-        """The number of the iteration whose operands are copied."""
-        return self.turns.result if self.ring else self.number(ahead)
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         lead = super().phis(ahead)

@@ -177,7 +177,8 @@ def _copied_ahead(cfg: Cfg, position: dict[Op, int], lives: dict[Op, tuple[int, 
         rings = {access.allocation for block in blocks for op in block.ops
                  for access in accesses(op) if access.allocation.attributes.get("continues")}
         for ring in rings:
-            found[ring] = position[start], max(lives[other][1] for other in rings)
+            found[ring] = (min(position[start], lives[ring][0]),
+                           max(lives[other][1] for other in rings))
     return found
 
 

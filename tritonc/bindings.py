@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
+    from tritonc.tune.coarse import Small
     from tritonc.tune.loops import Around
     from tritonc.variants.variant import Variant, VariantSet
 
@@ -165,6 +166,18 @@ class Bindings:
         if len(entries) > 1:
             return self._tuned(kernel, entries, tunables, sizes)
         return self._modelled(kernel, tunables, lower)
+
+    def small(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module]) -> Small | None:
+        """The tunables of a second body for launches of few programs, and how many those are; None
+        where the sizes are known, where somebody chose the tile, or where it does not pay."""
+        space = {name: self._lists[name] for name in self.chosen if name in kernel.tunables}
+        if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
+            return None
+        from tritonc.backend.target.target import find
+        from tritonc.tune.coarse import small
+
+        return small(space, lower, find(self._options.arch, self._options.ptx),
+                     {name: self.chosen[name] for name in space})
 
     def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
                lower: Lower) -> VariantSet:

@@ -179,6 +179,7 @@ class _Compilation:
         self.diagnostics = diagnostics
         self.bindings = Bindings(options)
         self.result = Result(bindings=self.bindings)
+        self._lower_again: Callable[[Mapping[str, int], str], Module] | None = None
 
     def run(self) -> None:
         module = self._read_ir() if self.language == "tir" else self._front()
@@ -288,6 +289,7 @@ class _Compilation:
     def _analyze(self, program: Program) -> Module:
         with self._stage("import analysis"):
             from tritonc import sema
+            from tritonc.ir.core import Module
         with self._stage("choose tunables"):
             values = self.bindings.of_program(program, self.diagnostics, self._known())
         with self._stage("analyze"):
@@ -295,20 +297,24 @@ class _Compilation:
             self.diagnostics.raise_if_errors()
         for kernel in module.kernels:
             self.result.tunables.update(kernel.tunables)
+
+        def lower(binding: Mapping[str, int], name: str) -> Module:
+            lowered = sema.analyze(program, {**values, **binding}, Diagnostics(limit=1),
+                                   self.options)
+            return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
+
         if self.options.variants or self.options.variant:
             with self._stage("choose variants"):
-                self._add_variants(program, module, values)
+                self._add_variants(program, module, values, lower)
+        else:
+            self._lower_again = lower
         return module
 
-    def _add_variants(self, program: Program, module: Module, values: Mapping[str, int]) -> None:
+    def _add_variants(self, program: Program, module: Module, values: Mapping[str, int],
+                      lower: Callable[[Mapping[str, int], str], Module]) -> None:
         """The kernels of variants, after all others."""
         from tritonc import sema
-        from tritonc.ir.core import Module
         from tritonc.variants.kernels import check_given, sizes_of
-
-        def lower(values: Mapping[str, int], name: str) -> Module:
-            lowered = sema.analyze(program, values, Diagnostics(limit=1), self.options)
-            return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
 
         variants, known = self.result.variants, {t.name for t in sema.tunables(
             program, self.diagnostics)}
@@ -321,7 +327,7 @@ class _Compilation:
                     kernel, values, lower, sizes_of(self.result.problem_lines))
 
         def bound(binding: Mapping[str, int], name: str) -> Module:
-            return lower({**values, **{k: v for k, v in binding.items() if k in known}}, name)
+            return lower({k: v for k, v in binding.items() if k in known}, name)
 
         if self.plan:
             self.result.planned = variants.plan(module, bound)
@@ -368,6 +374,7 @@ class _Compilation:
         """Run passes, each with its label, on every kernel; False if --stop-after ended them.
         `meta` has the meta-parameters of each kernel."""
         from tritonc import pass_manager
+        from tritonc.variants.small import small_body
 
         hooks = pass_manager.Hooks(stop_after=self.options.stop_after)
         if self.options.print_before:
@@ -384,6 +391,9 @@ class _Compilation:
         with self._stage(stage):
             for kernel in [*module.kernels]:
                 own_context = replace(context, meta=meta[kernel.name])  # with the same remarks
+                if stage == "backend" and self._lower_again is not None:
+                    own_context.small = small_body(
+                        kernel, self._lower_again, self.bindings.small, own_context, self.options)
                 variant = kernel.name in self.result.variants.added
                 if variant:  # places of the source are remarked on once, for the general entry
                     own_context = replace(own_context, remarks=[])

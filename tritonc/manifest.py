@@ -13,8 +13,10 @@ the grid's third axis has so many times as many blocks.  `shared_bytes` is what 
 itself; `dynamic_shared_bytes` is what the launch must ask for.  An argument must be a multiple of
 its parameter's `multiple_of`, if there is one: a number of bytes for a pointer.  `tunables` has the
 meta-parameters that were bound too; `tuning`, which is there only if one was used, names the tuning
-file.  An assumption is a sentence that the host has to make true; `at_least` and `at_most` of a
-parameter, which are there only if something is promised, bound it as a signed number.  The host
+file.  `small` is there only if the entry has a second body, of small tiles: `tile` is theirs,
+launches of at most `most` programs run it, and `tunables` above are those of the large body.  An
+assumption is a sentence that the host has to make true; `at_least` and `at_most` of a parameter,
+which are there only if something is promised, bound it as a signed number.  The host
 fills the constant tables that are not initialized.
 
 A kernel with variants has two members more: "variants", each with what of the above is its own and
@@ -110,6 +112,7 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
     parameters = [_parameter(value, info)
                   for value, info in zip(kernel.parameters, kernel.info, strict=True)]
     blocks = int(kernel.attributes.get("cluster", 1))
+    small = kernel.attributes.get("small", {})
     return {
         "name": kernel.name,
         "entry": kernel.name,
@@ -120,6 +123,8 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "dynamic_shared_bytes": shared if dynamic else 0,
         "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],
         "tunables": {**kernel.tunables, **meta},
+        **({"small": {"most": small["most"], "tunables": {
+            name: value for name, value in small.items() if name != "most"}}} if small else {}),
         "assumptions": [text for value, info in zip(kernel.parameters, kernel.info, strict=True)
                         for text in _assumptions(value, info)],
     }

@@ -60,6 +60,8 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("copier", "pipeline", "Whether a producer warp makes the TMA loads.",
                   (0,), range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0))),
+    MetaParameter("coarsen", "coarsen", "Up to how many programs a launch runs the body of small "
+                  "tiles, where an entry has two; 0 makes one.", (), range(4097)),
     *(MetaParameter(f"{tile}_{axis}", "assign_layouts", f"{axis.capitalize()} of a {owner}'s "
                     f"{tile}-tile in a product on CUDA cores.", values, values,
                     frozenset({"dot on CUDA cores"}), nesting=True)

@@ -22,6 +22,7 @@ from tritonc.backend.dots.select_dots import select_dots
 from tritonc.backend.dots.split_dots import split_dots
 from tritonc.backend.dots.stage_dots import stage_dots
 from tritonc.backend.launch.choose_warps import choose_warps
+from tritonc.backend.launch.coarsen import coarsen
 from tritonc.backend.launch.group_instances import group_instances
 from tritonc.backend.launch.limit_registers import limit_registers
 from tritonc.backend.launch.lower_clusters import lower_clusters
@@ -288,6 +289,8 @@ BACKEND: list[Pass] = [
          "Last: to all passes before, a loop is one iteration.", "backend", 2),
     Pass("overlap_sums", overlap_sums,
          "Last, too, of loops whose products the pass before does not look at.", "backend", 2),
+    Pass("coarsen", coarsen,
+         "Both bodies went through all other passes, each by itself.", "backend", 2),
 ]
 
 # (earlier, later, why): the first run of `later` comes after a run of `earlier`.
@@ -388,6 +391,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
+    ("overlap_sums", "coarsen", "a kernel has one body to the passes before"),
+    ("alternate_registers", "coarsen", "a kernel has one body to the passes before"),
     ("allocate_shared", "insert_barriers", "buffers that share bytes conflict"),
 ]
 

@@ -29,6 +29,8 @@ LAYERS: list[list[str]] = [
     ["tritonc.tune.times"],
     ["tritonc.tune.cluster_blocks"],
     ["tritonc.tune.portfolio"],
+    ["tritonc.tune.coarse"],
+    ["tritonc.variants.small"],
     ["tritonc.bindings"],
     ["tritonc.driver"],
     ["tritonc.launch"],

@@ -115,8 +115,9 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
 
     diagnostics = driver.new_diagnostics(options)
     options = native(options)
-    if others and options.sizes:  # one launch for all targets
-        options = replace(options, tune={"cluster_k": 1, **options.tune})
+    if others:  # one launch for all targets
+        one = {"cluster_k": 1} if options.sizes else {"coarsen": 0}
+        options = replace(options, tune={**one, **options.tune})
     source = read_source(path, diagnostics)
     wanted = kinds_to_compile([*targets], given["embed"])
     if given["depend"] in ("M", "MM"):

@@ -61,6 +61,9 @@ def tell(result: Result, options: Options, ptxas_path: str | None = None) -> Non
         lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
                      f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
                      f"memory, tile {kernel['tile']}")
+        if small := kernel.get("small"):
+            values = ", ".join(f"{k} = {v}" for k, v in small["tunables"].items())
+            lines.append(f"  launches of at most {small['most']} programs: {values}")
         for number, variant in enumerate(kernel.get("variants", []), 1):
             values = ", ".join(f"{k} = {v}" for k, v in variant["tunables"].items())
             lines.append(f"  variant {number}, {variant['entry']}: {variant['threads']} threads, "

@@ -122,6 +122,9 @@ def _launched(kernel: Mapping[str, Any]) -> Iterator[str]:
     yield (f"  {shared} bytes of shared memory{asked if kernel['dynamic_shared_bytes'] else ''}")
     for name, value in kernel["tunables"].items():
         yield f"  tunable {name} = {value}"
+    if small := kernel.get("small"):
+        values = ", ".join(f"{name} = {value}" for name, value in small["tunables"].items())
+        yield f"  launches of at most {small['most']} programs run a body of {values}"
 
 
 def _resident(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources | None

@@ -9,10 +9,11 @@ and returns whether it changed the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tritonc.ir.core import Kernel
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.source import Diagnostic, Note, Span
 
@@ -31,6 +32,16 @@ class Remark(NamedTuple):
         return Diagnostic(self.pass_name, "remark", self.message, self.span)
 
 
+class SmallBody(NamedTuple):
+    """A body of smaller tiles for an entry, which went through the passes before `coarsen`.  A
+    launch shall run it that has at most so many programs, or whose large tiles would hold at most
+    `worth` small ones each."""
+
+    kernel: Kernel
+    most: int
+    worth: int
+
+
 @dataclass
 class Context:
     """Options and facts of one compilation.  Passes read; only `remarks` and `warnings` grow."""
@@ -42,6 +53,8 @@ class Context:
     fast_math: bool = False
     precise_math: bool = False
     device_assert: bool = False
+    # Makes the small body of a kernel that has so many warps; None where there shall be none.
+    small: Callable[[int], SmallBody | None] | None = None
     remarks: list[Remark] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
@@ -29,6 +28,9 @@ from tritonc.tune.model import Binding, Lower, Ranked, features, ranked
 from tritonc.tune.times import formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
+
+if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
+    import numpy as np
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
 _DOUBT = 0.03
@@ -90,7 +92,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     """
     names = [name for name in space if space[name]]
     base = {name: general[name] for name in names}
-    form = _form({name: space[name] for name in names}, lower, base)
+    form = form_of({name: space[name] for name in names}, lower, base)
     if form is None:
         return None
     rows = [row for row in ranked(space, lower, target) if row.cost < 1e6 and row.profile]
@@ -159,7 +161,7 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     names = [name for name in space if space[name]]
     if not rows:
         return None
-    form = _form({name: space[name] for name in names}, lower, rows[0].binding)
+    form = form_of({name: space[name] for name in names}, lower, rows[0].binding)
     if form is None:
         return None
     (kernel,) = lower(rows[0].binding).kernels
@@ -209,9 +211,12 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     Each time the row that leaves the least excess (greedy cover), as long as some is left; then
     each is exchanged for another one if that leaves less.
 
+    >>> import numpy as np
     >>> cover(np.array([[1, 1.2, 2], [1.04, 1, 2], [3, 3, 1]]), 0, 2)
     ([2, 1], 1.0, 1.0)
     """
+    import numpy as np
+
     excess = np.log(np.maximum(ratios, 1 + within)) - np.log(1 + within)
     chosen: list[int] = []
 
@@ -247,6 +252,8 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
 
 def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -> np.ndarray:
     """The time of each combination at each size of the grid, as `choice.time` has it."""
+    import numpy as np
+
     axes = [_EXTENTS if axis < 2 else _BATCHES for axis in range(form.axes)]
     # The innermost loop is as long as the grid says; those around it are short, as are taps.
     lengths = _LENGTHS if form.loops and form.loops[0].arguments else (_TYPICAL,)
@@ -270,7 +277,7 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -
 # --- what of a launch the work depends on ---------------------------------------------------------
 
 
-def _form(space: Mapping[str, Sequence[int]], lower: Lower, base: Binding) -> Form | None:
+def form_of(space: Mapping[str, Sequence[int]], lower: Lower, base: Binding) -> Form | None:
     """How each combination cuts the range and the loop, from n + 1 lowered ones, as the model
     predicts extents; None if the kernel has no product, or there is no such rule."""
     here = _cuts(lower, base)

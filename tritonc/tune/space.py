@@ -103,8 +103,8 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
     meta: dict[str, tuple[int | None, ...]] = {
         row.name: row.values if set(row.legal) <= set(row.values) else (None, *row.values)
         for row in META_PARAMETERS
-        if row.needs <= found and row.name not in options.tune and row.name not in names
-        and row.nesting == nesting}
+        if row.values and row.needs <= found and row.nesting == nesting
+        and row.name not in options.tune and row.name not in names}
     choices = _nestings(meta, options.tune) if nesting else _meta_choices(meta, options.tune)
     ranking = _at(launches, ranked(tunables, lower, target), tunables, lower, target)
     candidates: list[Binding] = [default]

@@ -97,6 +97,13 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
                 _cycles(busy), _cycles(wait), _cycles(_EDGE[widest.kind]), depths)
 
 
+def computing(profile: Profile, target: Target) -> tuple[str, int]:
+    """The kind of a combination's product, and how many threads compute it."""
+    widest = max((use(dot, target) for dot in joined([f for f in profile if f.kind == "dot"])),
+                 key=lambda one: one.threads)
+    return widest.kind, widest.threads - (128 if widest.persistent and widest.threads > 256 else 0)
+
+
 def use(dot: Feature, target: Target, work: int = 0) -> Use:
     """What a block takes that computes a dot in a loop.  `work`: operations of single elements
     beside it."""

@@ -62,7 +62,7 @@ class Variants:
                 if names is not None and (general.name, place) not in names:
                     continue
                 try:
-                    kernel = _lowered(variant, general, module, lower)
+                    kernel = lowered(variant, general, module, lower)
                 except CompileError as error:
                     if variant.given:
                         raise
@@ -85,7 +85,7 @@ class Variants:
             known, places, rows = self.sets[general.name], [], []
             for place, variant in enumerate(known.variants):
                 try:
-                    kernel = _lowered(variant, general, module, lower)
+                    kernel = lowered(variant, general, module, lower)
                 except CompileError as error:
                     known.notes.append(failed(general.name, variant, error))
                     continue
@@ -141,15 +141,15 @@ class Variants:
         return found
 
 
-def _lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> Kernel:
+def lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> Kernel:
     """The kernel of a variant.  Raises CompileError if it cannot take the place of `general`."""
     from tritonc.variants.interface import difference
     from tritonc.variants.variant import assume
 
-    lowered = lower(variant.binding, general.name)
-    (kernel,) = lowered.kernels
+    found = lower(variant.binding, general.name)
+    (kernel,) = found.kernels
     reason = difference(general, kernel)
-    if [*map(_content, lowered.constants)] != [*map(_content, module.constants)]:
+    if [*map(_content, found.constants)] != [*map(_content, module.constants)]:
         reason = "constant tables depend on its tunables"
     if reason is not None:
         raise fail("variant", general.span, f"a variant of '{general.name}' cannot take its place: "

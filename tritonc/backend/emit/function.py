@@ -18,7 +18,13 @@ from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
 from tritonc.backend.emit.negations import compared_negations
 from tritonc.backend.emit.registers import layout_of, registers
-from tritonc.backend.pipeline.roles import COPIER, READERS, leading_to_copies
+from tritonc.backend.pipeline.roles import (
+    COPIER,
+    READERS,
+    chooses,
+    first_work,
+    leading_to_copies,
+)
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layout import LANE_BITS, Layout
@@ -69,6 +75,7 @@ class FunctionEmitter:
         self._emit_op: Callable[[FunctionEmitter, Op, Machine], None] | None = None
         self._machine = Machine(self.warps, self.target.access_bytes, False)
         self._prelude: list[str] = []
+        self._early = 0  # of its lines, those that stand before the first branch
         self._prelude_names: dict[str, str] = {}
         self._labels: dict[Block, str] = {}
         self._ends: dict[Block, str] = {}  # the LLVM block in which a block's terminator stands
@@ -228,16 +235,34 @@ class FunctionEmitter:
         suffix = ""
         if (self.options.line_info or self.options.debug) and self.kernel.span is not None:
             suffix = self.module.subprogram(self.kernel.name, self.kernel.span)
+        first, blocks = self._first(cfg)
         if self.kernel.attributes.get("copier_warps"):
-            self._role(READERS, "b", cfg.order, emit_op, bool(suffix))
-            self._role(COPIER, "c", cfg.order, emit_op, bool(suffix))
+            self._role(READERS, "b", blocks, emit_op, bool(suffix))
+            self._role(COPIER, "c", blocks, emit_op, bool(suffix))
             own = self.prelude(f"icmp uge i32 {self.thread}, {self.warps << LANE_BITS}")
             start = f"br i1 {own}, label %c0, label %b0"
         else:
-            self._role("", "b", cfg.order, emit_op, bool(suffix))
+            self._role("", "b", blocks, emit_op, bool(suffix))
             start = "br label %b0"
-        entry = ["entry:", *self._prelude, f"  {start}"]
+        entry = ["entry:", *first, *self._prelude[self._early:], f"  {start}"]
         return "\n".join([f"{header}{suffix} {{", *entry, *self.lines, "}\n"])
+
+    def _first(self, cfg: Cfg) -> tuple[list[str], list[Block]]:
+        """The text before the prelude, and the blocks that are left: where the kernel begins with a
+        test of scalars that blocks fail which end at once, they do nothing else."""
+        entry = self.kernel.entry
+        end = entry.terminator
+        over = end.blocks[1] if end.name == "cond_br" else None
+        if over is None or [op.name for op in over.ops] != ["ret"] or not chooses(entry) \
+                or cfg.predecessors[over] != [entry] or cfg.predecessors[end.blocks[0]] != [entry]:
+            return [], cfg.order
+        for op in entry.ops[:-1]:
+            self.emit_one(op)
+        self.line(f"br i1 {self.scalar(end.operands[0])}, label %start, label %over")
+        self._early = len(self._prelude)
+        text = [*self._prelude, *self.lines, "over:", "  ret void", "start:"]
+        self.lines = []
+        return text, [block for block in cfg.order if block not in (entry, over)]
 
     def _role(self, role: str, prefix: str, blocks: list[Block],
               emit_op: Callable[[FunctionEmitter, Op, Machine], None], located: bool) -> None:
@@ -250,12 +275,11 @@ class FunctionEmitter:
         machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert, role)
         self._machine = machine
         self.demand = demand(blocks, machine)
-        first = True
+        takes = first_work(self.kernel) if role else set()
         for block in blocks:
             self.start_block(self._labels[block])
-            if role and first:
+            if block in takes:
                 self._take_registers()
-            first = False
             for op in block.ops:
                 if op.name != "phi" and self._after_phis:
                     self.lines += self._after_phis
@@ -270,6 +294,8 @@ class FunctionEmitter:
         for block in self._labels:
             if role == COPIER and block not in self._ends:
                 self.start_block(self._labels[block])
+                if block in takes:
+                    self._take_registers()
                 self.line("ret void")
 
     def emit_one(self, op: Op) -> None:

@@ -27,6 +27,7 @@ from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.fuse_exponents import wanted_factors
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
+from tritonc.backend.dots.together import large
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.drop_selections import steps_of_selections
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
@@ -221,6 +222,7 @@ class _Collector:
 
     def __init__(self, kernel: Kernel, tensor: bool) -> None:
         self.kernel, self.tensor = kernel, tensor
+        self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
         self.infos = axis_info.analyze(kernel)
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
@@ -390,6 +392,16 @@ class _Collector:
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and limit is not None and n % reach and self.infos[limit].every % reach:
             self.want({limit: reach})
+        elif contiguous and not self.boxes and reach > ACCESS // 4:
+            self.steps(bound, reach)
+
+    def steps(self, bound: Bound, reach: int) -> None:
+        """A bound that goes on by whole accesses from iteration to iteration, as what is left of K
+        does, if a parameter is a multiple: threads cannot copy less than four bytes by cp.async."""
+        left = [monomial for monomial, n in bound.limit.terms if n % reach]
+        if len(left) == 1 and len(left[0]) == 1 and left[0][0].op is None and self.testable(
+                left[0][0]) and self.infos[left[0][0]].every % reach:
+            self.want({left[0][0]: reach})
 
     def not_negative(self, op: Op, affinity: Affinity) -> None:
         """What TMA moves has no negative strides and begins behind its base.

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
-from tritonc.ir.core import Block
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel
 from tritonc.ir.layout import LANE_BITS
+from tritonc.ir.types import Tile
 
 READERS, COPIER = "readers", "copier"
 COPIES = ("ring_acquire", "ring_expect", "tensor_copy")  # what the copier does
@@ -43,3 +46,30 @@ def leading_to_copies(blocks: Iterable[Block]) -> list[Block]:
         found |= more
         changed = bool(more)
     return [block for block in order if block in found]
+
+
+def first_work(kernel: Kernel) -> set[Block]:
+    """The blocks in which threads take the registers of their role: the first on each way from the
+    entry that do more than choose a body by scalars, or end."""
+    cfg = Cfg(kernel)
+    choices: set[Block] = set()
+    pending = [kernel.entry]
+    while pending:
+        block = pending.pop()
+        if block in choices or not chooses(block) or not choices.issuperset(
+                cfg.predecessors[block]):
+            continue
+        choices.add(block)
+        pending += block.successors
+    found = {to for block in choices for to in block.successors} - choices
+    if all(choices.issuperset(cfg.predecessors[block]) for block in found):
+        return found if choices else {kernel.entry}
+    return {kernel.entry}
+
+
+def chooses(block: Block) -> bool:
+    """Whether a block computes scalars only, and branches or returns."""
+    return all(op.name in ("cond_br", "br", "ret") or (
+        ALL_OPS[op.name].pure and op.name != "phi"
+        and not any(isinstance(v.type, Tile) for v in (*op.results, *op.operands)))
+        for op in block.ops)

@@ -1,0 +1,160 @@
+"""Entries with two bodies, of small and of large tiles: simulated, assembled, and on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from programs import PTXAS, ROOT, Setting, ptxas
+
+from tritonc import driver
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp.machine import handlers
+from tritonc.launch.compare import differences
+from tritonc.launch.cuda import Device
+from tritonc.launch.data import prepare
+from tritonc.launch.interpreter import launch
+from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problems, with_defines
+from tritonc.options import Options
+from tritonc.source import Diagnostics
+from tritonc.tune import coarse
+
+PATH = ROOT / "tests" / "run" / "two_tiles.tc"
+
+
+def bench(stem: str) -> Path:
+    """A kernel of the suite, which measures some samples too."""
+    own = ROOT / "bench" / "suite" / f"{stem}.tc"
+    return own if own.exists() else ROOT / "samples" / f"{stem}.tc"
+
+
+
+def built(path: Path = PATH, target: str = "sm_90a", most: int | None = None,
+          defines: tuple[str, ...] = (), kinds: tuple[str, ...] = ("manifest",), **tune: int
+          ) -> tuple[driver.Result, Any]:
+    """A compilation, and its problem; launches of at most `most` programs take the small body."""
+    source = Setting(path).source
+    options = Options(arch=target, verify_each=True, defines=defines,
+                      tune=tune if most is None else {**tune, "coarsen": most})
+    problem = read_problems(source, options, "tc", Diagnostics())[0]
+    return driver.compile(source, with_defines(problem, options), kinds), problem
+
+
+def tile(result: driver.Result) -> list[int]:
+    assert result.manifest is not None
+    found: list[int] = result.manifest["kernels"][0]["tile"]
+    return found
+
+
+def said(result: driver.Result) -> str:
+    return "".join(r.message for r in result.remarks if r.pass_name == "coarsen")
+
+
+def simulated(result: driver.Result, problem: Any, **sizes: int) -> None:
+    """What both bodies compute is as the reference says, and nothing races."""
+    assert result.module is not None
+    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes)
+    found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
+    assert not found, found
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("element", ["bfloat16", "float"])
+def test_both_sides_of_the_limit(element: str, target: str) -> None:
+    """Programs of one more than the limit run the large body; sizes need not be whole tiles."""
+    whole, _ = built(target=target, most=0, defines=(f"TYPE={element}",))
+    small = tile(built(target=target, defines=(f"TYPE={element}",))[0])
+    ratios = [a // b for a, b in zip(tile(whole), small, strict=True)]
+    assert prod(ratios) > 1 and not said(whole)
+    for rows, columns, batch, most in ((2, 3, 2, 12), (2, 3, 2, 11), (5, 1, 1, 5), (1, 5, 1, 4),
+                                       (ratios[0] + 1, ratios[1] + 1, 2, 3)):
+        result, problem = built(target=target, most=most, defines=(f"TYPE={element}",))
+        assert f"at most {most} programs" in said(result)
+        for rest in (0, 7):
+            simulated(result, problem, M=rows * small[0] - rest, N=columns * small[1] - rest,
+                      B=batch, K=40 + rest)
+
+
+@pytest.mark.parametrize("stem", ["linear_bf16", "conv_nhwc", "conv_nchw", "int8_matmul"])
+def test_of_others(stem: str) -> None:
+    """Their problems have few programs, which run the one body or the other."""
+    for most in (1, 1024):
+        result, problem = built(bench(stem), most=most)
+        assert f"at most {most} programs" in said(result)
+        simulated(result, problem)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_limits(seed: int) -> None:
+    random = Random(seed)
+    element = random.choice(["bfloat16", "float", "half"])
+    result, problem = built(target=random.choice(["sm_80", "sm_90a"]),
+                            most=random.randrange(1, 12), defines=(f"TYPE={element}",))
+    for _ in range(3):
+        simulated(result, problem, M=random.randrange(1, 300), N=random.randrange(1, 400),
+                  B=random.choice([1, 1, 3]), K=random.randrange(1, 100))
+
+
+@pytest.mark.parametrize("worth", [1, 2, 4])
+def test_narrow_matrices(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large tiles that would hold few small ones are not computed, whatever their number."""
+    choose = coarse.small
+
+    def chosen(*arguments: Any) -> coarse.Small | None:
+        found = choose(*arguments)
+        return found and found._replace(most=1, worth=worth)
+
+    monkeypatch.setattr(coarse, "small", chosen)
+    result, problem = built(defines=("TYPE=float",))
+    for rows, columns in ((5, 1), (1, 5), (3, 2), (4, 4)):
+        simulated(result, problem, M=rows * tile(result)[0] - 3, N=columns * tile(result)[1],
+                  B=1, K=40)
+
+
+def test_one_body() -> None:
+    """Where somebody chose a tile, knows the sizes or wants variants, and where programs may wait
+    for each other or an address counts tiles."""
+    for more in ({"most": 0}, {"TM": 64, "TN": 64, "TK": 32}, {"defines": ("WAY=1",)}):
+        result, _ = built(**more)  # type: ignore[arg-type]
+        assert "at most" not in said(result)
+    counts, _ = built(defines=("WAY=2",))
+    assert "an address depends on the number of a tile along axis" in said(counts)
+    source, options = Setting(PATH).source, Options(arch="sm_90a")
+    for more_options in (replace(options, sizes={"M": 64, "N": 64, "K": 64, "B": 1}),
+                         replace(options, variants=4)):
+        assert not said(driver.compile(source, more_options, ("manifest",)))
+
+
+def test_assembled(tmp_path: Path) -> None:
+    if PTXAS is None:
+        pytest.skip("needs ptxas")
+    for stem in ("matmul_f16", "matmul_f32", "conv_nhwc", "conv_nchw", "decode_linear"):
+        result, _ = built(bench(stem), kinds=("ptx",))
+        told = ptxas(result.outputs["ptx"], "sm_90a", tmp_path)
+        assert said(result) and "C75" not in told and " 0 bytes spill stores" in told
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("stem", ["two_tiles", "matmul_f16", "matmul_f32", "conv_nhwc",
+                                  "conv_nchw"])
+def test_on_the_gpu(stem: str) -> None:
+    """Around the limit that the model chooses, and around lower ones."""
+    random = Random(stem)
+    path = PATH if stem == "two_tiles" else bench(stem)
+    with Device() as gpu:
+        for most in (None, 1, 7, 1024):
+            result, problem = built(path, gpu.target, most, kinds=("ptx",))
+            if not said(result):
+                pytest.skip("the model chooses one body for this GPU")
+            for _ in range(4):
+                names = ("M", "N", "K") if "conv" not in stem else ("H", "W", "C", "K")
+                sizes = {name: random.choice([random.randrange(3, 200),
+                                              8 * random.randrange(1, 120)]) for name in names}
+                if "conv" in stem:
+                    sizes |= {"H": min(sizes["H"], 40), "W": min(sizes["W"], 40)}
+                outcome = launch_compiled(problem, result, sizes, 1, gpu)
+                assert outcome.ok, outcome.line()

@@ -1,0 +1,173 @@
+"""coarsen: one entry with two bodies, of small and of large tiles; the launch's size says which.
+
+Before:  two kernels of one source,      After:  launch: few = programs <= most || they are <= worth
+                                                         times the large tiles
+         of tiles of 64 x 128                            number = this block's, of all
+         and of 128 x 256                                cond_br few || number < large tiles,
+                                                                 choose, over
+                                                 choose: cond_br few, s, l
+                                                 s:      ... a tile of 64 x 128
+                                                 l:      ... the tile `number` of 128 x 256
+                                                 over:   ret
+
+The host launches a block for each *small* tile.  Where these are few, each computes its own, so
+that more multiprocessors have work; also where large tiles would be empty for the most part, as
+those of a narrow matrix are.  Else the tiles of the other body are larger by a whole factor along
+each axis, the first blocks compute one each, and the blocks beyond them end at once.  They come
+last in the order in which the hardware starts blocks.
+
+The programs of the large body are numbered as if the host had launched it alone: what reads the
+number of a program, or of programs, reads numbers of large tiles.
+
+Both kernels went through all passes, each by itself: every buffer has its place in shared memory,
+of which the entry has as much as the larger of both needs, and every layout its number of warps,
+which has to be the same.  The second one is the context's (`Context.small`), which knows whether it
+pays (`tune.coarse`); this pass only says whether the two can be one.
+
+A meta-parameter, `coarsen`: up to so many programs run the small body; 0 makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tritonc.backend.launch.persist import axes, own_number
+from tritonc.backend.pipeline.roles import COPIES, SETUP
+from tritonc.ir.build import Builder
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import I32
+
+AXES = 3  # of a grid
+MOST = 1 << 12  # programs that a small body may have: the square of such a number has 32 bits
+
+
+def coarsen(kernel: Kernel, context: Context) -> bool:
+    """Add the context's small body to the kernel, if it has one."""
+    if context.small is None or context.meta.get("coarsen") == 0:
+        return False
+    found = context.small(kernel.attributes["num_warps"])
+    if found is None:
+        return False
+    reason = obstacle(kernel, found.kernel)
+    if reason is not None:
+        context.remark("coarsen", f"no second body for launches of few programs: {reason}",
+                       kernel.span, missed=True)
+        return False
+    given = context.meta.get("coarsen")
+    most, worth = (found.most, found.worth) if given is None else (given, 0)
+    tile = " x ".join(map(str, found.kernel.tile.values()))
+    join(kernel, found.kernel, most, worth)
+    context.remark("coarsen", f"launches of at most {most} programs run a second body, of tiles of "
+                   f"{tile}", kernel.span)
+    return True
+
+
+def obstacle(large: Kernel, small: Kernel) -> str | None:
+    """Why two kernels that went through the passes cannot be one; None if they can."""
+    if ratios(large.tile, small.tile) is None:
+        return "the larger tile is no multiple of the smaller one"
+    if large.attributes["num_warps"] != small.attributes["num_warps"]:
+        return "its bodies have different numbers of warps"
+    if any(kernel.attributes.get("cluster", 1) > 1 for kernel in (large, small)):
+        return "a cluster is a part of the launch"
+    # A producer warp runs what it does in both bodies, or in none.
+    roles = [kernel.attributes.get("copier_warps", 0) for kernel in (large, small)]
+    if roles[0] != roles[1] and any(op.name in (*SETUP, *COPIES) for op in
+                                    (large, small)[roles.index(0)].ops()):
+        return "one of its bodies has a producer warp"
+    if not roles[0] and roles[1]:
+        return "its small body has a producer warp"
+    return None
+
+
+def ratios(large: Mapping[int, int], small: Mapping[int, int]) -> dict[int, int] | None:
+    """How many small tiles a large one has along each axis; None where they are no whole number,
+    or where none is more than 1."""
+    if [*large] != [*small] or any(large[axis] % small[axis] for axis in large):
+        return None
+    found = {axis: large[axis] // small[axis] for axis in large}
+    return found if any(ratio > 1 for ratio in found.values()) else None
+
+
+def join(large: Kernel, small: Kernel, most: int, worth: int = 1) -> None:
+    """Make `large` an entry whose launches of at most `most` programs run the body of `small`,
+    which is used up, and those whose large tiles would hold at most `worth` small ones each; there
+    is no `obstacle`."""
+    times = ratios(large.tile, small.tile)
+    assert times is not None and most <= MOST
+    small.replace(dict(zip(small.parameters, large.parameters, strict=True)))
+    launch, choose, over = Block("launch"), Block("choose"), Block("over")
+    b = Builder(launch)
+    count = axes(large.blocks)
+    number, launched = own_number(b, count)
+    extents = [b.value("get_num_programs", axis=axis) for axis in range(count)]
+    for axis, ratio in times.items():
+        if axis < count and ratio > 1:
+            up = b.value("add", extents[axis], b.constant(ratio - 1, I32))
+            extents[axis] = b.value("udiv", up, b.constant(ratio, I32))
+    total = extents[0]
+    for extent in extents[1:]:
+        total = b.value("mul", total, extent)
+    filled = b.value("mul", total, b.constant(worth, I32))
+    few = b.value("or", _few(b, most), b.value("icmp", launched, filled, predicate="ule"))
+    inside = b.value("icmp", number, total, predicate="ult")
+    b.emit("cond_br", b.value("or", few, inside), blocks=[choose, over])
+    b = Builder(choose)
+    _renumber(b, large, extents, number)
+    b.emit("cond_br", few, blocks=[small.entry, large.entry])
+    Builder(over).emit("ret")
+    large.blocks = [launch, choose, *small.blocks, *large.blocks, over]
+    large.tile = dict(small.tile)
+    large.attributes["small"] = {"most": most, **small.tunables}
+    shared = [int(kernel.attributes.get("shared_bytes", 0)) for kernel in (large, small)]
+    large.attributes["shared_bytes"] = max(shared)
+
+
+def _few(b: Builder, most: int) -> Value:
+    """Whether there are at most so many programs along all axes."""
+    beyond = b.constant(most + 1, I32)
+    total = b.constant(1, I32)
+    for axis in range(AXES):
+        extent = b.value("umin", b.value("get_num_programs", axis=axis), beyond)
+        total = b.value("umin", b.value("mul", total, extent), beyond)
+    return b.value("icmp", total, beyond, predicate="ult")
+
+
+def _renumber(b: Builder, kernel: Kernel, extents: Sequence[Value], number: Value) -> None:
+    """Other numbers for the programs of a kernel, by this block's `number` of all."""
+    numbers, rest = [], number
+    for extent in extents[:-1]:
+        numbers.append(b.value("urem", rest, extent))
+        rest = b.value("udiv", rest, extent)
+    numbers.append(rest)
+    known = {"get_program_id": numbers, "get_num_programs": extents}
+    replaced = {op.result: known[op.name][op.attributes["axis"]]
+                for op in kernel.ops() if op.name in known}
+    for block in kernel.blocks:
+        block.ops = [op for op in block.ops if op.name not in known]
+    kernel.replace(replaced)
+    kernel.replace(_linear(kernel.blocks, numbers, extents, number))
+
+
+def _linear(blocks: Sequence[Block], numbers: Sequence[Value], extents: Sequence[Value],
+            number: Value) -> dict[Value, Value]:
+    """What is computed of the numbers along all axes, and is the number that they were taken from:
+    `(n / b % c) * b + n % b` is n."""
+    last = len(numbers) - 1
+    place = {numbers[last]: last}  # a value that counts along this axis and the next ones
+
+    def at(op: Op) -> int | None:
+        for product, own in (op.operands, op.operands[::-1]):
+            if product.op is None or product.op.name != "mul":
+                continue
+            for upper, extent in (product.op.operands, product.op.operands[::-1]):
+                axis = place.get(upper, 0) - 1
+                if axis >= 0 and extent is extents[axis] and own is numbers[axis]:
+                    return axis
+        return None
+
+    for op in (op for block in blocks for op in block.ops):
+        if op.name == "add" and op.result.type == I32 and (axis := at(op)) is not None:
+            place[op.result] = axis
+    return {value: number for value, axis in place.items() if axis == 0 and value is not number}

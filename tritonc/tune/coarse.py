@@ -1,0 +1,173 @@
+"""A second, smaller tile for launches of few programs, by the cost model.
+
+One entry can have two bodies (`coarsen`): the host launches a block for each small tile, and where
+these are more than a limit, blocks compute large ones.  Blocks beyond those end at once, which is
+not for nothing where a block fills a multiprocessor: that is why the small tile may not be as small
+as few programs would like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from math import log2, prod
+from typing import NamedTuple
+
+from tritonc.backend.dots.together import chained
+from tritonc.backend.launch.coarsen import MOST, ratios
+from tritonc.backend.target.target import Target
+from tritonc.ir.core import Module
+from tritonc.tune.model import Binding, Lower, Profile, ranked
+from tritonc.tune.portfolio import Form, form_of
+from tritonc.tune.times import computing, formula
+from tritonc.variants import choice
+from tritonc.variants.choice import Cost
+
+MOST_PARTS = 8  # small tiles of a large one, at most,
+# The extent of a small one along each axis that it cuts, at least; on wgmma 64 x 32 is
+# slower than the model says.
+LEAST, LEAST_WGMMA = 32, 64
+# Of a step, where the large body has more warps than the small tile would get: they share its
+# inner axis (measured with 4 and 8 warps: convolutions by 64 x 64 1.25, products 1.0 to 1.15).
+_SHARED_OUT = 1.05
+# Clock cycles that a block takes which ends at once, of those of a multiprocessor: alone on it, or
+# beside others.  H200: 0.14 us and 0.04 us of an empty one, 0.16 us in products.
+_ENDS = (290, 70)
+_MOST_LOST = 0.03  # of a launch of many programs, by blocks that end at once
+# Of blocks that stand beside each other on a multiprocessor, the first of a launch are not spread
+# evenly: on an H200, 128 and 196 that compute before 896 and more that end take so much longer.
+_UNEVEN = 1.5
+_MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
+_WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
+_LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # programs for each multiprocessor that run the small body
+# The launches that it is chosen for: extents along the first two axes, of further ones, lengths.
+_EXTENTS = (16, 64, 256, 512, 1024, 2048, 4096, 12288)
+_LENGTHS = (512, 4096)
+_MANY = (4096, 4096), (512, 512, 64)  # a launch of many programs, and one of a batch;
+_DEEP = 2048, 256  # their loops
+_TAPS = 3  # iterations of loops around the innermost
+
+Launch = tuple[tuple[int, ...], tuple[int, ...]]  # extents of the range, lengths of loops
+
+
+class Small(NamedTuple):
+    """The tunables of the small body, the programs of a launch up to which it shall run, and how
+    many of its tiles take as long as a large one where there are many."""
+
+    binding: Binding
+    most: int
+    worth: int = 1
+
+
+class _Candidate(NamedTuple):
+    """A combination, its cost and tile; programs and times of the launches."""
+
+    binding: Binding
+    cost: Cost
+    tile: tuple[int, ...]
+    programs: list[int]
+    times: list[int]
+
+
+def small(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding
+          ) -> Small | None:
+    """The small body beside `large`, a combination of `space`; None where the model knows no cost,
+    or saves too little."""
+    if "async_copy" not in target.features:  # small tiles that wait for each load are not measured
+        return None
+    lowered: dict[tuple[tuple[str, int], ...], Module] = {}
+
+    def once(binding: Mapping[str, int]) -> Module:
+        key = tuple(sorted(binding.items()))
+        if key not in lowered:
+            lowered[key] = lower(binding)
+        return lowered[key]
+
+    form = form_of(space, once, large)
+    (kernel,) = once(large).kernels
+    if form is None or not form.loops or any(map(chained, kernel.blocks)):
+        return None
+    found = _candidates(space, once, target, large, form, [*_launches(form)])
+    whole = next((each for each in found if each.binding == large), None)
+    if whole is None:
+        return None
+    beside = whole.cost.processors * whole.cost.blocks  # blocks that run at once
+    joined = [time * (_UNEVEN if whole.cost.blocks > 1 and count < beside else 1)
+              for time, count in zip(whole.times, whole.programs, strict=True)]
+    kept = [log2(old / new) for old, new in zip(whole.times, joined, strict=True)]
+    best, saved, chosen = None, _WORTH * len(kept), 0
+    for each in found:
+        gains = [*zip(each.programs, kept, (log2(old / new) for old, new in zip(
+            whole.times, each.times, strict=True)), strict=True)]
+        # A large tile, at least, for each multiprocessor: fewer may meet on one.
+        least = prod(whole.tile) // prod(each.tile) if whole.cost.blocks > 1 else 1
+        for limit in _LIMITS if each is not whole else ():
+            most = min(MOST, max(limit, least) * target.multiprocessors)
+            gain = sum(new if count <= most else old for count, old, new in gains)
+            if gain > saved:
+                best, saved, chosen = each, gain, most
+    if best is None:
+        return None
+    return Small(best.binding, chosen, max(1, int(_rate(whole.cost) / _rate(best.cost))))
+
+
+def _rate(cost: Cost) -> float:
+    """What a tile takes of a multiprocessor that is full, for a unit of the loop."""
+    return max(cost.busy, cost.wait / cost.blocks) / (cost.depths[0] if cost.depths else 1)
+
+
+def _candidates(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
+                form: Form, launches: Sequence[Launch]) -> list[_Candidate]:
+    """`large`, and the combinations whose tiles cut its tile into a few parts."""
+    rows = [(row.binding, formula(row.profile, form.depths[key], target), form.tiles[key],
+             *computing(row.profile, target)) for row in ranked(space, lower, target)
+            if row.cost < 1e6 and row.profile and _plain(row.profile, target) and (
+                key := tuple(row.binding[name] for name in space))]
+    whole = next((row for row in rows if row[0] == large), None)
+    if whole is None:
+        return []
+    most = _most_parts(whole[1], whole[2], form)
+    found = []
+    for binding, cost, tile, kind, threads in rows:
+        times = ratios(dict(enumerate(whole[2])), dict(enumerate(tile)))
+        least = LEAST_WGMMA if whole[3] == "wgmma" else LEAST
+        if binding == large or (times is not None and prod(times.values()) <= most and all(
+                part >= least for axis, part in enumerate(tile) if times[axis] > 1)):
+            # Shared memory and warps are those of both.
+            cost = cost._replace(blocks=min(cost.blocks, whole[1].blocks), wait=round(
+                cost.wait * (_SHARED_OUT if kind == "wgmma" and threads < whole[4] else 1)))
+            found.append(_Candidate(
+                binding, cost, tile, [_tiles(extents, tile) for extents, _ in launches],
+                [choice.time(cost, tile, extents, lengths) for extents, lengths in launches]))
+    return found
+
+
+def _plain(profile: Profile, target: Target) -> bool:
+    """Whether products are added up as they are and, on tensor cores, little is computed beside
+    them.  Others were slower with two bodies (fp8_block, int4_linear, conv_nhwc_flat and
+    shift_conv_half of bench/suite)."""
+    dots = [feature for feature in profile if feature.kind == "dot"]
+    work = sum(prod(feature.extents) for feature in profile if feature.kind == "work")
+    staged = sum(prod(dot.extents) // dot.extents[-2] + prod(dot.extents) // dot.extents[-3]
+                 for dot in dots)
+    return not any(dot.scaled for dot in dots) and (
+        computing(profile, target)[0] == "cores" or work <= _MOST_WORK * staged)
+
+
+def _tiles(extents: Sequence[int], tile: Sequence[int]) -> int:
+    return prod(-(-extent // part) for extent, part in zip(extents, tile, strict=True))
+
+
+def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
+    """How many small tiles a large one may have, so that blocks that end at once take little."""
+    batch = form.axes > 2
+    extents = _MANY[batch][:form.axes]
+    lengths = (_DEEP[batch], *[_TAPS] * (len(form.loops) - 1))
+    each = _tiles(extents, tile) / cost.processors * 4 * _ENDS[cost.blocks > 1]
+    return min(MOST_PARTS, 1 + _MOST_LOST * choice.time(cost, tile, extents, lengths) / each)
+
+
+def _launches(form: Form) -> Iterator[Launch]:
+    axes = [_EXTENTS if axis < 2 else (1,) for axis in range(form.axes)]
+    for *extents, length in product(*axes, _LENGTHS):
+        yield tuple(extents), (length, *[_TAPS] * (len(form.loops) - 1))

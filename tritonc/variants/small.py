@@ -1,0 +1,63 @@
+"""The second body of an entry, for launches of few programs, as `coarsen` takes it.
+
+It is the source with other tunables, as a variant is, and what may be a variant may be this: the
+same launch means the same to both (`interface`).  It goes through all passes by itself, up to
+`coarsen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tritonc.ir.context import Context, SmallBody
+from tritonc.ir.core import Kernel, Module
+from tritonc.ir.ops import OPS, READ, WRITE
+from tritonc.options import Options
+from tritonc.source import CompileError
+
+if TYPE_CHECKING:
+    from tritonc.tune.coarse import Small
+
+Lower = Callable[[Mapping[str, int], str], Module]
+Choose = Callable[[Kernel, Callable[[Mapping[str, int]], Module]], "Small | None"]
+
+
+def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
+               options: Options) -> Callable[[int], SmallBody | None] | None:
+    """What makes the small body of a kernel that has so many warps; None where there can be none:
+    without a product, or where programs may wait for each other.  `lower` makes the source's
+    Triton-IR with other tunables; the kernel has not gone through the backend."""
+    ops = [*kernel.ops()]
+    if all(op.name != "dot" for op in ops) or any(
+            OPS[op.name].effects >= {READ, WRITE} for op in ops):
+        return None
+
+    def make(warps: int) -> SmallBody | None:
+        from tritonc import pass_manager, passes
+        from tritonc.variants.kernels import lowered
+        from tritonc.variants.variant import Variant
+
+        chosen = choose(kernel, lambda binding: lower(binding, kernel.name))
+        if chosen is None:
+            return None
+        whole = lower({}, kernel.name)
+        meta = {**context.meta, "num_warps": warps, "coarsen": 0}
+        own = replace(context, meta=meta, remarks=[], warnings=[], small=None)
+        hooks = pass_manager.Hooks()
+        if options.verify_each:
+            from tritonc.ir.verify import verify
+
+            hooks.verify = lambda kernel, context: verify(kernel, table=context.table)
+        try:
+            small = lowered(Variant(chosen.binding), whole.kernels[0], whole, lower)
+            pass_manager.run(small, own, [*passes.OPT, *passes.BACKEND], level=options.opt_level,
+                             hooks=hooks)
+        except CompileError as error:
+            context.remark("coarsen", "no second body for launches of few programs: "
+                           f"{error.diagnostics[0].message}", kernel.span, missed=True)
+            return None
+        return SmallBody(small, chosen.most, chosen.worth)
+
+    return make

@@ -283,6 +283,8 @@ def test_unchecked_operations_only_compute() -> None:
 
 
 DOT = """
+#r = #layout<shape=[32], register=[], lane=[1,2,4,8,16], warp=[0]>
+#q = #layout<shape=[16], register=[], lane=[1,2,4,8,0], warp=[0]>
 #c = #layout<shape=[4,8], register=[], lane=[1,2,4,8,16], warp=[0]>
 #t = #layout<shape=[8,4], register=[], lane=[1,2,4,8,16], warp=[0]>
 #a = #shared<shape=[4,8], offset=[1,2,4,8,16], alignment=16>
@@ -292,7 +294,7 @@ kernel @k(f32* %x, f32* %y) {num_warps = 2} {
 entry:
   %a = alloc_shared {offset = 0} : buffer<1 x f32<4, 8>; #a>
   %b = alloc_shared {offset = 128} : buffer<1 x f32<8, 4>; #b>
-  %r = range {start = 0, stop = 32} : i32<32>
+  %r = range {start = 0, stop = 32} : i32<32; #r>
   %i = reshape %r : i32<4, 8; #c>
   %j = reshape %r : i32<8, 4; #t>
   %left = sitofp %i : f32<4, 8; #c>
@@ -303,7 +305,7 @@ entry:
   %zero = constant {value = 0.0} : f32<4, 4; #d>
   %d = fma_dot %a, %b, %zero : f32<4, 4; #d>
   %xs = splat %x : f32*<4, 4; #d>
-  %s = range {start = 0, stop = 16} : i32<16>
+  %s = range {start = 0, stop = 16} : i32<16; #q>
   %at = reshape %s : i32<4, 4; #d>
   %p = addptr %xs, %at : f32*<4, 4; #d>
   store %p, %d

@@ -31,8 +31,8 @@ from tritonc.pass_manager import Pass, PassError, run
 from tritonc.source import CompileError
 
 # Who may read meta-parameters: that others do not is checked here.  Passes that fit what they do
-# into registers ask how many blocks shall be resident (`register_budget`); `specialize` asks whether
-# blocks will be persistent, `raw_operands` whether TMA will load.
+# into registers ask how many blocks shall be resident (`register_budget`); `specialize` asks
+# whether blocks will be persistent, `raw_operands` whether TMA will load.
 _READERS = frozenset(row.owner for row in META_PARAMETERS) | {
     "delay_loads", "rematerialize", "raw_operands", "specialize"}
 

@@ -142,13 +142,13 @@ def test_an_interruption_keeps_the_smallest() -> None:
          "sleep 0.2; grep -q exp {}"],
         stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
-    output = Path("p.reduced.tc")
-    while time.monotonic() < end and not (output.exists() and len(output.read_text()) < 300):
-        time.sleep(0.1)
+    output, whole = Path("p.reduced.tc"), len(Path("p.tc").read_text())
+    while time.monotonic() < end and not (output.exists() and len(output.read_text()) < whole):
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130 and "p.reduced.tc has the smallest so far" in err
-    assert "exp" in output.read_text() and len(output.read_text()) < 300
+    assert "exp" in output.read_text() and len(output.read_text()) < whole
 
 
 def test_the_whole_process_group_ends() -> None:

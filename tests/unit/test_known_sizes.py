@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command import tritonc
 
 from tritonc import driver
 from tritonc.options import Options
@@ -112,3 +113,11 @@ def test_clusters_on_cuda_cores(m: int, n: int, k: int, shared: bool) -> None:
     """As measured for bench/paper: 1.3 to 3 times as fast where few tiles share a long sum."""
     text = (SAMPLES / "matmul.tc").read_text(encoding="utf-8")
     assert (clusters(text, M=m, N=n, K=k) > 1) == shared
+
+
+def test_the_interpreter_takes_the_tile_of_any_size() -> None:
+    """A GPU wants small tiles at small sizes; the interpreter runs longest by those."""
+    path = str(SAMPLES / "matmul.tc")
+    tiles = [tritonc("run", path, *sizes).out.partition("(")[2] for sizes in (
+        [], ["--set", "M=33,N=17,K=5"])]
+    assert tiles[0] == tiles[1] and tiles[0].startswith("interpreter; TM=")

@@ -34,7 +34,7 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
     from tritonc.source import CompileError
 
     path, options = only_file(files), replace(
-        options_from(given), opt_level=0, stops=True, stop_after=driver.LOWER)
+        options_from(given), sizes={}, opt_level=0, stops=True, stop_after=driver.LOWER)
     if language_of(path, given) != "tc":
         raise click.UsageError("debug takes Triton-C: Triton-IR does not know its statements")
     check_settings(options)

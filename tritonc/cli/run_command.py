@@ -78,8 +78,10 @@ def _options(given: dict[str, Any]) -> Options:
     options = options_from(given)
     if given["device"] == "cuda" and given["arch"] is None:
         options = replace(options, arch=NATIVE)
-    if given["device"] != "cuda" and given["opt_level"] is None:
-        options = replace(options, opt_level=0)  # a pass may make sense of what has none
+    if given["device"] != "cuda":
+        options = replace(options, sizes={})  # small tiles fill a GPU, and are slow to interpret
+        if given["opt_level"] is None:
+            options = replace(options, opt_level=0)  # a pass may make sense of what has none
     check_settings(options)
     return options if given["device"] == "cuda" else native(options)
 

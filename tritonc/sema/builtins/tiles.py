@@ -114,10 +114,18 @@ def _operation(context: Context, node: syntax.Call, term: Term, at: int
     return None
 
 
-def _as_truth(context: Context, node: syntax.Call, arguments: list[Term]) -> list[Term]:
-    first = convert.truth(context, arguments[0], node.arguments[0].span,
-                          f"what '{node.callee}' combines")
-    return [first, *arguments[1:]]
+def _numbers(context: Context, node: syntax.Call, arguments: list[Term], operation: str
+             ) -> list[Term] | None:
+    """The arguments of an operation of the language: a tile of numbers, or of truth for any and
+    all; None after an error."""
+    x, where = arguments[0], node.arguments[0].span
+    if x.members:
+        context.error("struct-value", where, f"'{operation}' combines numbers, found the struct "
+                      f"{x.type}; a function of the program combines structs")
+        return None
+    if operation in ("any", "all"):
+        x = convert.truth(context, x, where, f"what '{node.callee}' combines")
+    return None if x.poisoned else [x, *arguments[1:]]
 
 
 def named_reduction(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -134,13 +142,8 @@ def named_reduction(context: Context, node: syntax.Call, arguments: list[Term]) 
         if axis is None:
             x = _flattened(context, x)
         return combine.combine(context, node, x, axis or 0, operation, False)
-    if arguments[0].members:
-        return _no_struct(context, node, arguments[0], operation)
-    if operation in ("any", "all"):
-        arguments = _as_truth(context, node, arguments)
-        if arguments[0].poisoned:
-            return POISON
-    return reduction(_KINDS[operation])(context, node, arguments[:at])
+    numbers = _numbers(context, node, arguments[:at], operation)
+    return POISON if numbers is None else reduction(_KINDS[operation])(context, node, numbers)
 
 
 def _flattened(context: Context, x: Term) -> Term:
@@ -148,11 +151,6 @@ def _flattened(context: Context, x: Term) -> Term:
         flat = tuple(_flattened(context, member) for member in x.members)
         return Term(ctype(x.type.element, (x.type.size,)), members=flat)
     return shapes.reshape(context, x, (x.type.size,))
-
-
-def _no_struct(context: Context, node: syntax.Call, x: Term, operation: str) -> Term:
-    return context.error("struct-value", node.arguments[0].span, f"'{operation}' combines numbers, "
-                         f"found the struct {x.type}; a function of the program combines structs")
 
 
 def named_scan(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -172,13 +170,8 @@ def named_scan(context: Context, node: syntax.Call, arguments: list[Term]) -> Te
         if found is None or found[1] is None:
             return POISON
         return combine.combine(context, node, found[0], found[1], operation, True, reverse)
-    if arguments[0].members:
-        return _no_struct(context, node, arguments[0], operation)
-    if operation in ("any", "all"):
-        arguments = _as_truth(context, node, arguments)
-        if arguments[0].poisoned:
-            return POISON
-    return scan(_KINDS[operation], reverse)(context, node, arguments)
+    numbers = _numbers(context, node, arguments, operation)
+    return POISON if numbers is None else scan(_KINDS[operation], reverse)(context, node, numbers)
 
 
 def product(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:

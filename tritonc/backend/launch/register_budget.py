@@ -20,7 +20,7 @@ the rest by the tables of docs/performance.md.
 from __future__ import annotations
 
 from tritonc.analysis.pressure import pressure
-from tritonc.backend.pipeline.roles import START
+from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.roles import registers as registers_of_roles
 from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS
 from tritonc.backend.target.target import Target
@@ -52,7 +52,7 @@ def available(kernel: Kernel, context: Context) -> int:
     """
     target: Target = context.target
     warps: int = kernel.attributes["num_warps"]
-    if any(op.name == START for op in kernel.ops()):
+    if has_copier(kernel):
         roles = registers_of_roles(warps, target)
         if roles is not None and roles[1]:
             return min(roles[1], target.registers_per_thread)

@@ -43,10 +43,12 @@ stay as they are.
 
 from __future__ import annotations
 
-from tritonc.backend.pipeline.chain_parts import Parts, has_copier, named, part_loop
+from tritonc.backend.pipeline.chain_parts import Parts, part_loop
+from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.scale_early import scale_early
 from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS
 from tritonc.backend.pipeline.wait_early import wait_early
+from tritonc.backend.shared.shared_memory import allocations
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, incoming
@@ -59,7 +61,7 @@ TURNS = 256  # multiply-adds for an element: as many take longer than a few func
 
 
 def advance_dots(kernel: Kernel, context: Context) -> bool:
-    """Rotate the loops of two products of which the second depends on the first."""
+    """Rotate the loops of products of which some depend on others."""
     changed = False
     for loop in Cfg(kernel).loops:
         parts = part_loop(kernel, loop)
@@ -224,10 +226,10 @@ class _Rotation:
 
     def turn_labels(self) -> None:
         """What the first part did before the loop is now one iteration back, seen from the loop."""
-        own = {root for op in self.parts.first for root in named(op)}
+        own = {root for op in self.parts.first for root in allocations(op)}
         for block in (self.before, self.first):
             for op in block.ops:
-                if op.name == "buffer_stage" and "ahead" in op.attributes and named(op) & own:
+                if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & own:
                     op.attributes["ahead"] -= 1
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from tritonc.backend.dots.together import chained
 from tritonc.backend.pipeline.late_sums import late_chains, split_lanes
 from tritonc.backend.pipeline.order_products import Chain
-from tritonc.backend.pipeline.roles import START
-from tritonc.backend.shared.shared_memory import VIEWS, allocation
+from tritonc.backend.pipeline.roles import COPIES, has_copier
+from tritonc.backend.shared.shared_memory import VIEWS, allocation, allocations
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Loop
@@ -31,7 +31,7 @@ from tritonc.ir.types import Buffer
 # narrower types stay: they would stand before the next products start (5 % of attention of d 64).
 LIGHT = ("convert_layout", "broadcast", "reshape", "splat", "buffer_stage", "buffer_trans",
          "constant")
-RING = ("ring_wait", "ring_release", "ring_acquire", "ring_expect", "tensor_copy")
+RING = ("ring_wait", "ring_release", *COPIES)
 
 
 @dataclass
@@ -132,11 +132,6 @@ def _part_waits(body: Block) -> list[Op]:
     return [found[op] for op in ops if op in found]
 
 
-def has_copier(kernel: Kernel) -> bool:
-    """Whether a warp of its own makes the copies."""
-    return any(op.name == START for op in kernel.ops())
-
-
 def _close(parts: Parts, readers: dict[Value, list[Op]]) -> None:
     """Add what depends on the second part, around the loop too."""
     inside = set(parts.body.ops[:-1])
@@ -152,40 +147,35 @@ def _close(parts: Parts, readers: dict[Value, list[Op]]) -> None:
                     stack.append(op)
 
 
-def named(op: Op) -> set[Op]:
-    """The buffers and rings that an operation names."""
-    return {allocation(v)[0] for v in op.operands if isinstance(v.type, Buffer)}
-
-
 def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
     """Add the operations on what the products of the second part read, and on the rings of that.
 
     Of rings that both parts' products read, returned with their buffers, the second part has the
-    release alone.  None if the stage that a copy fills
-    would not have been released an iteration later yet.
+    release alone.  None if the stage that a copy fills would not have been released an iteration
+    later yet.
     """
     ring_ops = [op for op in parts.body.ops if op.name in RING]
 
     def connected(own: set[Op]) -> set[Op]:
         grown = True
         while grown:
-            members = {root for op in ring_ops if named(op) & own for root in named(op)}
+            members = {root for op in ring_ops if allocations(op) & own for root in allocations(op)}
             grown = not members <= own
             own |= members
         return own
 
     first = [op for op in parts.products if op not in late]
-    own = connected({root for op in late for root in named(op)})
-    touched = {root for op in first for root in named(op)}
+    own = connected({root for op in late for root in allocations(op)})
+    touched = {root for op in first for root in allocations(op)}
     if not own & touched:
-        parts.second.update(op for op in ring_ops if named(op) & own)
+        parts.second.update(op for op in ring_ops if allocations(op) & own)
         return set()
     if len(parts.products) == 2:
-        parts.second.update(op for op in ring_ops if named(op) & own)
         return None  # the pipeline gives each of two products a ring
-    shared = connected(own & touched & {root for op in ring_ops for root in named(op)})
+    shared = connected(own & touched & {root for op in ring_ops for root in allocations(op)})
     for op in ring_ops:
-        if named(op) & (own - shared) or (named(op) & shared and op.name == "ring_release"):
+        roots = allocations(op)
+        if roots & (own - shared) or (roots & shared and op.name == "ring_release"):
             parts.second.add(op)
         for value in op.operands:
             if op.name == "tensor_copy" and isinstance(value.type, Buffer):
@@ -200,11 +190,12 @@ def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
 def _doubled(parts: Parts, late: set[Op]) -> set[Op]:
     """Buffers of two stages in turn, which threads fill in the loop for products of the second
     part alone: they may fill one while products read the other."""
-    found = {root for op in late for root in named(op)}
+    found = {root for op in late for root in allocations(op)}
     for op in parts.body.ops:
-        if op not in late and op.name != "shared_store":
-            found -= named(op) if op.name not in VIEWS else set()
-    filled = {root for op in parts.body.ops if op.name == "shared_store" for root in named(op)}
+        if op not in late and op.name not in ("shared_store", *VIEWS):
+            found -= allocations(op)
+    filled = {root for op in parts.body.ops if op.name == "shared_store"
+              for root in allocations(op)}
     return {root for root in found & filled
             if isinstance(t := root.result.type, Buffer) and t.stages == 2}
 
@@ -220,14 +211,15 @@ def _apart(parts: Parts, shared: set[Op]) -> bool:
     for op in first:
         effects = ALL_OPS[op.name].effects
         loads = effects == {READ} and not op.attributes.get("volatile")
-        fills = op.name == "proxy_fence" or (op.name == "shared_store" and named(op) <= shared)
+        roots = allocations(op)
+        fills = op.name == "proxy_fence" or (op.name == "shared_store" and roots <= shared)
         if effects and not (loads or fills) and op.name not in (
                 *RING, "wgmma", "wgmma_wait", "shared_load"):
             return False
-        touched |= named(op) if effects else set()
+        touched |= roots if effects else set()
     return all(not ALL_OPS[op.name].effects
                or (op.name in (*RING, "wgmma", "wgmma_wait")
-                   and not named(op) & touched - shared)
+                   and not allocations(op) & touched - shared)
                for op in last)
 
 
@@ -252,7 +244,7 @@ def _repeat_views(parts: Parts, shared: set[Op]) -> None:
     for op in [op for op in parts.body.ops if op in parts.second]:
         op.operands = [again(v) for v in op.operands]
     for op in parts.second:
-        if op.name == "buffer_stage" and "ahead" in op.attributes and named(op) & shared:
+        if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & shared:
             op.attributes["ahead"] -= 1
 
 

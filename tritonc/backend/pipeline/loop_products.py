@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.pipeline.staged_loop import StagedLoop
-from tritonc.backend.shared.shared_memory import accesses, allocation
+from tritonc.backend.shared.shared_memory import accesses, allocation, allocations
 from tritonc.ir.core import Kernel, Op, uses
-from tritonc.ir.types import Buffer
 
 
 def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
@@ -25,8 +24,7 @@ def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
             return together
     for i, store in enumerate(staged.stores):
         root = allocation(store.operands[0])[0]
-        products = [op for op in found if any(
-            isinstance(v.type, Buffer) and allocation(v)[0] is root for v in op.operands)]
+        products = [op for op in found if root in allocations(op)]
         if not products:
             products = _read_behind(staged, root, list(found))
         if len(products) != 1:
@@ -40,8 +38,7 @@ def _read_behind(staged: StagedLoop, root: Op, found: list[Op]) -> list[Op]:
     """The product behind which threads read a buffer that no product reads: they are done with
     both at once."""
     ops = staged.body.ops
-    reads = [ops.index(op) for op in ops if op.name == "shared_load"
-             and any(isinstance(v.type, Buffer) and allocation(v)[0] is root for v in op.operands)]
+    reads = [ops.index(op) for op in ops if op.name == "shared_load" and root in allocations(op)]
     before = [op for op in found if reads and ops.index(op) < min(reads)]
     return before[-1:] or found[:1] if reads else []
 

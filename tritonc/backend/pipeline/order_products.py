@@ -43,19 +43,20 @@ from dataclasses import dataclass, field
 from tritonc.analysis.pressure import Estimate
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import available
-from tritonc.backend.shared.shared_memory import accesses, allocation
+from tritonc.backend.pipeline.roles import COPIES
+from tritonc.backend.shared.shared_memory import accesses, allocations
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import Buffer, Tile
+from tritonc.ir.types import Tile
 
 _RENAMES = ("broadcast", "reshape", "splat", "constant", "range")  # no registers of their own
 _OPERANDS = ("shared_store", "proxy_fence")  # of what makes operands
 _LIGHT = ("fpcast", "convert_layout", "trans")  # what is made of a tile for a product alone
 # What serves other stages of a ring than those that products in flight read.
-_OTHER_STAGES = ("ring_wait", "ring_acquire", "ring_expect", "tensor_copy")
+_OTHER_STAGES = ("ring_wait", *COPIES)
 
 
 def order_products(kernel: Kernel, context: Context) -> bool:
@@ -138,7 +139,7 @@ class Chain:
         writes: dict[Op, list[Op]] = {}
         fences: list[Op] = []
         releases: list[Op] = []
-        reads: dict[Op, set[Op]] = {start: _roots(start) for start in self.starts}
+        reads: dict[Op, set[Op]] = {start: allocations(start) for start in self.starts}
         started: list[Op] = []
         for op in self.ops:
             after = self.after[op] = {made[v] for v in op.inputs() if v in made}
@@ -165,7 +166,7 @@ class Chain:
                     fences.append(op)
                 if op.name in _OTHER_STAGES:
                     continue
-                roots, written = _roots(op), _written(op)
+                roots, written = allocations(op), _written(op)
                 ended.update(one for one in started if reads[one] & (
                     roots if op.name == "ring_release" else written))
                 for root in written:
@@ -283,11 +284,6 @@ def _spreads(op: Op) -> bool:
 def _registers(value: Value) -> int:
     t = value.type
     return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0
-
-
-def _roots(op: Op) -> set[Op]:
-    """The buffers that an operation names."""
-    return {allocation(v)[0] for v in op.operands if isinstance(v.type, Buffer)}
 
 
 def _written(op: Op) -> set[Op]:

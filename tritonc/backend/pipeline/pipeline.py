@@ -36,7 +36,7 @@ from tritonc.backend.pipeline.async_access import TURNED, by_threads, copy_width
 from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import Rewrite, copied_stages
-from tritonc.backend.pipeline.roles import START
+from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
     StagedLoop,
@@ -69,7 +69,7 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
     rare = rare_instances(kernel)  # the others shall have the memory
     left = [staged for staged in staged_loops(kernel) if staged.body not in rare]
     for mixed in (False, True):  # a warp that makes copies in one body makes none in another
-        if mixed and any(op.name == START for op in kernel.ops()):
+        if mixed and has_copier(kernel):
             break
         for staged in list(left):
             done, why = tensor_pipeline(kernel, staged, infos, context, mixed)

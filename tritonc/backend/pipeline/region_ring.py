@@ -23,6 +23,7 @@ from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.launch.persist import counts_instances, rare_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.channel import Boxes
+from tritonc.backend.pipeline.roles import leading_to
 from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
 from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
@@ -45,11 +46,8 @@ def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
     none if it cannot."""
     cfg = Cfg(kernel)
     found = [block for block in cfg.order if cfg.dominates(place, block)]
-    leading = {staged.body}
-    for _ in found:
-        leading |= {block for block in found if leading.intersection(block.successors)}
     values = [v for one in boxes for v in one.strip.values()]
-    values += [block.terminator.operands[0] for block in leading
+    values += [block.terminator.operands[0] for block in leading_to(found, [staged.body])
                if block.terminator.name == "cond_br"]
     rare = rare_instances(kernel)
     if any(op.name == "wgmma" for block in found if block not in staged.loop and block not in rare

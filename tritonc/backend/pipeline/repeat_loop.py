@@ -15,7 +15,7 @@ Each iteration tests whether it comes, so that their number may be any.
 
 from __future__ import annotations
 
-from tritonc.ir.cfg import Loop, incoming
+from tritonc.ir.cfg import Loop, incoming, redirect
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
 
@@ -39,9 +39,9 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int) -> None:
             for op in block.ops:
                 op.replace_inputs(starts)
         now = {value: starts.get(new, new) for value, new in mapping.items()}
-        _redirect(last, header, first)
+        redirect(last, header, first)
         last = copies[loop.blocks.index(latch)]
-        _redirect(last, first, header)
+        redirect(last, first, header)
         left.append((first, now))
         made += copies
     for phi, value in zip(phis, following, strict=True):
@@ -50,7 +50,7 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int) -> None:
     inside = {op for block in (*loop.blocks, *made) for op in block.ops}
     joined = Block(f"{leave.name}.joined")
     for block, _ in left:
-        _redirect(block, leave, joined)
+        redirect(block, leave, joined)
     replaced: dict[Value, Value] = {}
     for op in header.ops:
         for value in op.results:
@@ -70,7 +70,3 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int) -> None:
         phi.blocks = [joined if block is header else block for block in phi.blocks]
     at = 1 + max(kernel.blocks.index(block) for block in loop.blocks)
     kernel.blocks[at:at] = [*made, joined]
-
-
-def _redirect(block: Block, old: Block, new: Block) -> None:
-    block.terminator.blocks = [new if b is old else b for b in block.terminator.blocks]

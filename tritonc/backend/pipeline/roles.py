@@ -36,10 +36,21 @@ def registers(warps: int, target: Target) -> tuple[int, int] | None:
     return (COPIER_REGISTERS, readers) if readers >= LEAST else None
 
 
+def has_copier(kernel: Kernel) -> bool:
+    """Whether a warp of its own makes the copies."""
+    return any(op.name == START for op in kernel.ops())
+
+
 def leading_to_copies(blocks: Iterable[Block]) -> list[Block]:
     """The blocks from which an operation of the copier can be reached, in the given order."""
     order = list(blocks)
-    found = {block for block in order if any(op.name in (*COPIES, START) for op in block.ops)}
+    return leading_to(order, [block for block in order if any(
+        op.name in (*COPIES, START) for op in block.ops)])
+
+
+def leading_to(blocks: Iterable[Block], ends: Iterable[Block]) -> list[Block]:
+    """The blocks from which one of `ends`, which are among them, can be reached, in their order."""
+    order, found = list(blocks), set(ends)
     changed = True
     while changed:
         more = {block for block in order if found.intersection(block.successors)} - found

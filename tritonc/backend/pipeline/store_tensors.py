@@ -303,12 +303,11 @@ def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
                       lambda b: cfg.predecessors[b] if b is not start else [], None)
     ended = _ended(kernel, store)
     later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops if op is not store)]
-    earlier = [*block.ops[:at], *(op for b in before for op in b.ops
-                                   if op not in ended and op is not store)]
+    earlier = [op for op in (*block.ops[:at], *(op for b in before for op in b.ops))
+               if op not in ended and op is not store]
     return (not any(map(_signals, kernel.ops()))
             and not _meets(kernel, later, target, roots, frozenset((READ, WRITE)))
-            and not _meets(kernel, [op for op in earlier if op not in ended], target, roots,
-                           frozenset((READ, WRITE))))
+            and not _meets(kernel, earlier, target, roots, frozenset((READ, WRITE))))
 
 
 def _reached(first: Iterable[Block], following: Callable[[Block], Iterable[Block]],

@@ -8,7 +8,7 @@ from tritonc.backend.pipeline.staged_loop import widen
 from tritonc.backend.pipeline.tensor_access import available, claim, make_map
 from tritonc.backend.pipeline.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
-from tritonc.backend.shared.shared_memory import allocation
+from tritonc.backend.shared.shared_memory import allocation, allocations
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -268,8 +268,8 @@ class TensorRewrite(Rewrite):
         roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
         for i, members in enumerate(self.products):
             own = [roots[m] for m in members]
-            readers = [op for op in body.ops if op.name in ("wgmma", "shared_load") and any(
-                isinstance(v.type, Buffer) and allocation(v)[0] in own for v in op.operands)]
+            readers = [op for op in body.ops if op.name in ("wgmma", "shared_load")
+                       and not allocations(op).isdisjoint(own)]
             starts = [op for op in readers if op.name == "wgmma"]
             for start in starts[1:]:
                 # A half that begins when the one before is done with: the wait is over at once,

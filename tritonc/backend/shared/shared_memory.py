@@ -43,6 +43,11 @@ def allocation(buffer: Value) -> tuple[Op, int | None]:
     return op, ahead
 
 
+def allocations(op: Op) -> set[Op]:
+    """The buffers and rings that an operation names."""
+    return {allocation(v)[0] for v in op.operands if isinstance(v.type, Buffer)}
+
+
 def accesses(op: Op) -> list[Access]:
     """The uses of buffers that an operation makes; none for views and allocations."""
     effects = ALL_OPS[op.name].effects

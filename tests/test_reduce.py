@@ -128,6 +128,7 @@ def test_triton_ir(tmp_path: Path) -> None:
     (["reduce", "p.tc", "--timeout=x", "--", "true"], 2, "--timeout takes a number of seconds"),
     (["reduce", "p.tc", "--matching=(", "--", "true"], 2, "no regular expression"),
     (["reduce", "p.tc", "-o", "p.tc", "--", "true"], 2, "is the source itself"),
+    (["reduce", "p.tc", "-o", "none/p.tc", "--", "true"], 1, "cannot write 'none/p.tc'"),
     (["bug"], 2, "no input file"),
     (["bug", "none.tc"], 1, "cannot read 'none.tc'"),
 ])

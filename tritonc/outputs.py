@@ -12,6 +12,8 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 
+from tritonc.source import fail
+
 # Each kind of output and the suffix of its file.
 KINDS: dict[str, str] = {
     "ptx": ".ptx", "ll": ".ll", "tir": ".tir", "ast": ".ast", "i": ".i", "manifest": ".json",
@@ -88,6 +90,15 @@ def write_all(contents: Mapping[str, str | bytes], if_changed: bool = False) -> 
     finally:
         for temporary, _ in waiting:
             os.unlink(temporary)
+
+
+def write_or_fail(contents: Mapping[str, str | bytes], if_changed: bool = False) -> None:
+    """`write_all`.  Raises CompileError where a file cannot be written."""
+    try:
+        write_all(contents, if_changed)
+    except OSError as error:
+        raise fail("cannot-write", None, f"cannot write '{error.filename}': {error.strerror}"
+                   ) from None
 
 
 def _holds(path: str, data: bytes) -> bool:

@@ -17,7 +17,7 @@ from tritonc.source import SourceFile
 from tritonc.tune import variants
 from tritonc.tune.bounds import least_milliseconds
 from tritonc.tune.jobs import Compiler, Spec
-from tritonc.tune.model import Feature
+from tritonc.tune.model_features import Feature
 
 TEXT = (Path(__file__).parents[2] / "samples" / "matmul.tc").read_text()
 OPTIONS = Options(arch="sm_90a", tune={"TM": 16, "TN": 32, "TK": 16})

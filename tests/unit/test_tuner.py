@@ -276,7 +276,7 @@ def test_blocks_of_rows_are_tried() -> None:
 
 def test_what_cannot_run_is_left_out() -> None:
     from tritonc.backend.target.target import find
-    from tritonc.tune.model import Feature
+    from tritonc.tune.model_features import Feature
 
     target = find("sm_80")
     dot = Feature("dot", (64, 64, 1024), 4)

@@ -21,7 +21,6 @@ from tritonc.cli.console import (
     INTERNAL_ERROR,
     SUCCESS,
     check_settings,
-    failure,
     language_of,
     only_file,
     options_from,
@@ -63,7 +62,7 @@ def bug_command(files: tuple[str, ...], **given: Any) -> int:
     stem, suffix = os.path.splitext(name)
     archive = given["output"] or f"{stem}.bug.tar.gz"
     words = [*_words(given), *(["-x", language] if given["language"] else [])]
-    contents = {name: text.encode("utf-8", "surrogateescape"),
+    contents = {name: outputs.as_bytes(text),
                 "versions.txt": "\n".join(machine(None)).encode(),
                 "options.json": json.dumps(vars(options), indent=2, default=str).encode()}
     if options.tuning is not None and os.path.exists(options.tuning):
@@ -72,19 +71,15 @@ def bug_command(files: tuple[str, ...], **given: Any) -> int:
     if language == "tc":
         kept = _preprocessed(path, text, options)
         if kept is not None:
-            contents[f"{stem}.i"] = kept.encode("utf-8", "surrogateescape")
+            contents[f"{stem}.i"] = outputs.as_bytes(kept)
     runs, stage = _outcome(path, words, contents)
-    contents["outcome.txt"] = "\n".join([stage, "", *(run.text() for run in runs)]).encode(
-        "utf-8", "surrogateescape")
+    contents["outcome.txt"] = outputs.as_bytes(
+        "\n".join([stage, "", *(run.text() for run in runs)]))
     if given["reduce"]:
         smallest = _reduced(path, language, options, words, runs)
         if smallest is not None:
-            contents[f"{stem}.reduced{suffix}"] = smallest.encode("utf-8", "surrogateescape")
-    try:
-        outputs.write_all({archive: _packed(f"{stem}.bug", contents)})
-    except OSError as error:
-        raise failure("cannot-write", f"cannot write '{error.filename}': {error.strerror}"
-                      ) from None
+            contents[f"{stem}.reduced{suffix}"] = outputs.as_bytes(smallest)
+    outputs.write_or_fail({archive: _packed(f"{stem}.bug", contents)})
     click.echo(f"{archive}: {stage}")
     for member, data in contents.items():
         click.echo(f"  {member} ({len(data)} bytes)")

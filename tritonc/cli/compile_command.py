@@ -147,11 +147,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     rule = rule_file(path, targets, given)
     if rule is not None and rule != STANDARD:
         files[rule] = dependency_rule(path, targets, result, given)
-    try:
-        outputs.write_all(files, given["if_changed"])
-    except OSError as error:
-        reason = f"cannot write '{error.filename}': {error.strerror}"
-        raise failure("cannot-write", reason) from None
+    outputs.write_or_fail(files, given["if_changed"])
     for kind, target in targets.items():
         if target == STANDARD:
             _write_standard(made[kind])

@@ -38,7 +38,7 @@ def reduce_file(path: str, language: str, options: Options, command: Command, ou
     tell(f"exit status {first.code}, {size(text)}")
 
     def keep(smaller: str) -> None:
-        outputs.write_all({output: smaller.encode("utf-8", "surrogateescape")})
+        outputs.write_or_fail({output: smaller})
 
     keep(text)
     return reduce_text(text, path, language, options, command.first, jobs, keep)

@@ -19,7 +19,7 @@ from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.cuda_device import CudaDevice
 from tritonc.tune.jobs import Compiler, Illegal, Job, Measured, Spec
 from tritonc.tune.measure import Device, measure
-from tritonc.tune.model import features
+from tritonc.tune.model_features import features
 from tritonc.tune.peaks import measured_peaks
 from tritonc.tune.progress import text
 from tritonc.tune.rates import rates

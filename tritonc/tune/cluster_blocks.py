@@ -12,7 +12,7 @@ from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
-from tritonc.tune.model import Profile
+from tritonc.tune.model_features import Profile
 from tritonc.tune.times import formula
 from tritonc.variants.choice import Cost
 

@@ -17,7 +17,8 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import MOST, ratios
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Module
-from tritonc.tune.model import Binding, Lower, Profile, ranked
+from tritonc.tune.model import Binding, Lower, ranked
+from tritonc.tune.model_features import Profile
 from tritonc.tune.portfolio import Form, form_of
 from tritonc.tune.times import computing, formula
 from tritonc.variants import choice

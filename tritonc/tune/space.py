@@ -32,7 +32,8 @@ from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.jobs import Binding
 from tritonc.tune.journal import Name, name_of
-from tritonc.tune.model import Lower, Profile, Ranked, choose, ranked
+from tritonc.tune.model import Lower, Ranked, choose, ranked
+from tritonc.tune.model_features import Profile
 from tritonc.tune.portfolio import times_at
 
 _PORTIONS = (1, 15, 64, 256)  # candidates; the last length goes on

@@ -185,11 +185,7 @@ def _write(request: Request, task: Task, site: Site, choices: Sequence[Choice],
         from tritonc.tune.report import report
 
         files[request.report] = report(task, site.device, site.peaks, choices, search)
-    try:
-        outputs.write_all(files)
-    except OSError as error:
-        raise fail("cannot-write", None, f"cannot write '{error.filename}': {error.strerror}"
-                   ) from None
+    outputs.write_or_fail(files)
 
 
 def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:

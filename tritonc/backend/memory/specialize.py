@@ -34,8 +34,9 @@ from tritonc.analysis.signs import MOST
 from tritonc.backend.dots.fuse_exponents import MODERATE
 from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
+from tritonc.backend.memory.wanted import Wanted
 from tritonc.backend.memory.wanted_apart import apart_tests
-from tritonc.backend.memory.wanted_facts import Wanted, wanted_facts
+from tritonc.backend.memory.wanted_facts import wanted_facts
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target

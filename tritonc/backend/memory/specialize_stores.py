@@ -16,7 +16,8 @@ After specialize, for addresses whose runs are remainders: what else they want, 
 from __future__ import annotations
 
 from tritonc.backend.memory.specialize import add_body, promise
-from tritonc.backend.memory.wanted_facts import Wanted, wanted_of
+from tritonc.backend.memory.wanted import Wanted
+from tritonc.backend.memory.wanted_facts import wanted_of
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context

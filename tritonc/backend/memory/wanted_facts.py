@@ -15,8 +15,7 @@ body that may rely on them.  What is promised or proved is not wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import lcm, prod
 
 from tritonc.analysis import axis_info
@@ -31,15 +30,15 @@ from tritonc.backend.dots.together import large
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.drop_selections import steps_of_selections
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
-from tritonc.backend.memory.wanted_apart import Apart, values_of, wanted_apart
-from tritonc.backend.memory.wanted_divisors import (
-    ACCESS,
-    BESIDE,
-    SUMS,
-    Divisors,
-    reach_of,
-    suppose,
+from tritonc.backend.memory.wanted import (
+    Wanted,
+    is_number,
+    known_before_loops,
+    testable_scalars,
 )
+from tritonc.backend.memory.wanted_apart import wanted_apart
+from tritonc.backend.memory.wanted_divisors import ACCESS, Divisors, reach_of, suppose
+from tritonc.backend.memory.wanted_units import Units
 from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op
@@ -50,74 +49,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_int, scalar, shape
 
 SMALL = 32  # tiles of fewer elements are not worth a second body
-_NUMBERS = ("get_program_id", "get_num_programs")
 _MOST_BITS = 62  # of a sum that is tested
-
-
-@dataclass
-class Wanted:
-    """What a fast body would assume."""
-
-    units: dict[Value, None] = field(default_factory=dict)
-    multiples: Multiples = field(default_factory=dict)
-    signs: dict[Value, None] = field(default_factory=dict)
-    full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
-    positive: dict[Value, None] = field(default_factory=dict)
-    hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
-    apart: Apart = field(default_factory=Apart)
-
-    def coordinate(self, value: Value) -> bool:
-        """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is
-        loaded or computed, of a row or a tensor."""
-        return value in self.signs and value.op is not None and element(value.type).bits > 32
-
-    @property
-    def subjects(self) -> list[Value]:
-        """The values of which something is to be tested."""
-        ends = [v for pair in self.full.values() for p in pair for v in p.values()]
-        return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
-                                   *self.positive, *values_of(self.apart)]))
-
-    def parted(self) -> tuple[Wanted, Wanted]:
-        """What is the same for all programs, and what must be known of values that differ; all in
-        the first if more than signs and multiples is asked of these."""
-        def computed(value: Value) -> bool:
-            return value.op is not None and value.op.name not in _NUMBERS and (
-                value.op.name in ("load", "phi") or any(
-                    v.op is not None and (v.op.name in _NUMBERS or computed(v))
-                    for v in value.op.inputs()))
-
-        own = Wanted(multiples={v: n for v, n in self.multiples.items() if computed(v)},
-                     signs={v: None for v in self.signs if computed(v)})
-        common = replace(self, multiples={v: n for v, n in self.multiples.items()
-                                          if not computed(v)},
-                         signs={v: None for v in self.signs if not computed(v)})
-        return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
-
-    def renamed(self, mapping: dict[Value, Value]) -> Wanted:
-        """The same of other values."""
-        def of(polynomial: Linear) -> Linear:
-            return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
-                                for values, n in polynomial.terms))
-
-        tests = {op: mapping.get(op.result, op.result).op or op for op in self.full}
-        return Wanted({mapping.get(v, v): None for v in self.units},
-                      {mapping.get(v, v): n for v, n in self.multiples.items()},
-                      {mapping.get(v, v): None for v in self.signs},
-                      {tests[op]: (of(a), of(b)) for op, (a, b) in self.full.items()},
-                      {mapping.get(v, v): None for v in self.positive}, self.hindered)
-
-
-    def of_kernel(self, kernel: Kernel) -> Wanted:
-        """Those about the kernel's own values: copies that were looked at have others, of loads
-        that a later pass makes narrow, whose masks it derives from the kernel's."""
-        known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
-        full = {op: pair for op, pair in self.full.items() if op.result in known and known >= {
-            v for p in pair for v in p.values()}}
-        return replace(self, units={v: None for v in self.units if v in known},
-                       multiples={v: n for v, n in self.multiples.items() if v in known},
-                       signs={v: None for v in self.signs if v in known}, full=full,
-                       positive={v: None for v in self.positive if v in known})
 
 
 def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
@@ -138,7 +70,7 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
     mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
     needs = {onward.get(v, v): None for v in needs or {}}
     collector = _Collector(copy, tensor)
-    units = collector.units()
+    units = Units(collector.infos, collector.testable).asked(collector.accesses())
     if units:  # looked at as if they were 1
         blocks, onward = copy_blocks(copy.blocks)
         mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
@@ -253,63 +185,6 @@ class _Collector:
         """The accesses, and whether each is outside of loops."""
         return [(op, affinity is self.outside) for op, affinity in self.accesses()]
 
-    # ---- units
-
-    def units(self) -> dict[Value, None]:
-        """The strides that would make an axis of each tile contiguous that has none.
-
-        Not what is the stride of rows elsewhere, or a bound: such a value is hardly ever 1.  Nor of
-        a row or column beside large tiles: what it gains is not worth that others lose the body.
-        """
-        accesses = self.accesses()
-        largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
-        others: set[Value] = set()
-        for op, affinity in accesses:
-            mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
-            for bound in mask.bounds if mask else ():
-                others.update(bound.limit.values())
-            form, info = affinity.of(op.operands[0]), self.infos.get(op.operands[0])
-            if form is not None and info is not None and max(info.contiguity) > 1:
-                others.update(v for stride in form.strides for v in stride.values())
-        found: dict[Value, None] = {}
-        for op, affinity in accesses:
-            if prod(shape(op.operands[0].type)) * BESIDE <= largest:
-                continue
-            options = self.strides(op.operands[0], affinity)
-            usable = [option for option in options if option[0] not in others]
-            if usable and not any(v in found for v, _ in options):
-                unit = max(usable, key=lambda option: option[1])[0]
-                found[unit] = None
-                others.update(v for v, _ in options if v is not unit)
-        return found
-
-    def strides(self, pointer: Value, affinity: Affinity) -> list[tuple[Value, tuple[bool, int]]]:
-        """The scalars that are the stride of an axis, ordered by how likely each of them is 1: of
-        an axis that no loop and no program id moves, then of the last."""
-        info, extents = self.infos.get(pointer), shape(pointer.type)
-        if info is None or any(c > 1 for c in info.contiguity):
-            return []
-        terms = [(term, affinity.of(term)) for term in _terms(pointer)]
-        forms = [form for _, form in terms if form is not None]
-        found = []
-        for axis, extent in enumerate(extents):
-            if extent == 1 or not all(form is not None or self.constant(term, axis)
-                                      for term, form in terms):
-                continue
-            stride = sum((form.strides[axis] for form in forms if form.strides), Linear())
-            value = stride.terms[0][0] if len(stride.terms) == 1 else ()
-            if len(value) != 1 or stride.terms[0][1] != 1 or not self.testable(value[0]) \
-                    or self.infos[value[0]].every > 1:
-                continue
-            whole = not any(value[0] in form.offset.values() for form in forms)
-            found.append((value[0], (whole, axis)))
-        return found
-
-    def constant(self, term: Value, axis: int) -> bool:
-        info = self.infos.get(term)
-        return info is not None and len(info.constancy) > axis and (
-            info.constancy[axis] % shape(term.type)[axis] == 0 if shape(term.type) else True)
-
     # ---- the others
 
     def run(self) -> Wanted:
@@ -379,7 +254,7 @@ class _Collector:
         """A bound that holds for the whole tile, or one whose limit is a multiple of the access."""
         end = bound.start + number(extent)
         values = [*bound.start.values(), *bound.limit.values()]
-        known = all(not is_counter(v) and (self.testable(v) or _is_number(v)) for v in values) \
+        known = all(not is_counter(v) and (self.testable(v) or is_number(v)) for v in values) \
             and _fits(end) and _fits(bound.limit) and (end - bound.limit).constant is None
         (monomial, n) = bound.limit.terms[0] if len(bound.limit.terms) == 1 else ((), 0)
         limit = monomial[0] if len(monomial) == 1 and monomial[0].op is None and self.testable(
@@ -455,42 +330,6 @@ def _signs_of(form: Affine, signs: Signs) -> dict[Value, None] | None:
         found.update(needs)
     numbers = [v for v in form.offset.values() if v.op is not None and not is_counter(v)]
     found.update((v, None) for v in numbers if not signs.fits(v) and signs.testable(v))
-    return found
-
-
-def testable_scalars(cfg: Cfg) -> Callable[[Value], bool]:
-    """Whether a value is an integer that is known before all loops."""
-    def testable(value: Value) -> bool:
-        if shape(value.type) or not is_int(value.type) or element(value.type).bits == 1:
-            return False
-        return not is_counter(value) and not _is_number(value) and known_before_loops(cfg, value)
-
-    return testable
-
-
-def known_before_loops(cfg: Cfg, value: Value) -> bool:
-    """Whether a value is a parameter, or computed outside of loops, and no constant."""
-    if value.op is None:
-        return True
-    home = cfg.block_of.get(value.op)
-    return home is not None and home not in cfg.innermost and value.op.name != "constant"
-
-
-def _is_number(value: Value) -> bool:
-    return value.op is not None and value.op.name in _NUMBERS
-
-
-def _terms(pointer: Value) -> list[Value]:
-    """The tiles of which the address is the sum, all of the pointer's shape."""
-    found, stack = [], [pointer]
-    while stack:
-        value = stack.pop()
-        op = value.op
-        if op is not None and op.name in SUMS and shape(op.operands[1].type) == shape(
-                pointer.type):
-            stack += op.operands
-        else:
-            found.append(value)
     return found
 
 

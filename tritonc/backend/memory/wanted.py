@@ -1,0 +1,104 @@
+"""What a fast body would assume (`wanted_facts`), and of which scalars that can be tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tritonc.analysis.affine import is_counter
+from tritonc.analysis.linear import Linear
+from tritonc.analysis.multiples import Multiples
+from tritonc.backend.memory.wanted_apart import Apart, values_of
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import element, is_int, shape
+
+_NUMBERS = ("get_program_id", "get_num_programs")
+
+
+@dataclass
+class Wanted:
+    """What a fast body would assume."""
+
+    units: dict[Value, None] = field(default_factory=dict)
+    multiples: Multiples = field(default_factory=dict)
+    signs: dict[Value, None] = field(default_factory=dict)
+    full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
+    positive: dict[Value, None] = field(default_factory=dict)
+    hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
+    apart: Apart = field(default_factory=Apart)
+
+    def coordinate(self, value: Value) -> bool:
+        """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is
+        loaded or computed, of a row or a tensor."""
+        return value in self.signs and value.op is not None and element(value.type).bits > 32
+
+    @property
+    def subjects(self) -> list[Value]:
+        """The values of which something is to be tested."""
+        ends = [v for pair in self.full.values() for p in pair for v in p.values()]
+        return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
+                                   *self.positive, *values_of(self.apart)]))
+
+    def parted(self) -> tuple[Wanted, Wanted]:
+        """What is the same for all programs, and what must be known of values that differ; all in
+        the first if more than signs and multiples is asked of these."""
+        def computed(value: Value) -> bool:
+            return value.op is not None and value.op.name not in _NUMBERS and (
+                value.op.name in ("load", "phi") or any(
+                    v.op is not None and (v.op.name in _NUMBERS or computed(v))
+                    for v in value.op.inputs()))
+
+        own = Wanted(multiples={v: n for v, n in self.multiples.items() if computed(v)},
+                     signs={v: None for v in self.signs if computed(v)})
+        common = replace(self, multiples={v: n for v, n in self.multiples.items()
+                                          if not computed(v)},
+                         signs={v: None for v in self.signs if not computed(v)})
+        return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
+
+    def renamed(self, mapping: dict[Value, Value]) -> Wanted:
+        """The same of other values."""
+        def of(polynomial: Linear) -> Linear:
+            return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
+                                for values, n in polynomial.terms))
+
+        tests = {op: mapping.get(op.result, op.result).op or op for op in self.full}
+        return Wanted({mapping.get(v, v): None for v in self.units},
+                      {mapping.get(v, v): n for v, n in self.multiples.items()},
+                      {mapping.get(v, v): None for v in self.signs},
+                      {tests[op]: (of(a), of(b)) for op, (a, b) in self.full.items()},
+                      {mapping.get(v, v): None for v in self.positive}, self.hindered)
+
+    def of_kernel(self, kernel: Kernel) -> Wanted:
+        """Those about the kernel's own values: copies that were looked at have others, of loads
+        that a later pass makes narrow, whose masks it derives from the kernel's."""
+        known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
+        full = {op: pair for op, pair in self.full.items() if op.result in known and known >= {
+            v for p in pair for v in p.values()}}
+        return replace(self, units={v: None for v in self.units if v in known},
+                       multiples={v: n for v, n in self.multiples.items() if v in known},
+                       signs={v: None for v in self.signs if v in known}, full=full,
+                       positive={v: None for v in self.positive if v in known})
+
+
+def testable_scalars(cfg: Cfg) -> Callable[[Value], bool]:
+    """Whether a value is an integer that is known before all loops."""
+    def testable(value: Value) -> bool:
+        if shape(value.type) or not is_int(value.type) or element(value.type).bits == 1:
+            return False
+        return not is_counter(value) and not is_number(value) and known_before_loops(cfg, value)
+
+    return testable
+
+
+def known_before_loops(cfg: Cfg, value: Value) -> bool:
+    """Whether a value is a parameter, or computed outside of loops, and no constant."""
+    if value.op is None:
+        return True
+    home = cfg.block_of.get(value.op)
+    return home is not None and home not in cfg.innermost and value.op.name != "constant"
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value is of the grid: what program of how many this is."""
+    return value.op is not None and value.op.name in _NUMBERS

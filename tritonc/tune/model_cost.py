@@ -1,0 +1,168 @@
+"""What a combination of tunables costs: the relative time of its products, in a machine that is
+full.  What kernels without a product cost is in `model_rows`; how long a launch takes, in `times`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, prod, sqrt
+
+from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS
+from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
+from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target.target import Target
+from tritonc.tune.model_features import Feature, Profile, joined, stage_bytes
+from tritonc.tune.model_residency import Chained, busy, crowded, held
+from tritonc.tune.model_rows import stream_cost
+
+# Numbers that GPUs from sm_60 on share, or nearly so.
+_WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulators and more each
+_L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
+_STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
+_TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
+_OTHERS = 50  # registers of a thread for addresses, masks and fragments
+_BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
+_TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
+_TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
+# Registers of sums and two results, with which scaled sums overlap (`overlap_sums`), and what 8-bit
+# products lose that do not: 4096 in cube, 1020 and 1070 TFLOP/s on an H200 (bench/ways).
+_OVERLAPPED, _ALONE = 200, 0.5
+
+
+def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float:
+    """Relative time of the kernels with these features, in a launch of a range of `extents` if
+    that is known; infinite for tiles without elements, which a value of 0 predicts."""
+    if any(extent < 1 for feature in profile for extent in feature.extents):
+        return inf
+    dots = joined([f for f in profile if f.kind == "dot"])
+    if not dots:
+        return stream_cost(profile, target, extents)
+    found = [_instructions(dot, target) for dot in dots]
+    if len(dots) == 1:
+        held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
+                                            for f in profile if f.kind == "held")
+        return _product_cost(dots[0], target, held)
+    if all(rows and rows[0].kind == WGMMA for rows in found):
+        return _mean([[dot for dot in dots if dot.place == place]
+                      for place in dict.fromkeys(dot.place for dot in dots)], target)
+    return max(_product_cost(dot, target) for dot in dots)
+
+
+def _mean(chains: list[list[Feature]], target: Target) -> float:
+    """Of the chains of products of several loops, which are taken to be as long: each takes time
+    for each of its products.  If one does not fit into registers, what that one costs."""
+    costs = [_chain_cost(chain, target) for chain in chains]
+    if max(costs) >= 1e6:
+        return max(costs)
+    return sum(cost * len(chain) for cost, chain in zip(costs, chains, strict=True)) / sum(
+        map(len, chains))
+
+
+def _chain_cost(dots: list[Feature], target: Target) -> float:
+    """Of the products on wgmma of one block."""
+    found = max(_product_cost(dot, target) for dot in dots)
+    if len(dots) == 1:
+        return found
+    products = [Chained(dot.extents[-3], dot.extents[-2], dot.extents[-1], dot.left, dot.again)
+                for dot in dots]
+    if crowded(products, dots[0].bytes):
+        return 1e6 + held(products, dots[0].bytes)  # spills: any other candidate is better
+    return found / busy(products, dots[0].bytes, target)
+
+
+def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
+    """Those of the target that can be the dot's, the best first."""
+    return [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
+            and str(row.operand) == dot.element and (
+                all(dot.inner) or row.kind != WGMMA or row.transposes)]
+
+
+def _product_cost(dot: Feature, target: Target, carried: int = 0) -> float:
+    """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best.
+
+    `carried` is the registers, of all threads, that hold other tiles meanwhile.
+    """
+    rows = _instructions(dot, target)
+    if not rows:
+        return _dot_cost(dot, target, carried)
+    m, n, k = dot.extents
+    for row in rows:
+        if m >= row.rows and n >= row.columns and k >= row.depth:
+            slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
+            return slower * _tensor_cost(dot, row, target, carried)
+    return _TENSOR_GAIN * _dot_cost(dot, target, carried)
+
+
+def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int) -> float:
+    """Time per multiply-add of a dot on tensor cores: 1 is the peak.
+
+    What a large tile saves is bytes of its operands, from the second-level cache and from shared
+    memory; what limits it is the registers of its accumulators, and stages of operands enough to
+    hide the latency of memory.
+    """
+    m, n, k = dot.extents
+    wide = row.kind == WGMMA
+    threads = 128 * min(4, max(m // 64, m * n // (128 * MATRIX_ACCUMULATORS))) if wide else max(
+        128, m * n // MATRIX_ACCUMULATORS)
+    held = m * n / threads
+    stage = stage_bytes(dot)
+    results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
+    blocks = 1 if wide else 2
+    room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
+    stages = min(room, target.shared_per_block - 1024 - results) // stage
+    needed = (4 if wide else 3) if "async_copy" in target.features else 2
+    registers = target.registers_per_thread - _OTHERS if carried else MATRIX_ACCUMULATORS
+    if (held > MATRIX_ACCUMULATORS or held + carried / threads > registers or stages < 2
+            or threads > target.threads_per_block):
+        return 1e6 + held + stage  # spills, or does not run: any other candidate is better
+    # What threads compute for wgmma: words that they read, and two sets of operands, of which one
+    # is in flight.
+    words = sum(size * k * dot.bytes / 4 / threads for size, raw in zip((m, n), dot.raw) if raw)
+    if wide and held + 2 * words > target.registers_per_thread - _BESIDE_OPERANDS:
+        return 1e6 + held + stage
+    late = 1.2 if wide and words and held + 3 * words > IN_FLIGHT_REGISTERS else 1.0
+    # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
+    # With mma.sync longer rows only need more registers on their way there.
+    odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64) * 1.3
+    resident = 1.3 if not wide and threads > 128 else 1.0
+    step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
+    traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
+    if wide and dot.scaled and dot.bytes == 1 and 3 * held > _OVERLAPPED:
+        traffic += _ALONE
+    few = 1 + 0.3 * max(0, needed - stages)
+    return (1 + step + traffic) * max(odd, 1.0) * resident * few * late
+
+
+def _dot_cost(dot: Feature, target: Target, carried: int) -> float:
+    """Time per multiply-add of a dot in a loop over k, staged in shared memory: 1 is the peak.
+
+    Accumulators live in registers, `ACCUMULATORS` in a thread if the tile is large enough, as a
+    square micro-tile: a thread reads m + n words of shared memory for m x n multiply-adds.  An
+    operand that comes with K contiguous is turned, and had better be the one with less to turn.
+    """
+    *batch, m, n, k = dot.extents
+    results = prod(batch) * m * n
+    warps = max(1, min(LEGAL[-1], results // ACCUMULATORS // 32))
+    threads = 32 * (1 << (warps.bit_length() - 1))
+    held = max(results / threads, 1.0)
+    side = sqrt(held)
+    words = max(dot.bytes / 4, 1.0)
+    staged = (m * k + k * n) * prod(batch)
+    # Accumulators, two steps of operands, the next tile on its way, addresses and counters.
+    registers = words * (held + 4 * side + staged / threads) + int(carried / threads) + 40
+    registers = -(-registers // 8) * 8
+    shared = 2 * staged * dot.bytes
+    blocks = min(target.registers_per_multiprocessor // (threads * registers),
+                 target.shared_per_multiprocessor // (shared + target.shared_reserved),
+                 target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor)
+    if registers > target.registers_per_thread or shared > target.static_shared or blocks < 1:
+        return 1e6 + registers + shared  # spills, or does not run: any other candidate is better
+    resident = blocks * threads / 32
+    hidden = min(1.0, resident / _WARPS_THAT_HIDE_LATENCY)
+    idle = min(1.0, results / threads / 4)  # threads that hold copies do nothing new
+    turn = _TURN * words * (dot.inner[0] / n + dot.inner[1] / m)
+    compute = (1 + 0.5 * 2 / side + _STEP / (held * k) + turn) / idle
+    traffic = (1 / m + 1 / n) * dot.bytes / _L2_BYTES_PER_MAC * words
+    # Loads overlap with arithmetic until they take longer; until then they still disturb it.
+    return max(compute / (0.5 + 0.5 * hidden) + 0.1 * traffic, traffic)

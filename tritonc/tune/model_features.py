@@ -1,0 +1,235 @@
+"""What the static cost model reads of a kernel: its products, reductions and accesses by tiles.
+
+Features say nothing of the combination of tunables that a kernel was lowered with, but by their
+extents: those of other combinations can be predicted (`model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tritonc.analysis import axis_info
+from tritonc.analysis.row_loops import (
+    adds_tiles,
+    ends_by_tile,
+    recurrence,
+    reducing_passes,
+    several_passes,
+    sums_columns,
+)
+from tritonc.analysis.signs import known_signs
+from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.dots.raw_operands import computed_operand, is_plain
+from tritonc.backend.dots.select_dots import wants_halves
+from tritonc.backend.dots.share_repeats import Runs
+from tritonc.backend.dots.together import chained
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import OPS, READ, WRITE
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import F16, Scalar, element, scalar, shape
+
+_WORK = frozenset("""
+    add sub mul sdiv udiv srem urem and or xor shl ashr lshr icmp smin smax umin umax addptr
+    fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
+""".split())  # operations that a thread does for each element of a tile
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
+    of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
+    what is computed there element by element."""
+
+    kind: str  # "kernel", which begins one's, "dot", "held", "reduce", "access" or "work"
+    extents: tuple[int, ...]
+    bytes: int  # of an element
+    axes: tuple[int, ...] = ()  # of a reduction
+    element: str = ""  # of a dot's operands
+    # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
+    inner: tuple[bool, bool] = (True, True)
+    beside: bool = False  # a dot with others in its block, of which none takes another's result
+    place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
+    form: str = ""  # of a kernel: a word of `_form_of`
+    scaled: bool = False  # a dot from zero, of which something is computed before it is added
+    # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
+    # those of its type.
+    raw: tuple[float, float] = (0.0, 0.0)
+    left: str = "fixed"  # of a dot in a chain: as `Chained` has it
+    again: bool = False
+
+
+Profile = tuple[Feature, ...]
+
+
+def features(kernel: Kernel) -> Iterator[Feature]:
+    """What the model reads of a kernel: its dots, reductions, and accesses of memory by tiles.
+
+    Dots, and what goes with them, count only in loops, where there are loops.  Other operations do
+    not count: whether two of them are one depends on whether their shapes happen to agree.
+    """
+    cfg = Cfg(kernel)
+    if any(op.name == "dot" for op in kernel.ops()):
+        in_loops = cfg.innermost
+        blocks = [b for b in kernel.blocks if b in in_loops] or kernel.blocks
+    else:
+        blocks = kernel.blocks
+    readers = uses(kernel)
+    yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
+    for block in blocks:
+        dots = [op for op in block.ops if op.name == "dot"]
+        sums = {_sum(op, readers): op for op in reversed(dots)}.values()
+        beside = len(sums) > 1 and not chained(block)
+        for op in block.ops:
+            if op.name == "dot":
+                if op not in sums:
+                    continue  # more steps of another one's sum
+                a, b = shape(op.operands[0].type), shape(op.operands[1].type)
+                e = element(op.operands[0].type)
+                if e.bytes == 1 and wants_halves(op, axis_info.analyze(kernel)):
+                    e = F16
+                yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
+                              (True, True) if e.bytes == 2 else inner_first(
+                                  op, axis_info.analyze(kernel)), beside,
+                              (0, cfg.order.index(block)), scaled=_scaled(op, readers),
+                              raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
+                              again=_again(op, dots))
+                yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
+            elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
+                t = op.operands[0].type
+                axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
+                yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))
+            elif OPS[op.name].effects & {READ, WRITE} and op.operands:
+                t = op.operands[0].type
+                yield Feature("access", shape(t), scalar(pointee(t)).bytes)
+            elif dots and op.name in _WORK and not (
+                    op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)):
+                extents = shape(op.result.type)
+                if len(extents) > 1 and min(extents) > 1:
+                    yield Feature("work", extents, element(op.result.type).bytes)
+
+
+def _form_of(kernel: Kernel, cfg: Cfg) -> str:
+    """A word for what decides on tiles beside their extents; "" for nothing."""
+    if any(op.name == "dot" for op in kernel.ops()):
+        return ""
+    for asks in (ends_by_tile, recurrence, several_passes, reducing_passes, sums_columns,
+                 adds_tiles):
+        if asks(kernel, cfg):
+            return asks.__name__
+    return "turned" if _turns(kernel) else ""
+
+
+def _turns(kernel: Kernel) -> bool:
+    """Whether tiles are read along one axis of memory and written along another."""
+    accesses = [op.operands[0] for op in kernel.ops() if op.name in ("load", "store")
+                and len(shape(op.operands[0].type)) > 1]
+    if any(op.name == "trans" for op in kernel.ops()):
+        return True
+    infos = axis_info.analyze(kernel) if accesses else {}
+    runs = [info.contiguity for pointer in accesses if (info := infos.get(pointer)) is not None]
+    return len({run.index(max(run)) - len(run) for run in runs if max(run) > 1}) > 1
+
+
+def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:
+    """What the dot's result is added to with others, as far as nothing else reads them."""
+    value = dot.result
+    while len(found := readers.get(value, [])) == 1 and found[0].name in ("add", "fadd", "dot"):
+        if found[0].name == "dot" and value is not found[0].operands[2]:
+            break
+        value = found[0].result
+    return value
+
+
+def _left(dot: Op, block: Block) -> str:
+    """Where a dot's left operand is: computed of what another dot of the block made, or loaded."""
+    inside, seen = set(block.ops), set[Op]()
+    stack = [dot.operands[0]]
+    while stack:
+        op = stack.pop().op
+        if op is not None and op in inside and op not in seen:
+            if op.name == "dot":
+                return "registers"
+            seen.add(op)
+            stack += () if op.name == "phi" else op.inputs()
+    return "brought" if _source(dot.operands[0]) in inside else "fixed"
+
+
+def _again(dot: Op, dots: Sequence[Op]) -> bool:
+    """Whether a dot's right operand is one of a dot before it."""
+    source = _source(dot.operands[1])
+    before = dots[: dots.index(dot)]
+    return source is not None and any(
+        _source(v) is source for one in before for v in one.operands[:2])
+
+
+def _source(value: Value) -> Op | None:
+    """What the value is, but for its order and its type."""
+    while value.op is not None and value.op.name in ("trans", "fpcast", "reshape"):
+        value = value.op.operands[0]
+    return value.op
+
+
+def _scaled(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
+    """Whether a dot from zero is multiplied before it is added."""
+    start = dot.operands[2].op
+    return start is not None and start.name == "constant" and any(
+        op.name == "fmul" for op in readers.get(dot.result, ()))
+
+
+def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
+    """For operands that a loop computes from loads of its own: their bytes in memory by elements
+    of the operand.  What a load repeats counts once."""
+    loop = cfg.innermost.get(cfg.block_of[dot])
+    inside = {op for block in loop.blocks for op in block.ops} if loop is not None else set()
+    made = [None if is_plain(v, True) else computed_operand(v, inside)
+            for v in dot.operands[:2]]
+    if not any(made):
+        return 0.0, 0.0
+    runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
+                lambda v: v in kernel.parameters)
+    found = []
+    for operand, one in zip(dot.operands, made):
+        sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
+                 / (runs.of_load(load) or (0, 1))[1] for load in one.raw] if one else []
+        found.append(sum(sizes) / prod(shape(operand.type)))
+    return found[0], found[1]
+
+
+def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:
+    """The tiles of numbers, of the shape of a dot's result, that loops around it carry beside one
+    of its type: its own sum.  Of outer loops those count that something in the loop computes with;
+    others only go into an inner loop, or out."""
+    readers = uses(kernel)
+    types = []
+    for depth, loop in enumerate(sorted(loops, key=lambda loop: -loop.depth)):
+        inside = {op for block in loop.blocks for op in block.ops}
+        types += [phi.result.type for phi in loop.header.phis()
+                  if shape(phi.result.type) == shape(dot.result.type) and (
+                      not depth or any(op.name != "phi" and op in inside
+                                       for op in readers.get(phi.result, ())))]
+    if dot.result.type in types:
+        types.remove(dot.result.type)
+    for t in types:
+        e = element(t)
+        if isinstance(e, Scalar) and e.bits > 1:
+            yield Feature("held", shape(t), e.bytes)
+
+
+def joined(dots: list[Feature]) -> list[Feature]:
+    """Dots of one depth that run beside each other as one: they fill the registers together, and
+    those of one operand are as much work for its bytes as one of all their columns."""
+    if not dots or not all(dot.beside for dot in dots) or len(
+            {(dot.extents[:-2], dot.extents[-1], dot.bytes, dot.element) for dot in dots}) != 1:
+        return dots
+    *rows, _, depth = dots[0].extents
+    return [replace(dots[0], extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
+
+
+def stage_bytes(dot: Feature) -> int:
+    """What one step brings of both operands, as memory has them."""
+    *batch, m, n, k = dot.extents
+    left, right = (raw or dot.bytes for raw in dot.raw)
+    return round(prod(batch) * k * (m * left + n * right))

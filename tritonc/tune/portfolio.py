@@ -5,9 +5,9 @@ the launch's range and of the lengths of the loops around the kernel's product. 
 priced at a grid of sizes, and the fewest that are nearly the best everywhere are taken, one after
 the other, each the one that leaves the least excess at all sizes (greedy cover).
 
-The model proper (`model_cost.cost`) says what a multiply-add costs in a full machine.  What it does not
-say, a launch that fills only some multiprocessors, is added here: how long a step takes that waits
-for memory, and how many blocks run at a time.
+The model proper (`model_cost.cost`) says what a multiply-add costs in a full machine.  What it
+does not say, a launch that fills only some multiprocessors, is added here: how long a step takes
+that waits for memory, and how many blocks run at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How long the steps of a kernel's product take on one multiprocessor: the `Cost` of a launch.
 
-`model_cost.cost` compares combinations in a machine that is full.  A launch that fills only some of it
-depends on more: how long a block alone waits for a step, how many blocks a multiprocessor holds,
-how many bytes it brings.  What a combination makes of a multiprocessor (`Use`) follows from its
+`model_cost.cost` compares combinations in a machine that is full.  A launch that fills only some
+of it depends on more: how long a block alone waits for a step, how many blocks a multiprocessor
+holds, how many bytes it brings.  What a combination makes of a multiprocessor (`Use`) follows from its
 tile by the rules of the passes that decide it; the constants below are measured.
 
     a step of a block alone   the latency of memory by the stages in flight, or the bytes of a stage

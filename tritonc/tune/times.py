@@ -2,8 +2,8 @@
 
 `model_cost.cost` compares combinations in a machine that is full.  A launch that fills only some
 of it depends on more: how long a block alone waits for a step, how many blocks a multiprocessor
-holds, how many bytes it brings.  What a combination makes of a multiprocessor (`Use`) follows from its
-tile by the rules of the passes that decide it; the constants below are measured.
+holds, how many bytes it brings.  What a combination makes of a multiprocessor (`Use`) follows
+from its tile by the rules of the passes that decide it; the constants below are measured.
 
     a step of a block alone   the latency of memory by the stages in flight, or the bytes of a stage
                               at the rate at which one block brings them; then what no other warp

@@ -130,14 +130,9 @@ def test_commands(arguments: str, code: int, text: str) -> None:
     ("while (true) n = n + 1;", "8:8", "a loop that does not end?", "instance (0)"),
     ("*(long*)(x + 1) = 1;", "8:1", "misaligned store: ", "instance (0)"),
 ])  # fmt: skip
-def test_programs_that_go_wrong(body: str, place: str, text: str, note: str,
-                                monkeypatch: pytest.MonkeyPatch) -> None:
-    from tritonc.interp import interpreter as interp
-
-    monkeypatch.setattr(interp.run, "__kwdefaults__",
-                        {**(interp.run.__kwdefaults__ or {}), "step_limit": 10_000})
+def test_programs_that_go_wrong(body: str, place: str, text: str, note: str) -> None:
     Path("wrong.tc").write_text(PROBLEM + body + "\n}\n")
-    done = tritonc("run", "wrong.tc")
+    done = tritonc("run", "wrong.tc", "--max-steps=10000")
     assert done.code == 1 and "Traceback" not in done.err
     first = done.err.split("\n")[0]
     assert first.startswith(f"wrong.tc:{place}: error: ") and text in first, done.err

@@ -4,20 +4,24 @@
     ours:    dot(*pa, *pb)
     theirs:  dot(k + r < K ? *pa : 0, ...)
 
-Tests and masks are compared as polynomials that are not negative just where they hold (`slack`):
+Tests and masks are compared as polynomials that are not negative just where they hold (`slacks`):
 a mask is full where its slack is at least that of the test.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number
-from tritonc.analysis.values import attributes_key, defined_by
+from tritonc.analysis.signs import Signs
+from tritonc.analysis.values import attributes_key, defined_by, int_of
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Op, Value
-from tritonc.ir.ops import READ
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.ops import READ, OpInfo
 from tritonc.ir.types import shape
 
 READS = frozenset({READ})
@@ -25,45 +29,107 @@ _MOVES = ("splat", "broadcast", "reshape")
 _OPPOSITE = {"slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt"}
 
 
-def slack(condition: Value, pairs: dict[Value, Value], fails: bool = False) -> Linear | None:
-    """A polynomial that is not negative just where a comparison holds for all elements; or `fails`.
+def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
+           extreme: Callable[[int, int], int] = min) -> list[Linear]:
+    """Polynomials that are not negative just where a comparison holds for all elements; or `fails`;
+    or holds for some, with `extreme` max.  None if they are not known.
 
     `pairs`: symbols to rename.
     """
     test = defined_by(condition, "icmp")
     if test is None or test.attributes["predicate"] not in _OPPOSITE:
-        return None
+        return []
     affinity = Affinity()
-    less, more = (affinity.of(v) for v in test.operands)
+    less, more = test.operands
     predicate = test.attributes["predicate"]
     predicate = _OPPOSITE[predicate] if fails else predicate
     if predicate in ("sgt", "sge"):
         less, more = more, less
-    if less is None or more is None or less.base is not None or more.base is not None:
-        return None
-    found = more.offset - less.offset - number(predicate in ("slt", "sgt"))
-    for extent, a, b in zip(shape(test.operands[0].type), less.strides, more.strides, strict=True):
-        step = (b - a).constant
-        if step is None:
-            return None
-        found = found + number(min(0, step * (extent - 1)))
-    return Linear(tuple((tuple(pairs.get(v, v) for v in monomial), n)
-                        for monomial, n in found.terms))
+    found = []
+    for low, high in product(_sides(less, "smax"), _sides(more, "smin")):
+        a, b = affinity.of(low), affinity.of(high)
+        if a is None or b is None or a.base is not None or b.base is not None:
+            return []
+        room = b.offset - a.offset - number(predicate in ("slt", "sgt"))
+        for extent, x, y in zip(shape(test.operands[0].type), a.strides, b.strides, strict=True):
+            step = (y - x).constant
+            if step is None:
+                return []
+            room = room + number(extreme(0, step * (extent - 1)))
+        found.append(Linear(tuple((tuple(pairs.get(v, v) for v in monomial), n)
+                                  for monomial, n in room.terms)))
+    return found if len(found) == 1 or not fails else []
 
 
-def at_least(difference: Linear, least: int) -> bool:
-    constant = difference.constant
-    return constant is not None and constant >= least
+def _sides(value: Value, name: str) -> list[Value]:
+    """The numbers of which the value is the least or the greatest."""
+    op = defined_by(value, name)
+    return [value] if op is None else [v for side in op.operands for v in _sides(side, name)]
+
+
+def seen(kernel: Kernel, cfg: Cfg, table: Mapping[str, OpInfo]) -> list[Linear]:
+    """Polynomials that are not negative in programs of which anything can be seen: those whose
+    masks let one element of each store through.  What others compute is of no account."""
+    found: list[list[Linear]] = []
+    for op in kernel.ops():
+        if table[op.name].effects <= READS or op.name in ("br", "cond_br", "ret"):
+            continue
+        if op.guard is None or cfg.block_of[op] in cfg.innermost:
+            return []
+        found.append([room for mask in _conjuncts(op.guard)
+                      for room in slacks(mask, {}, extreme=max)])
+    return [room for room in found[0] if all(room in other for other in found)] if found else []
+
+
+def _conjuncts(mask: Value) -> list[Value]:
+    """The comparisons that all hold where the mask does."""
+    op = mask.op
+    if op is not None and (op.name in _MOVES or (op.name == "cmpp" and mask is op.results[0])):
+        return _conjuncts(op.operands[0])
+    if op is not None and op.name == "and":
+        return [v for side in op.operands for v in _conjuncts(side)]
+    return [mask]
+
+
+@dataclass
+class Known:
+    """Polynomials that are not negative: one of `tests`, and one of `others`, is looked at."""
+
+    tests: list[Linear]
+    others: list[Linear] = field(default_factory=list)
+
+    def follows(self, polynomial: Linear) -> bool:
+        """Whether it is known not to be negative either."""
+        return any(_not_negative(polynomial - test - other)
+                   for test in self.tests for other in (number(0), *self.others))
+
+
+def _not_negative(polynomial: Linear) -> bool:
+    """Whether a polynomial is 0 or more, with quotients of numbers that are not negative put at
+    what they are at most or at least."""
+    total, affinity, signs = number(0), Affinity(), Signs()
+    for monomial, n in polynomial.terms:
+        term = Linear(((monomial, n),))
+        quotient = defined_by(monomial[0], "sdiv") if len(monomial) == 1 else None
+        divisor = int_of(quotient.operands[1]) if quotient is not None else None
+        if quotient is not None and divisor and divisor > 0 and n % divisor == 0 \
+                and signs.holds(quotient.operands[0]):
+            form = affinity.of(quotient.operands[0])
+            if form is not None:
+                least = form.offset - number(divisor - 1 if n > 0 else 0)
+                term = least.scaled(n // divisor)
+        total = total + term
+    return total.constant is not None and total.constant >= 0
 
 
 @dataclass
 class Same:
     """Whether values of two loops are the same where phis of one are their partners (`pairs`), and
-    `test`, of the second's phis, is not negative."""
+    what is known of the second's phis holds (`facts`)."""
 
     context: Context
     pairs: dict[Value, Value]
-    test: Linear
+    facts: Known
     known: dict[tuple[Value, Value], bool] = field(default_factory=dict)
 
     def values(self, ours: Value, theirs: Value) -> bool:
@@ -107,7 +173,7 @@ class Same:
             for side, other in (op.operands, op.operands[::-1]):
                 if self._full(side):
                     return self._plain(other)
-        choice = _choice(op)
+        choice = op.operands if op is not None and op.name == "select" else _choice(op)
         if choice and self._full(choice[0]):
             return self._plain(choice[1])
         if op is not None and op.name == "cmpp" and value is op.results[0]:
@@ -123,8 +189,8 @@ class Same:
             return self._full(op.operands[0])
         if op.name == "and":
             return all(map(self._full, op.operands))
-        room = slack(value, {})
-        return room is not None and at_least(room - self.test, 0)
+        rooms = slacks(value, {})
+        return bool(rooms) and all(map(self.facts.follows, rooms))
 
 
 def _choice(op: Op | None) -> list[Value]:

@@ -24,12 +24,14 @@ one form (`unify_exits`), and pointers that still move as the source moved them.
 from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.linear import Linear, number
-from tritonc.analysis.values import speculatable
+from tritonc.analysis.linear import Linear, number, symbol
+from tritonc.analysis.signs import Signs
+from tritonc.analysis.values import defined_by, int_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_operands, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.opt.masked_same import READS, Same, at_least, slack
+from tritonc.ir.types import I32
+from tritonc.opt.masked_same import READS, Known, Same, seen, slacks
 
 
 def merge_tails(kernel: Kernel, context: Context) -> bool:
@@ -70,10 +72,7 @@ def _merge_sides(kernel: Kernel, cfg: Cfg, choice: Block, context: Context) -> b
         return False
     (join,) = sides[0].successors
     for fails, (plain, masked) in enumerate((sides, sides[::-1])):
-        test = slack(end.operands[0], {}, bool(fails))
-        if test is None:
-            continue
-        same = Same(context, {}, test)
+        same = Same(context, {}, Known(slacks(end.operands[0], {}, bool(fails))))
         if all(same.values(incoming(phi, plain), incoming(phi, masked)) for phi in join.phis()):
             for phi in join.phis():
                 remove_operands(phi, (plain,))
@@ -118,19 +117,25 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
         return False
     assert tail.preheader is not None and tail.latch is not None
     pairs: dict[Value, Value] = {}
+    slack = 0
     for phi in tail.header.phis():
         start = incoming(phi, tail.preheader)
-        if start.op in loop.header.phis():
-            if start in pairs:
+        if start.op not in loop.header.phis():
+            if start.op is not None and cfg.block_of[start.op] in loop:
                 return False
-            pairs[start] = phi.result
-        elif start.op is not None and cfg.block_of[start.op] in loop:
+            ended = _reaches(loop, start)
+            if ended is None:
+                continue
+            start, slack = ended
+        if start in pairs:
             return False
-    test = slack(loop.header.terminator.operands[0], pairs)
-    goes_on = slack(tail.header.terminator.operands[0], {})
-    if test is None or goes_on is None or not at_least(goes_on - test, 0):
+        pairs[start] = phi.result
+    tests = slacks(loop.header.terminator.operands[0], pairs)
+    goes_on = slacks(tail.header.terminator.operands[0], {})
+    facts = Known([test - number(slack) for test in tests], seen(kernel, cfg, context.table))
+    if not goes_on or not all(map(facts.follows, goes_on)):
         return False
-    same = Same(context, pairs, test)
+    same = Same(context, pairs, facts)
     if not all(same.values(incoming(_phi(p), loop.latch), incoming(_phi(q), tail.latch))
                for p, q in pairs.items()):
         return False
@@ -140,12 +145,34 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
         if block not in loop and any(v in outside and op not in starts
                                      for op in block.ops for v in op.inputs()):
             return False
+    for p, q in pairs.items():
+        _phi(q).operands[_phi(q).blocks.index(tail.preheader)] = p
     redirect(loop.preheader, loop.header, loop.exits[0][1])
     kernel.replace({p: incoming(_phi(p), loop.preheader) for p in pairs})
     remove_unreachable(kernel)
     context.remark("merge_tails", "the masked loop behind this one does its iterations, too",
                    loop.header.terminator.span)
     return True
+
+
+def _reaches(loop: Loop, value: Value) -> tuple[Value, int] | None:
+    """The counter of the loop that ends at `value`, just where the test fails first; and by how
+    much more than one the test holds before."""
+    assert loop.preheader is not None and loop.latch is not None
+    end = Affinity().of(value)
+    for phi in loop.header.phis() if end is not None and value.type == I32 else ():
+        form = Affinity().of(incoming(phi, loop.preheader))
+        after = defined_by(incoming(phi, loop.latch), "add")
+        step = int_of(after.operands[1]) if after is not None else None
+        if form is None or end is None or after is None or after.operands[0] is not phi.result \
+                or not step or step < 0:
+            continue
+        way = end.offset - form.offset
+        if slacks(loop.header.terminator.operands[0], {}) == [
+                end.offset - symbol(phi.result) - number(1)] and Signs().positive(way) and all(
+                    n % step == 0 for _, n in way.terms):
+            return phi.result, step - 1
+    return None
 
 
 def _phi(value: Value) -> Op:
@@ -166,8 +193,9 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
             or not all(speculatable(op, context.table[op.name]) for op in choice.ops[:-1]):
         return False
     pairs = {phi.result: phi.result for phi in loop.header.phis()}
-    test, goes_on = slack(loop.header.terminator.operands[0], {}), slack(end.operands[0], {})
-    if test is None or goes_on is None or not at_least(goes_on - test, 0):
+    test, goes_on = slacks(loop.header.terminator.operands[0], {}), slacks(end.operands[0], {})
+    facts = Known(test)
+    if len(test) != 1 or len(goes_on) != 1 or not facts.follows(goes_on[0]):
         return False
     after: dict[Value, Value] = {}  # what the block makes of the loop's phis
     for phi in join.phis():
@@ -178,11 +206,11 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
             continue
         if before is not then or (before.op is not None and cfg.block_of[before.op] is block):
             return False
-    same = Same(context, pairs, test)
+    same = Same(context, pairs, facts)
     if not all(same.values(incoming(_phi(p), loop.latch), then) for p, then in after.items()):
         return False
-    last = _stepped(goes_on, loop)
-    if last is None or not at_least(test - last, 0):
+    last = _stepped(goes_on[0], loop)
+    if last is None or not Known([last]).follows(test[0]):
         return False  # where `test` is below zero, so shall be the next `goes_on`
     readers = uses(kernel)
     inside = {*loop.header.ops, *loop.latch.ops, *block.ops, *choice.ops, *join.phis()}

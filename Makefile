@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+RUNS = $(VENV)/.runs
 INSTALLED = $(VENV)/.installed
 JOBS ?= 2
 # How many tests share the GPU.
@@ -9,20 +10,26 @@ GPU_JOBS ?= 4
 SAMPLE ?= samples/matmul.tc
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint types test bless gpu bench paper dist clean
+.PHONY: help demo check lint types test bless docs gpu bench paper dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+$(RUNS): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $@
+	@touch $@ $(RUNS)
 
-demo: $(INSTALLED)  ## compile samples/matmul.tc to PTX and run its stated problem in the interpreter
+demo: $(RUNS)  ## install tritonc, compile samples/matmul.tc to PTX, run its problem in the interpreter
 	@mkdir -p build
 	$(BIN)/tritonc $(SAMPLE) -o build/$(notdir $(basename $(SAMPLE))).ptx -v
 	$(BIN)/tritonc run $(SAMPLE)
+	@echo 'To have tritonc in this shell:  . $(BIN)/activate'
 
 check: lint types test  ## lint, types and all tests that need no GPU
 
@@ -37,6 +44,14 @@ test: $(INSTALLED)  ## pytest
 
 bless: $(INSTALLED)  ## rewrite golden files and generated documents; then read the difference
 	$(BIN)/python -m pytest --bless -k 'lit or generated'
+
+docs: $(RUNS)  ## build the site, build/site/index.html, from the pages in docs/
+	@$(BIN)/python -c 'import furo, myst_parser' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@rm -rf build/pages build/site
+	$(BIN)/python docs/site_pages.py build/pages
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs build/pages build/site
+	@echo 'Open build/site/index.html'
 
 gpu: $(INSTALLED)  ## run every sample and run-test on the GPU and compare with the interpreter
 	@$(BIN)/python -c 'import cuda.bindings' 2>/dev/null || \

@@ -1,10 +1,11 @@
-"""The tables of docs/performance.md, from what ways.py and suite.py measured.
+"""The tables of docs/performance.md and docs/notes/ways.md, from measurements.
 
     python bench/ways.py --json ways.json
     python bench/suite.py --json suite.json
     python bench/page.py ways.json ... --suite suite.json [--before OLD.json ...]
+    python bench/page.py --suite suite.json --picture docs/groups.svg
 
-Prints Markdown.  Needs no GPU.
+Prints Markdown; --picture draws the table of groups.  Needs no GPU.
 """
 
 from __future__ import annotations
@@ -68,22 +69,61 @@ def ways(rows: list[Row], before: list[Row]) -> list[str]:
     return lines
 
 
-def suite(rows: list[Row]) -> list[str]:
-    """Each group's geometric means, beside the best peer of each workload."""
-    lines = ["| group | workloads | default | variants | told | least |",
-             "|---|---|---|---|---|---|"]
+def grouped(rows: list[Row]) -> list[tuple[str, list[Row]]]:
+    """The workloads of each group, and of all groups."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         if row.get("default_ratio"):
             groups.setdefault(row["group"], []).append(row)
-    for name, here in [*groups.items(), ("all", [r for rs in groups.values() for r in rs])]:
+    return [*groups.items(), ("all", [row for found in groups.values() for row in found])]
+
+
+def means(rows: list[Row]) -> tuple[float, float, float]:
+    """The geometric means of workloads: one entry for all sizes, variants, sizes known."""
+    return (geometric_mean(row["default_ratio"] for row in rows),
+            geometric_mean(row.get("variants_ratio", row["default_ratio"]) for row in rows),
+            geometric_mean(row["told_ratio"] for row in rows))
+
+
+def suite(rows: list[Row]) -> list[str]:
+    """Each group's geometric means, beside the best peer of each workload."""
+    lines = ["| group | workloads | one entry | variants | sizes known | slowest |",
+             "|---|---|---|---|---|---|"]
+    for name, here in grouped(rows):
         least = min(here, key=lambda row: row["default_ratio"])
-        chosen = geometric_mean(r.get("variants_ratio", r["default_ratio"]) for r in here)
-        lines.append(f"| {name} | {len(here)} | "
-                     f"{geometric_mean(r['default_ratio'] for r in here):.2f} | {chosen:.2f} | "
-                     f"{geometric_mean(r['told_ratio'] for r in here):.2f} | "
+        ratios = " | ".join(f"{ratio:.2f}" for ratio in means(here))
+        lines.append(f"| {name} | {len(here)} | {ratios} | "
                      f"{least['default_ratio']:.2f} {least['name']} |")
     return lines
+
+
+COLOURS = {"one entry": "#4477aa", "variants": "#66ccee", "sizes known": "#228833"}
+
+
+def picture(rows: list[Row]) -> str:
+    """The same as an SVG: three bars for each group, and a line where the best peer is."""
+    left, scale, step = 190, 260, 40
+    groups = grouped(rows)
+    height = 50 + step * len(groups)
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" '
+             'font-family="sans-serif" font-size="12">',
+             '<rect width="100%" height="100%" fill="white"/>']
+    for place, (name, colour) in enumerate(COLOURS.items()):
+        lines += [f'<rect x="{left + 110 * place}" y="8" width="10" height="10" fill="{colour}"/>',
+                  f'<text x="{left + 16 + 110 * place}" y="17">{name}</text>']
+    lines += [f'<line x1="{left + scale}" x2="{left + scale}" y1="28" y2="{height - 4}" '
+              'stroke="black"/>',
+              f'<text x="{left + scale + 4}" y="38">1.0: as fast as the best peer</text>']
+    for number, (name, here) in enumerate(groups):
+        top = 44 + step * number
+        lines.append(f'<text x="{left - 8}" y="{top + 20}" text-anchor="end">{name}</text>')
+        for place, (ratio, colour) in enumerate(zip(means(here), COLOURS.values())):
+            y = top + 11 * place
+            lines += [f'<rect x="{left}" y="{y}" width="{ratio * scale:.0f}" height="10" '
+                      f'fill="{colour}"/>',
+                      f'<text x="{left + ratio * scale + 4:.0f}" y="{y + 9}" '
+                      f'font-size="10">{ratio:.2f}</text>']
+    return "\n".join([*lines, "</svg>", ""])
 
 
 def main() -> None:
@@ -91,12 +131,15 @@ def main() -> None:
     parser.add_argument("ways", type=Path, nargs="*")
     parser.add_argument("--before", type=Path, action="append", default=[])
     parser.add_argument("--suite", type=Path)
+    parser.add_argument("--picture", type=Path, help="write the suite's groups as an SVG")
     given = parser.parse_args()
     if given.ways:
         print("\n".join(ways(read(given.ways), read(given.before))))
     if given.suite is not None:
         found = json.loads(given.suite.read_text())
         print("\n".join(["", *suite(found["rows"])]))
+        if given.picture is not None:
+            given.picture.write_text(picture(found["rows"]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tritonc import __version__
+from tritonc.backend.target.matrix import INSTRUCTIONS
+from tritonc.backend.target.target import TARGETS, Target
 from tritonc.cli.help import described, spelled
 from tritonc.cli.option_table import COMMANDS, Option, rows
 from tritonc.diagnostics import DIAGNOSTICS
@@ -248,7 +250,68 @@ def _meta_table() -> list[str]:
     return lines
 
 
-_TABLES = {"triton": lambda: _vocabulary("triton"), "cuda": lambda: _vocabulary("cuda"),
+def _targets_table() -> list[str]:
+    """The targets, with what a user must know of each."""
+    lines = ["| target | GPUs | PTX version, and the least | shared memory of a block |",
+             "|---|---|---|---|"]
+    for target in TARGETS.values():
+        written, least = (f"{v // 10}.{v % 10}" for v in (target.ptx, target.least_ptx))
+        lines.append(_row(_code(target.name), target.gpus, f"{written}, {least}",
+                          f"{target.shared_per_block // 1024} KiB"))
+    return lines
+
+
+MACHINERY = {  # what a kernel uses where it pays, and the feature that it needs
+    "asynchronous copies to shared memory (`cp.async`)": "async_copy",
+    "TMA loads and stores, a producer warp (`setmaxnreg`)": "wgmma",
+    "matrix loads (`ldmatrix`)": "ldmatrix", "matrix stores (`stmatrix`)": "stmatrix",
+    "a product split over the blocks of a cluster (`cluster_k`)": "cluster",
+    "integer reductions of a warp in one instruction (`redux.sync`)": "reduce_lanes",
+    "arithmetic in bfloat16, without conversions to float": "bf16_arithmetic",
+    "conversions of 8-bit floats in hardware": "f8_conversion",
+    "`atomic_add` of half, of bfloat16, in one instruction": "atomic_f16 atomic_bf16",
+}  # fmt: skip
+
+
+def product_instruction(operand: str, target: Target) -> str:
+    """What computes a large enough product: an instruction, or the CUDA cores."""
+    found = [row.name.rpartition(".")[0] for row in INSTRUCTIONS
+             if str(row.operand) == operand and row.feature in target.features]
+    return _code(found[0]) if found else "CUDA cores"
+
+
+def _by_target(cells: dict[str, list[str]], first: str) -> list[str]:
+    """A table with a column for each group of targets whose cells are alike."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for number, name in enumerate(TARGETS):
+        groups.setdefault(tuple(row[number] for row in cells.values()), []).append(name)
+    names = [" ".join(map(_code, group)) for group in groups.values()]
+    return [_row(first, *names), "|---" * (len(names) + 1) + "|",
+            *(_row(what, *column) for what, *column in zip(cells, *groups))]
+
+
+def _products_table() -> list[str]:
+    """What computes `dot`, by the type of its operands."""
+    operands = dict.fromkeys(["f32", *(str(row.operand) for row in INSTRUCTIONS)])
+    return _by_target({_code(_SOURCE_TYPES.get(operand, operand)): [
+        product_instruction(operand, target) for target in TARGETS.values()]
+        for operand in operands}, "operands")
+
+
+_SOURCE_TYPES = {"f16": "half", "bf16": "bfloat16", "f32": "float", "f64": "double", "i8": "char",
+                 "f8e4m3": "float8_e4m3", "f8e5m2": "float8_e5m2"}
+
+
+def _machinery_table() -> list[str]:
+    """What else kernels use."""
+    return _by_target({what: [", ".join("yes" if feature in target.features else "no"
+                                        for feature in needed.split())
+                              for target in TARGETS.values()]
+                       for what, needed in MACHINERY.items()}, "")
+
+
+_TABLES = {"targets": _targets_table, "products": _products_table, "machinery": _machinery_table,
+           "triton": lambda: _vocabulary("triton"), "cuda": lambda: _vocabulary("cuda"),
            "others": lambda: _vocabulary("others"),
            "builtins": _builtins_table, "types": _types_table, "qualifiers": _qualifiers_table,
            "macros": _macros_table, "meta": _meta_table}
@@ -291,9 +354,15 @@ def tuning_page() -> str:
     return _with_tables("tuning.md")
 
 
+def targets_page() -> str:
+    """What is supported where."""
+    return _with_tables("targets.md")
+
+
 PAGES = {"cli.md": cli_page, "tritonc.1": manual_page, "diagnostics.md": diagnostics_page,
          "passes.md": passes_page, "ops.md": ops_page, "language.md": language_page,
-         "tuning.md": tuning_page, "coming_from.md": coming_page}
+         "tuning.md": tuning_page, "coming_from.md": coming_page,
+         "targets.md": targets_page}
 
 
 def pages() -> Iterator[tuple[Path, str]]:

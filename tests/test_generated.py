@@ -17,7 +17,7 @@ def generator() -> ModuleType:
 
 
 NAMES = ["cli.md", "tritonc.1", "diagnostics.md", "passes.md", "ops.md", "language.md",
-         "tuning.md", "coming_from.md"]
+         "tuning.md", "coming_from.md", "targets.md"]
 
 
 @pytest.mark.parametrize("name", NAMES)

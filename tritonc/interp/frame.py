@@ -13,6 +13,7 @@ import numpy as np
 
 from tritonc.interp.memory import BadAccess, Buffer, Memory
 from tritonc.interp.races import Races
+from tritonc.interp.spread import Spread
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.formats import from_memory, held_dtype, memory_dtype, to_memory
 from tritonc.ir.ops import OpInfo
@@ -57,6 +58,7 @@ class Launch:
     races: Races | None = None  # None where nobody looks for them
     interleaved: bool = False  # every instance has its turn after each block
     changes: int = 0  # of memory, as far as `races` looks
+    spread: Spread | None = None  # None where every value is kept as it is
 
     def prepare(self, step_of: Callable[[Launch, Op], Step | None],
                 after: Mapping[Block | Op, Sequence[Step]]) -> None:
@@ -65,6 +67,8 @@ class Launch:
         `after` has steps that follow an operation, or stand at a block's start.
         """
         plans: dict[Block, Plan] = {}
+        if not after and not self.handlers:
+            self.spread = Spread(self.kernel)
         for position, block in enumerate(self.kernel.blocks):
             steps: list[Step | None] = [*after.get(block, ())]
             for op in block.ops[:-1]:

@@ -1,21 +1,25 @@
-"""The greatest errors of the library's functions, measured in the interpreter against mpmath.
+"""The greatest errors of functions of floats, measured against mpmath.
 
-    python tests/accuracy.py                      every function, 2000 points each
+    python tests/accuracy.py                      the library's functions, 2000 points each
     python tests/accuracy.py pow lgamma --points 20000
     python tests/accuracy.py --table              as rows of docs/language.md
+    python tests/accuracy.py --device=cuda        on a GPU: the operations, `exp` to `erf`, too
 
-What the interpreter computes is what every target computes: the library is arithmetic of Triton-IR,
-rounded operation by operation.  (`tan` beyond 10000 calls the operations `sin` and `cos`, which a
-target computes with a bound of its own.)  An error is counted in units in the last place (ulp) of
+What the interpreter computes of the library is what every target computes: it is arithmetic of
+Triton-IR, rounded operation by operation.  (`tan` beyond 10000 calls the operations `sin` and
+`cos`.)  An operation is NumPy's in the interpreter; a target computes it by instructions of its
+own, so that its error is measured there.  An error is counted in units in the last place (ulp) of
 the type that the function is called in: 0.5 is a correctly rounded result.  Arguments are drawn
-from what `RANGES` says, over all magnitudes.
+from what `FUNCTIONS` and `OPERATIONS` say, over all magnitudes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,17 +31,21 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is installed
 
 from tritonc import driver  # noqa: E402
+from tritonc.ir.core import Module  # noqa: E402
 from tritonc.ir.numbers import largest, round_to  # noqa: E402
 from tritonc.ir.types import BF16, F16, F32, F64, Scalar  # noqa: E402
-from tritonc.launch.data import prepare  # noqa: E402
+from tritonc.launch.cuda import Device  # noqa: E402
+from tritonc.launch.data import Data, prepare  # noqa: E402
 from tritonc.launch.interpreter import launch  # noqa: E402
 from tritonc.launch.run_problems import read_problems  # noqa: E402
 from tritonc.options import Options  # noqa: E402
+from tritonc.problem.lines import Problem  # noqa: E402
 from tritonc.source import Diagnostics, SourceFile  # noqa: E402
 
 mp.mp.prec = 200
 TYPES: dict[str, Scalar] = {"half": F16, "bfloat16": BF16, "float": F32, "double": F64}
 TILE = 1024
+PLAIN = Options()
 Draw = Callable[[np.random.Generator, int, float], Any]
 
 
@@ -127,8 +135,25 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Draw]] = {
 }
 
 
-def evaluate(expression: str, kind: str, columns: list[Any]) -> Any:
-    """An expression of x (and y), by the interpreter; arrays of float64 that the type holds."""
+def _angles(rng: np.random.Generator, n: int, top: float) -> Any:
+    return np.where(rng.random(n) < 0.6, rng.uniform(-1e5, 1e5, n), np.where(
+        rng.random(n) < 0.5, rng.uniform(-10, 10, n), _all(rng, n, top)))
+
+
+# What is an instruction, or some, of the target.
+OPERATIONS: dict[str, tuple[Callable[..., Any], Draw]] = {
+    "exp": (mp.exp, _logs(-1)), "exp2": (lambda x: mp.power(2, x), _scaled(1 / 0.694)),
+    "log": (mp.log, _positive), "log2": (lambda x: mp.log(x, 2), _positive),
+    "sqrt": (mp.sqrt, _positive), "rsqrt": (lambda x: 1 / mp.sqrt(x), _positive),
+    "sin": (mp.sin, _angles), "cos": (mp.cos, _angles),
+    "tanh": (mp.tanh, _within(-12, 12)), "erf": (mp.erf, _within(-6, 6)),
+}
+
+
+def evaluate(expression: str, kind: str, columns: list[Any], device: str = "interpreter",
+             options: Options = PLAIN) -> Any:
+    """An expression of x (and y), by the interpreter or a GPU; arrays of float64 that the type
+    holds."""
     n = len(columns[0])
     names = "xyz"[: len(columns)]
     parameters = ", ".join(f"const {kind}* p{c}" for c in names)
@@ -138,14 +163,27 @@ def evaluate(expression: str, kind: str, columns: list[Any]) -> Any:
             f"//! expect: o = o\nkernel void f({parameters}, {kind}* o, int N) {{\n"
             f"  int r[{TILE}] = get_global_range(0);\n{loads}"
             f"  @(r < N) *(o + r) = {expression};\n}}")
-    source, options = SourceFile("accuracy.tc", text), Options(stop_after=driver.LOWER)
-    module = driver.compile(source, options, ("tir",)).module
-    assert module is not None
+    source = SourceFile("accuracy.tc", text)
     (problem,) = read_problems(source, options, "tc", Diagnostics())
+    if device == "interpreter":
+        module = driver.compile(source, replace(options, stop_after=driver.LOWER), ("tir",)).module
+        assert module is not None
+        data = _filled(problem, module, columns)
+        return launch(module, data)["o"].astype(np.float64)
+    with Device() as gpu:
+        found = driver.compile(source, replace(options, arch=gpu.target), ("ptx",))
+        assert found.module is not None and found.manifest is not None
+        (entry,) = found.manifest["kernels"]
+        data = _filled(problem, found.module, columns)
+        return gpu.launch(found.outputs["ptx"], found.module, data, entry["threads"],
+                          entry["dynamic_shared_bytes"])["o"].astype(np.float64)
+
+
+def _filled(problem: Problem, module: Module, columns: list[Any]) -> Data:
     data = prepare(problem, module, module.kernels[0], {})
     for value, column in zip(data.arguments, columns):
         value.held[...] = column
-    return launch(module, data)["o"].astype(np.float64)
+    return data
 
 
 def rounded(kind: str, column: Any) -> Any:
@@ -171,9 +209,10 @@ def error(e: Scalar, want: Any, got: float) -> float:
     return float(abs(mp.mpf(float(got)) - want) / ulp(e, want))
 
 
-def measure(name: str, kind: str, points: int) -> tuple[float, tuple[float, ...]]:
+def measure(name: str, kind: str, points: int, device: str = "interpreter",
+            options: Options = PLAIN) -> tuple[float, tuple[float, ...]]:
     """The greatest error in ulp, and where."""
-    exact, draw = FUNCTIONS[name]
+    exact, draw = {**FUNCTIONS, **OPERATIONS}[name]
     e = TYPES[kind]
     top = {F16: 10.0, BF16: 88.0, F32: 88.0, F64: 709.0}[e]
     found = draw(np.random.default_rng(1), points, top)
@@ -188,7 +227,12 @@ def measure(name: str, kind: str, points: int) -> tuple[float, tuple[float, ...]
                               name == "log1p" else 0.5, 0.5), columns[0])
     if name == "pow":
         columns[0] = np.where(columns[0] == 0, 1, columns[0])
-    results = evaluate(f"{name}({', '.join('xyz'[: len(columns)])})", kind, columns)
+    if name in ("log", "log2", "sqrt", "rsqrt"):
+        columns[0] = np.where(columns[0] == 0, 1, columns[0])
+    if name == "exp2" and e in (BF16, F32) and not options.precise_math:
+        columns[0] = np.maximum(columns[0], -126)  # below that it may be 0
+    results = evaluate(f"{name}({', '.join('xyz'[: len(columns)])})", kind, columns, device,
+                       options)
     worst, where = 0.0, tuple(float(c[0]) for c in columns)
     for at, got in enumerate(results):
         arguments = [float(c[at]) for c in columns]
@@ -198,19 +242,32 @@ def measure(name: str, kind: str, points: int) -> tuple[float, tuple[float, ...]
     return worst, where
 
 
+def row(name: str, points: int, device: str, options: Options) -> tuple[str, Sequence[Any]]:
+    """What is measured of a function, for each type."""
+    return name, [measure(name, kind, points, device, options) for kind in TYPES]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", default=list(FUNCTIONS))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="*")
     parser.add_argument("--points", type=int, default=2000)
     parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
-    for name in options.names or FUNCTIONS:
-        found = {kind: measure(name, kind, options.points) for kind in TYPES}
-        if options.table:
-            print(f"| `{name}` | " + " | ".join(f"{w:.2f}" for w, _ in found.values()) + " |")
-        else:
-            print(name, *(f"{kind} {w:.3f} at {at}" for kind, (w, at) in found.items()),
-                  sep="\n  ", flush=True)
+    parser.add_argument("--device", choices=("interpreter", "cuda"), default="interpreter")
+    parser.add_argument("--precise", action="store_true", help="with -fprecise-math")
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    names = given.names or [*(OPERATIONS if given.device == "cuda" else ()), *FUNCTIONS]
+    options = Options(precise_math=given.precise)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        rows = pool.map(row, names, *([value] * len(names) for value in (
+            given.points, given.device, options)))
+        for name, found in rows:
+            if given.table:
+                print(f"| `{name}` | " + " | ".join(f"{w:.2f}" for w, _ in found) + " |",
+                      flush=True)
+            else:
+                print(name, *(f"{kind} {w:.3f} at {at}" for kind, (w, at) in zip(TYPES, found)),
+                      sep="\n  ", flush=True)
 
 
 if __name__ == "__main__":

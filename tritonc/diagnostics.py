@@ -392,6 +392,11 @@ IR: dict[str, Row] = {
         "the same address, as a lock or a flag does. Stores that change nothing do not count."),
     "run-deadlock": Row("error",
         "All instances that are left wait in a loop for memory that none of them changes."),
+    "index-overflow": Row("warning",
+        "While the program ran, a sum, a difference or a product of ints did not fit in an int, "
+        "and the address of an access or its mask depends on it. Integer arithmetic wraps, but an "
+        "index may not: compiled code may compute it in 64 bits. Compute it as long, as in "
+        "`(long)row * stride + column`. Elements that no access touches do not count."),
     "run-too-long": Row("error",
         "The interpreter stopped a program that executed more operations than its limit allows: "
         "a loop does not end, or instances wait for each other for ever."),

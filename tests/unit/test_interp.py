@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tritonc.interp.interpreter import InterpreterError, Memory, run
+from tritonc.interp.spread import Spread
 from tritonc.ir import rules
 from tritonc.ir.core import Module
 from tritonc.ir.ops import OPS, SYNC, OpInfo
@@ -391,3 +392,35 @@ def test_machine_operations_with_a_meaning_need_no_handler() -> None:
 def test_operations_that_nobody_knows_are_an_internal_error() -> None:
     with pytest.raises(NotImplementedError, match="arrive"):
         execute("  arrive")
+
+
+# What repeats its elements is read as what it repeats
+
+REPEATED = (RANGE8 + pointers("a", "f32", 8)
+            + "  %ns = splat %n : i32<8>\n  %c = icmp %r, %ns {predicate = slt} : i1<8>\n"
+            "  %two = constant {value = 2.0} : f32\n  %twos = splat %two : f32<8>\n"
+            "  %y = fadd %twos, %twos : f32<8>\n  %row = reshape %r : i32<1, 8>\n"
+            "  %all = broadcast %row : i32<4, 8>\n  %ms = splat %n : i32<4, 8>\n"
+            "  %sums = sub %all, %ms : i32<4, 8>\n"
+            "  %least = reduce %sums {kind = \"smax\", axes = [0]} : i32<8>\n"
+            "  %f = sitofp %least : f32<8>\n  %z = fadd %y, %f : f32<8>\n  @%c store %pa, %z")
+
+
+def test_tiles_that_repeat_their_elements() -> None:
+    (got,) = on_arrays(REPEATED, np.zeros(8, np.float32), types="f32*", extra=", i32 %n", more=[3])
+    assert got.tolist() == [1, 2, 3, 0, 0, 0, 0, 0]
+    kernel = module(REPEATED, "f32* %a, i32 %n").kernels[0]
+    spread = Spread(kernel)
+    ops = {op.results[0].name: op for op in kernel.entry.ops if op.results}
+    assert {op.result.name for op in spread.needless} == {"as", "ns", "all"}
+    assert spread.operands(ops["sums"]) == [ops["row"].result, ops["ms"].result]
+    assert spread.operands(ops["y"])[0].name == "two"  # one must have the shape
+    assert spread.operands(ops["y"])[1].name == "twos"
+
+
+def test_undefined_elements_of_what_repeats() -> None:
+    body = (RANGE8 + pointers("a", "i32", 8) + "  %u = undef : i32\n  %us = splat %u : i32<8>\n"
+            "  %x = add %r, %us : i32<8>\n  store %pa, %x")
+    name, line, message = error(body, np.zeros(8, np.int32), types="i32*")
+    assert (name, line) == ("run-undefined", "store %pa, %x")
+    assert "element [0]" in message and "never assigned" in message

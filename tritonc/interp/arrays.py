@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,9 @@ from tritonc.ir.types import (
 
 # Operations that move their operands as they are.
 _MOVES = (rules.choose, rules.predicates, rules.bit_cast)
+# On bools these are what they are on their working form.
+_BITWISE: dict[str, np.ufunc] = {
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
 def evaluate(row: OpInfo, op: Op, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -58,26 +62,39 @@ def evaluate(row: OpInfo, op: Op, operands: Sequence[Any]) -> tuple[Any, ...]:
 
 def evaluator(row: OpInfo, op: Op) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """`evaluate` for one operation, with all that is known beforehand decided beforehand."""
-    meaning = row.meaning
-    assert meaning is not None, f"{row.name} has no meaning of its own"
-    namespace = sys.modules[__name__]
+    compute = value_of(row, op)
 
-    def plain(operands: Sequence[Any]) -> tuple[Any, ...]:
-        found = meaning(namespace, op, *operands)
+    def evaluated(operands: Sequence[Any]) -> tuple[Any, ...]:
+        found = compute(*operands)
         return found if isinstance(found, tuple) else (found,)
 
-    if not row.elementwise or row.rule in _MOVES:
-        return plain
-    readers = [(i, element(o.type)) for i, o in enumerate(op.operands)
-               if works_in_another_form(element(o.type))]
-    types = [r.type for r in op.results]
+    return evaluated
 
-    def fitted(operands: Sequence[Any]) -> tuple[Any, ...]:
-        if readers:
-            operands = list(operands)
-            for i, e in readers:
-                operands[i] = working(e, operands[i])
-        return tuple(map(fit, types, plain(operands)))
+
+def value_of(row: OpInfo, op: Op) -> Callable[..., Any]:
+    """The result of an operation, a tuple of several, as a function of its operands."""
+    meaning = row.meaning
+    assert meaning is not None, f"{row.name} has no meaning of its own"
+    bound = partial(meaning, sys.modules[__name__], op)
+    if not row.elementwise or row.rule in _MOVES:
+        return bound
+    kinds = {element(value.type) for value in (*op.operands, *op.results)}
+    if kinds == {I1} and op.name in _BITWISE:
+        return _BITWISE[op.name]
+    others = [element(o.type) if works_in_another_form(element(o.type)) else None
+              for o in op.operands]
+    if len(op.results) > 1:
+        raise NotImplementedError(f"{row.name} has several results to fit")
+    kind = op.result.type
+    rounds = element(kind).is_float and works_in_another_form(element(kind))
+    dtype = held_dtype(element(kind))
+
+    def fitted(*operands: Any) -> Any:
+        if any(others):
+            operands = tuple(a if e is None else working(e, a)
+                             for e, a in zip(others, operands, strict=True))
+        found = bound(*operands)
+        return found if found.dtype == dtype and not rounds else fit(kind, found)
 
     return fitted
 
@@ -297,13 +314,17 @@ def bitcast(op: Op, a: Any) -> Any:
 # Pointers
 
 def _pointee_bytes(op: Op) -> Any:
-    pointer: Element = element(op.operands[0].type)
+    return _bytes_of(element(op.operands[0].type))
+
+
+@cache
+def _bytes_of(pointer: Element) -> Any:
     assert isinstance(pointer, Pointer)
     return np.int64(pointer.element.bytes)
 
 
 def add_pointer(op: Op, p: Any, offset: Any) -> Any:
-    return p + offset.astype(np.int64) * _pointee_bytes(op)
+    return p + np.multiply(offset, _pointee_bytes(op), dtype=np.int64)
 
 
 def pointer_difference(op: Op, p: Any, q: Any) -> Any:
@@ -437,7 +458,8 @@ def dot(op: Op, a: Any, b: Any, c: Any) -> Any:
     if e.is_float:
         if e == TF32:
             a, b = round_to_tf32(a), round_to_tf32(b)
-        total = np.matmul(a.astype(np.float64), b.astype(np.float64)) + c
+        total = np.matmul(a.astype(np.float64), b.astype(np.float64))
+        total += c
         return fit(op.result.type, total)
     if e.bits <= 16 and a.shape[-1] < 1 << 20:  # exact in float64, and faster
         found = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)

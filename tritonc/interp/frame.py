@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tritonc.interp.memory import BadAccess, Buffer, Memory
+from tritonc.interp.overflow import Overflow, Warn
 from tritonc.interp.races import Races
+from tritonc.interp.spread import Spread
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.formats import from_memory, held_dtype, memory_dtype, to_memory
 from tritonc.ir.ops import OpInfo
@@ -57,6 +59,9 @@ class Launch:
     races: Races | None = None  # None where nobody looks for them
     interleaved: bool = False  # every instance has its turn after each block
     changes: int = 0  # of memory, as far as `races` looks
+    spread: Spread | None = None  # None where every value is kept as it is
+    plans: list[tuple[Plan, list[Op | None]]] = field(default_factory=list)  # operations by step
+    warn: Warn | None = None  # takes what is amiss and goes on
 
     def prepare(self, step_of: Callable[[Launch, Op], Step | None],
                 after: Mapping[Block | Op, Sequence[Step]]) -> None:
@@ -65,14 +70,23 @@ class Launch:
         `after` has steps that follow an operation, or stand at a block's start.
         """
         plans: dict[Block, Plan] = {}
+        if not after and not self.handlers:
+            self.spread = Spread(self.kernel)
+        overflow = None if self.warn is None or self.handlers else Overflow(self.kernel, self.warn)
         for position, block in enumerate(self.kernel.blocks):
-            steps: list[Step | None] = [*after.get(block, ())]
+            steps: list[Step] = [*after.get(block, ())]
+            ops: list[Op | None] = [None for _ in steps]
             for op in block.ops[:-1]:
-                if op.name != "phi":
-                    steps.append(step_of(self, op))
-                steps += after.get(op, ())
-            plans[block] = Plan(position, [s for s in steps if s is not None], block.terminator,
+                step = step_of(self, op) if op.name != "phi" else None
+                if step is not None:
+                    steps.append(step if overflow is None else overflow.step(self, op, step))
+                    ops.append(op)
+                more = after.get(op, ())
+                steps += more
+                ops += [None for _ in more]
+            plans[block] = Plan(position, steps, block.terminator,
                                 pauses=any(op.name == "cluster_reduce" for op in block.ops))
+            self.plans.append((plans[block], ops))
         for block, plan in plans.items():
             plan.targets = [plans[target] for target in block.successors]
             plan.moves = [[(phi.result, phi.operands[phi.blocks.index(block)])
@@ -105,8 +119,8 @@ class Instance:
 class Frame:
     """The values of an instance, and what handlers and steps need of it."""
 
-    __slots__ = ("at", "idle", "instance", "launch", "pause", "steps", "synchronised", "undefined",
-                 "values")
+    __slots__ = ("at", "idle", "instance", "launch", "overflowed", "pause", "steps",
+                 "synchronised", "undefined", "values")
 
     def __init__(self, launch: Launch, instance: Instance, values: dict[Value, Any],
                  undefined: dict[Value, Undefined]) -> None:
@@ -114,6 +128,7 @@ class Frame:
         self.instance = instance
         self.values = values
         self.undefined = undefined
+        self.overflowed: dict[Value, tuple[Any, Op]] = {}  # elements that depend on an overflow
         self.steps = 0
         # Set by a step that waits for other instances: whether it may go on, and what follows.
         self.pause: tuple[Callable[[], bool], Callable[[], None]] | None = None

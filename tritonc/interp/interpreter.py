@@ -48,6 +48,7 @@ from tritonc.interp.frame import (
     Step,
 )
 from tritonc.interp.memory import Memory
+from tritonc.interp.overflow import Warn
 from tritonc.interp.races import Races
 from tritonc.interp.steps import step_of
 from tritonc.ir import numbers
@@ -73,14 +74,15 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
         grid: tuple[int, ...], *, table: Mapping[str, OpInfo] = OPS,
         handlers: Mapping[str, Handler] | None = None, step_limit: int = STEP_LIMIT,
         output: Callable[[str], Any] = _show, order: str = FORWARD, races: bool = False,
-        after: Mapping[Block | Op, Sequence[Step]] | None = None) -> None:
+        after: Mapping[Block | Op, Sequence[Step]] | None = None, warn: Warn | None = None
+        ) -> None:
     """Run `kernel_name` on `grid` instances; pointers among `arguments` are addresses of `memory`.
 
     `table` has the rows of all operations, `handlers` executes those that have no meaning in it.
     `order` is that of the instances, one of `ORDERS` or "random:SEED"; `races`: whether two of them
     that touch one byte without an order are an error; `after`: steps of a debugger, by the
-    operation that they follow or the block that they begin.  Raises InterpreterError, or
-    CompileError where the arguments do not fit.
+    operation that they follow or the block that they begin; `warn` takes warnings.  Raises
+    InterpreterError, or CompileError where the arguments do not fit.
     """
     kernel = next((k for k in module.kernels if k.name == kernel_name), None)
     if kernel is None:
@@ -91,6 +93,7 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
     for constant in module.constants:
         memory.define_table(constant)
     launch = Launch(kernel, memory, grid, table, handlers or {}, step_limit, output)
+    launch.warn = warn
     launch.interleaved = order == INTERLEAVED
     if races and prod(grid) > 1:
         launch.races = Races(grid)
@@ -178,12 +181,23 @@ def _move(frame: Frame, moves: list[tuple[Value, Value]]) -> None:
     masks = [undefined.get(source) for _, source in moves] if undefined else None
     for (target, _), array in zip(moves, found, strict=True):
         values[target] = array
+    if frame.overflowed:
+        _move_overflowed(frame.overflowed, moves)
     if masks is not None:
         for (target, _), mask in zip(moves, masks, strict=True):
             if mask is None:
                 undefined.pop(target, None)
             else:
                 undefined[target] = mask
+
+
+def _move_overflowed(known: dict[Value, Any], moves: list[tuple[Value, Value]]) -> None:
+    found = [known.get(source) for _, source in moves]
+    for (target, _), mask in zip(moves, found, strict=True):
+        if mask is None:
+            known.pop(target, None)
+        else:
+            known[target] = mask
 
 
 def _schedule(launch: Launch, arguments: dict[Value, Any], order: str) -> None:

@@ -109,6 +109,10 @@ class Memory:
         """
         if not addresses.size:
             return
+        found = self._whole(addresses, size, write)
+        if found is not None:
+            yield found
+            return
         low, high = int(addresses.min()), int(addresses.max())
         rooms: Any = [(low - _ORIGIN) >> _ROOM_BITS]
         if rooms[0] != (high - _ORIGIN) >> _ROOM_BITS:
@@ -143,6 +147,22 @@ class Memory:
                                 f"writes {size} bytes at {self.place(int(addresses[at]))}, "
                                 "which is constant memory")
             yield buffer, which, (mine - buffer.base) >> shift, inside
+
+    def _whole(self, addresses: Addresses, size: int, write: bool) -> tuple[Any, ...] | None:
+        """What `find` yields where all addresses are plainly inside of one buffer: no bit stands
+        in any offset that does not stand in one that is inside."""
+        room = (int(addresses[0]) - _ORIGIN) >> _ROOM_BITS
+        if not 0 <= room < len(self.buffers):
+            return None
+        buffer = self.buffers[room]
+        offsets = addresses - buffer.base
+        bits = int(np.bitwise_or.reduce(offsets))  # at least the greatest, negative if one is
+        if not 0 <= bits <= buffer.size - size or bits & (size - 1):
+            return None
+        if write and buffer.constant:
+            return None
+        offsets >>= np.int64(size.bit_length() - 1)
+        return buffer, slice(None), offsets, None
 
     def _outside(self, addresses: Addresses, at: int, size: int,
                  write: bool) -> NoReturn:

@@ -7,7 +7,7 @@ which elements of the operands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from tritonc.interp.memory_steps import atomic, load, store
 from tritonc.interp.printf import formatted
 from tritonc.interp.undefined import propagation
 from tritonc.ir import rules
-from tritonc.ir.core import Op
+from tritonc.ir.core import Op, Value
 from tritonc.ir.formats import held_dtype
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import element, shape
@@ -40,7 +40,11 @@ def step_of(launch: Launch, op: Op) -> Step | None:
     if not op.operands:
         launch.constants[op.result] = arrays.evaluate(row, op, ())[0]
         return None
-    return _computed(row, op)
+    if launch.spread is None:
+        return _computed(row, op, op.operands)
+    if op in launch.spread.needless:
+        return None
+    return _computed(row, op, launch.spread.operands(op))
 
 
 def _handled(handler: Callable[[Frame, Op], Any], op: Op) -> Step:
@@ -58,29 +62,25 @@ def _handled(handler: Callable[[Frame, Op], Any], op: Op) -> Step:
 
 # Operations with a meaning
 
-def _computed(row: OpInfo, op: Op) -> Step:
+def _computed(row: OpInfo, op: Op, operands: Sequence[Value]) -> Step:
+    """`operands`: what is read, which may repeat in the result's shape."""
     evaluate = arrays.evaluator(row, op)
-    operands, results = op.operands, op.results
+    results = op.results
     propagate = propagation(row, op)
     divides = row.may_trap and row.rule is rules.same_int
     shifts, takes = op.name in _SHIFTS, op.name == "take"
     careful = op.guard is not None or shifts
+    spread = list(operands) != op.operands
 
-    def step(frame: Frame) -> None:
+    def track(frame: Frame, inputs: list[Any]) -> None:
+        """Keep the result's undefined elements."""
         values, undefined = frame.values, frame.undefined
-        inputs = [values[v] for v in operands]
-        if divides:
-            _check_divisor(frame, op)
-        if takes:
-            _check_index(frame, op)
-        for result, array in zip(results, evaluate(inputs), strict=True):
-            values[result] = array
-        if not undefined and not careful:
-            return
         found = [undefined.get(v) for v in operands]
         mask = cause = None
         if any(found):
             mask = propagate([f and f[0] for f in found], inputs)
+            if spread and mask is not None:
+                mask = np.broadcast_to(mask, shape(op.result.type))
             cause = next(f[1] for f in found if f)
         if careful:
             active = frame.guard(op)
@@ -92,7 +92,31 @@ def _computed(row: OpInfo, op: Op) -> Step:
         for result in results:
             frame.define(result, values[result], mask, cause)
 
-    return step
+    def step(frame: Frame) -> None:
+        values = frame.values
+        inputs = [values[v] for v in operands]
+        if divides:
+            _check_divisor(frame, op)
+        if takes:
+            _check_index(frame, op)
+        for result, array in zip(results, evaluate(inputs), strict=True):
+            values[result] = array
+        if careful or frame.undefined:
+            track(frame, inputs)
+
+    if careful or divides or not row.elementwise or len(operands) != 2 or len(results) != 1:
+        return step
+    compute, result = arrays.value_of(row, op), op.result
+    first, second = operands
+
+    def binary(frame: Frame) -> None:
+        values = frame.values
+        a, b = values[first], values[second]
+        values[result] = compute(a, b)
+        if frame.undefined:
+            track(frame, [a, b])
+
+    return binary
 
 
 def _check_divisor(frame: Frame, op: Op) -> None:
@@ -169,10 +193,16 @@ def _psi(launch: Launch, op: Op) -> Step:
         values, undefined = frame.values, frame.undefined
         some = values[predicates[0]]
         found = values[merged[0]]
+        every = not undefined and some.all()
         for predicate, value in zip(predicates[1:], merged[1:], strict=True):
             holds = values[predicate]
+            if every and not holds.any():
+                continue
             found = np.where(holds, values[value], found)
             some = some | holds
+        if every:
+            values[op.result] = found
+            return
         mask, cause = (None, None) if some.all() else (~some, op)
         if undefined and any(v in undefined for v in op.operands):
             mask = np.zeros(np.shape(found), np.bool_) if mask is None else mask

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tritonc.interp.frame import Step
 from tritonc.interp.interpreter import FORWARD, STEP_LIMIT, Handler, Memory, run
+from tritonc.interp.overflow import Warn
 from tritonc.ir.core import Block, Module, Op
 from tritonc.ir.formats import from_memory, to_memory
 from tritonc.ir.ops import OPS, OpInfo
@@ -23,12 +24,14 @@ MOST_PROGRAMS = 1 << 22  # an empty program takes some 10 us: the better part of
 @dataclass(frozen=True)
 class Running:
     """How the interpreter runs: the order of instances, the most operations of one, whether races
-    between instances are errors, and the steps of a debugger (see `interpreter.run`)."""
+    between instances are errors, the steps of a debugger, and who takes warnings (see
+    `interpreter.run`)."""
 
     order: str = FORWARD
     max_steps: int = STEP_LIMIT
     races: bool = True
     after: Mapping[Block | Op, Sequence[Step]] = field(default_factory=dict)
+    warn: Warn | None = None
 
 
 def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
@@ -56,7 +59,8 @@ def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
     if 0 not in data.grid:
         how = running or Running(races=handlers is None)
         run(module, data.kernel.name, arguments, memory, data.grid, table=table, handlers=handlers,
-            step_limit=how.max_steps, order=how.order, races=how.races, after=how.after)
+            step_limit=how.max_steps, order=how.order, races=how.races, after=how.after,
+            warn=how.warn)
     return {
         value.name: from_memory(value.element, memory.read(int(address)))
         for value, address in zip(data.arguments, arguments, strict=True) if value.pointer

@@ -148,16 +148,23 @@ def kernel_of(problem: Problem, module: Module, wanted: str | None = None) -> Ke
 def _interpret(problem: Problem, source: SourceFile, options: Options, language: str,
                sizes: Mapping[str, int], seed: int, wanted: str | None, order: str,
                max_steps: int | None, after: Debugging | None) -> Outcome:
-    from tritonc.interp.interpreter import STEP_LIMIT
+    from tritonc.interp.interpreter import STEP_LIMIT, InterpreterError
     from tritonc.launch.interpreter import Running, launch
 
     result = driver.compile(source, with_defines(problem, options), ("tir",), language=language)
     assert result.module is not None
     data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
                    seed)
+    found = driver.new_diagnostics(options)
     running = Running(order, max_steps or STEP_LIMIT,
-                      after=after(data.kernel) if after is not None else {})
-    return _outcome("interpreter", data, launch(result.module, data, running=running), result)
+                      after=after(data.kernel) if after is not None else {}, warn=found.warning)
+    try:
+        held = launch(result.module, data, running=running)
+    except InterpreterError as error:
+        raise InterpreterError([*error.diagnostics, *found.items]) from None
+    found.raise_if_errors()
+    outcome = _outcome("interpreter", data, held, result)
+    return replace(outcome, diagnostics=(*outcome.diagnostics, *found.items))
 
 
 def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language: str,

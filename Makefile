@@ -40,7 +40,7 @@ types: $(INSTALLED)  ## mypy --strict
 	$(BIN)/mypy
 
 test: $(INSTALLED)  ## pytest
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 bless: $(INSTALLED)  ## rewrite golden files and generated documents; then read the difference
 	$(BIN)/python -m pytest --bless -k 'lit or generated'

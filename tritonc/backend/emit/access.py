@@ -21,7 +21,7 @@ from tritonc.backend.emit.literals import (
 )
 from tritonc.backend.emit.module import NO_WRITES, READS, WRITES
 from tritonc.backend.emit.packed import whole_word
-from tritonc.ir.types import Scalar
+from tritonc.ir.types import BF16, Scalar
 from tritonc.source import Span
 
 _SPACE = {GLOBAL_SPACE: "global", SHARED_SPACE: "shared", CONSTANT_SPACE: "const"}
@@ -103,13 +103,15 @@ def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> di
         return {0: name}
     found = {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in wanted}
     if access.space == SHARED_SPACE and access.element.bits in (8, 16) and access.bytes <= 16:
-        _note_words(f, access, vector, name, found)
+        f.words.update(_shared_words(f, access, vector, name, found))
+    elif access.element == BF16 and access.bytes <= 16:
+        f.loaded.update(_shared_words(f, access, vector, name, found))
     return found
 
 
-def _note_words(f: FunctionEmitter, access: Access, vector: str, name: str,
-                found: dict[int, str]) -> None:
-    """Say which elements of a loaded vector share a word."""
+def _shared_words(f: FunctionEmitter, access: Access, vector: str, name: str,
+                  found: dict[int, str]) -> dict[str, tuple[str, int]]:
+    """Which elements of a loaded vector share a word, each with its word and its place in it."""
     each, count = 4 // access.element.bytes, access.bytes // 4
     if not count:
         words = [f.op(f"zext i16 {f.op(f'bitcast {vector} {name} to i16')} to i32")]
@@ -118,7 +120,7 @@ def _note_words(f: FunctionEmitter, access: Access, vector: str, name: str,
     else:
         cut = f.op(f"bitcast {vector} {name} to <{count} x i32>")
         words = [f.op(f"extractelement <{count} x i32> {cut}, i32 {i}") for i in range(count)]
-    f.words.update((element, (words[i // each], i % each)) for i, element in found.items())
+    return {element: (words[i // each], i % each) for i, element in found.items()}
 
 
 def _asm_load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
@@ -161,8 +163,11 @@ def _unpack(f: FunctionEmitter, access: Access, words: _Words, parts: dict[int, 
         return {0: parts[0] if t == "i16" else f.op(f"{cast} i16 {parts[0]} to {t}")}
     vector = f"<{words.each} x {t}>"
     cut = {w: f.op(f"bitcast {words.type} {name} to {vector}") for w, name in parts.items()}
-    return {i: f.op(f"extractelement {vector} {cut[i // words.each]}, i32 {i % words.each}")
-            for i in wanted}
+    found = {i: f.op(f"extractelement {vector} {cut[i // words.each]}, i32 {i % words.each}")
+             for i in wanted}
+    if access.element == BF16 and words.bits == 32:
+        f.loaded.update((name, (parts[i // 2], i % 2)) for i, name in found.items())
+    return found
 
 
 def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:

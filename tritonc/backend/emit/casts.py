@@ -177,7 +177,16 @@ def round_to_tf32(body: Body) -> None:
 def fpcast(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     if not convert_bytes(f, op) and not convert_to_bytes(f, op):
-        _each(f, op, lambda a: convert_float(f, source, target, a))
+        _each(f, op, lambda a: _of_word(f, source, target, a) or convert_float(f, source, target, a))
+
+
+def _of_word(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) -> str:
+    """A bfloat in the upper half of a word as an f32, which is the word without its lower half: one
+    instruction, where taking the half out of the word is another; "" if it is none."""
+    word, place = (f.words.get(a) or f.loaded.get(a, ("", 0))) if source == BF16 else ("", 0)
+    if not word or not place or target != F32:
+        return ""
+    return f.op(f"bitcast i32 {f.op(f'and i32 {word}, -65536')} to float")
 
 
 # ---- between integers and floats -----------------------------------------------------------------

@@ -64,6 +64,7 @@ class FunctionEmitter:
         self.late: dict[Value, Callable[[int], str]] = {}  # the name of a register, loaded on use
         self.fetch: dict[Value, Callable[[int], None]] = {}  # loads a mask of registers, on use
         self.words: dict[str, tuple[str, int]] = {}  # of an element: its word, its place in it
+        self.loaded = dict(self.words)  # the same of what came from global memory
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.label = ""  # the LLVM block being written
         self.role = ""  # whose code is being written: READERS, COPIER, or of all threads

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from tritonc.backend.dots.bound_conversions import bound_conversions
 from tritonc.backend.dots.fuse_exponents import fuse_exponents
+from tritonc.backend.dots.fuse_tanh import fuse_tanh
 from tritonc.backend.dots.halve_products import halve_products
 from tritonc.backend.dots.join_waits import join_waits
 from tritonc.backend.dots.raw_operands import raw_operands
@@ -183,6 +184,8 @@ BACKEND: list[Pass] = [
          "After all masks that can go have gone.", "backend"),
     Pass("fuse_exponents", fuse_exponents,
          "Which factors are above 0 is known.", "backend", 2),
+    Pass("fuse_tanh", fuse_tanh,
+         "What is left of tanh goes in the next pass.", "backend", 2),
     Pass("dce", dce,
          "In the backend: layouts are chosen for what is used.", "backend"),
     Pass("load_early", load_early,

@@ -44,9 +44,10 @@ def are_powers(value: Any) -> bool:
 
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
-        "apart", "based", "contiguous", "continues", "contract", "early", "exact", "facts", "late",
-        "moves", "pairs", "piecewise", "pinned", "private", "release", "released", "reverse",
-        "round", "stored", "swapped", "volatile", "waits", "written"), is_flag),
+        "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
+        "exact", "facts", "late", "moves", "pairs", "piecewise", "pinned", "private", "release",
+        "released", "reverse", "round", "stored", "swapped", "volatile", "waits",
+        "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels", "pending",

@@ -17,7 +17,7 @@ from tritonc.backend.memory.lower_atomics import lower_atomics
 from tritonc.backend.shared.allocate_shared import allocate_shared, live_ranges
 from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.core import Op
-from tritonc.ir.types import F32, I32, I64, Buffer, Pointer, Tile
+from tritonc.ir.types import BF16, F32, I32, I64, Buffer, Pointer, Tile
 from tritonc.source import CompileError
 
 
@@ -279,6 +279,20 @@ def test_a_buffer_used_before_and_after_a_loop_lives_through_it() -> None:
         assert first[0] < second[0] and second[1] <= first[1], turned
     allocate_shared(k.kernel, context())
     assert outer.op.attributes["offset"] != inner.op.attributes["offset"]
+
+
+def test_what_a_product_reads_lives_until_it_is_waited_for() -> None:
+    k = Sketch(warps=4)
+    left, right, other = (k.alloc_shared(type=Buffer(BF16, shape, 1))
+                          for shape in ((64, 16), (16, 8), (64, 16)))
+    total = k.number(0.0, Tile(F32, (64, 8)))
+    started = k.emit("wgmma", left, right, total, instruction="wgmma.m64k16.bf16").result
+    k.emit("shared_store", other, k.number(0.0, Tile(BF16, (64, 16))))
+    k.shared_load(other, type=Tile(BF16, (64, 16)))
+    k.emit("wgmma_wait", started, pending=0)
+    k.emit("ret")
+    lives = live_ranges(k.kernel)
+    assert lives[left.op][1] > lives[other.op][1] and lives[right.op][1] > lives[other.op][1]
 
 
 # ---- others

@@ -145,6 +145,10 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
                 touched.setdefault(access.allocation, []).append((block, access.write))
                 first, last = lives.get(access.allocation, (position[op], position[op]))
                 lives[access.allocation] = (min(first, position[op]), max(last, position[op]))
+            for product in (v.op for v in op.operands if op.name == "wgmma_wait"):
+                for access in accesses(product) if product is not None else ():
+                    first, _ = lives[access.allocation]  # the product reads until then
+                    lives[access.allocation] = first, position[op]
             if op.attributes.get("pinned"):
                 lives[op] = (0, len(position) + 1)
     extents = {loop: (min(spans[b][0] for b in loop.blocks), max(spans[b][1] for b in loop.blocks))

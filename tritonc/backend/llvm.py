@@ -173,6 +173,10 @@ def _library() -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.set_option("tritonc", "--nvptx-short-ptr")  # before a machine is made
+    # Straight-line strength reduction takes up to nine tenths of the time of code generation, as
+    # each candidate looks at many others.  The emitter adds steps itself where registers differ
+    # by constants (`arithmetic.integer_binary`, `pointers.step_pointers`).
+    llvm.set_option("tritonc", "--opt-disable=slsr")
     return llvm
 
 

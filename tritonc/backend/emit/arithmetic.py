@@ -94,16 +94,25 @@ def negation(f: FunctionEmitter, op: Op) -> None:
 
 
 def integer_binary(f: FunctionEmitter, op: Op) -> None:
+    """Registers that differ by a constant share the rest; products of such differ by a step."""
     name = op.name
     flags = "".join(f"{flag} " for flag in ("nuw", "nsw") if op.attributes.get(flag))
     t = f.type(op.result)
     emit, parts = f.op, f.constant_parts
     sums: dict[tuple[str, str], str] = {}
+    latest: dict[tuple[str, str], tuple[int, str]] = {}  # a product, and its constant
+    steps: dict[tuple[str, int], str] = {}
 
     def compute(a: str, b: str) -> str:
         first, m = parts.get(a, (a, 0))
         second, n = parts.get(b, (b, 0))
-        constant = m + n if name == "add" else m - n if name == "sub" else 0
+        if name == "mul" and (m or n) and not _is_number(a) and not _is_number(b):
+            return multiply(a, b, (first, m), b) if m else multiply(a, b, (second, n), a)
+        constant = {"add": m + n, "sub": m - n}.get(name, 0)
+        if name in ("mul", "shl") and m and _is_number(b):
+            half = 1 << int(t[1:]) - 1
+            constant = (m * int(b) if name == "mul" else m << int(b)) + half & 2 * half - 1
+            constant -= half
         if not constant:
             return emit(f"{name} {flags}{t} {a}, {b}")
         base = sums.get((first, second))
@@ -113,7 +122,25 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
         parts[total] = base, constant
         return total
 
+    def multiply(a: str, b: str, part: tuple[str, int], factor: str) -> str:
+        """The product of the register before, and the factor as often as the constant grows."""
+        base, constant = part
+        before = latest.get((base, factor))
+        if before is None:
+            total = emit(f"mul {t} {a}, {b}")
+        else:
+            grows = constant - before[0]
+            if (factor, grows) not in steps:
+                steps[factor, grows] = emit(f"mul {t} {factor}, {grows}")
+            total = emit(f"add {t} {before[1]}, {steps[factor, grows]}")
+        latest[base, factor] = constant, total
+        return total
+
     each_register(f, op, compute)
+
+
+def _is_number(name: str) -> bool:
+    return name.lstrip("-").isdigit()
 
 
 def bit_function(f: FunctionEmitter, op: Op) -> None:

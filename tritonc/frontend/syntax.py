@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 
 from tritonc.source import Span
 
@@ -534,6 +535,7 @@ Item = Function | Tunable | JointTunable | Constant | ConstantTable | Typedef | 
 # --- walking and printing -------------------------------------------------------------------------
 
 
+@cache
 def _field_names(kind: type[Node]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "span")
 

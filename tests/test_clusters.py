@@ -90,7 +90,7 @@ def test_effects_before_the_loop() -> None:
     """A store that every block would make keeps the loop to one block."""
     result, problem = built(10, 2)
     assert not exchanges(result) and "cluster" not in result.manifest["kernels"][0]
-    assert any("store does not stand behind a loop of sums" in remark.message
+    assert any("store does not come after an accumulation loop" in remark.message
                for remark in result.remarks)
     simulated(result, problem)
 

@@ -119,9 +119,9 @@ def test_promises_are_checked(torch: Any) -> None:
     y = torch.zeros(100, device="cuda")
     for _ in range(2):
         kernel.launch(0, 16, y[4:], 16, 1.0)
-        with pytest.raises(ValueError, match=r"'y' .* no multiple of 16"):
+        with pytest.raises(ValueError, match=r"'y' .* not a multiple of 16"):
             kernel.launch(0, 16, y[1:], 16, 1.0)
-        with pytest.raises(ValueError, match=r"'n' .* no multiple of 8"):
+        with pytest.raises(ValueError, match=r"'n' .* not a multiple of 8"):
             kernel.launch(0, 16, y, 15, 1.0)
     assert y.sum() == 16
 

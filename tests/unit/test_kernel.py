@@ -117,14 +117,14 @@ def test_ptx_that_the_driver_rejects(kernel: tritonc.Kernel, driver: FakeDriver)
     (0, lambda: Interface(typestr="<f8"), TypeError, "wants elements of float32, found float64"),
     (1, lambda: Interface(mask=1), TypeError, "an array with a mask"),
     (1, lambda: Interface(data=(8192, True)), ValueError, "read-only"),
-    (1, lambda: FakeTensor(4100), ValueError, "'y' .* 0x1004 is no multiple of 16"),
+    (1, lambda: FakeTensor(4100), ValueError, "'y' .* 0x1004 is not a multiple of 16"),
     (1, lambda: FakeTensor(device=1), ValueError, "it is on GPU 1, and 'x' on GPU 0"),
-    (2, 12, ValueError, "'n' .* 12 is no multiple of 8"),
+    (2, 12, ValueError, "'n' .* 12 is not a multiple of 8"),
     (2, 1 << 31, ValueError, "2147483648 is no int"),
     (2, 8.0, TypeError, "wants a number without fraction, found 8.0 of type float"),
     (3, -1, ValueError, "-1 is no unsigned short"),
     (4, 1e6, ValueError, "is no half"),
-    (6, "2.5", TypeError, "'double' wants a number, found '2.5' of type str"),
+    (6, "2.5", TypeError, "'double' needs a number, found '2.5' of type str"),
 ])  # fmt: skip
 def test_wrong_arguments(kernel: tritonc.Kernel, driver: FakeDriver, index: int, wrong: Any,
                          error: type[Exception], text: str) -> None:

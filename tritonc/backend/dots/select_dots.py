@@ -116,7 +116,7 @@ def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str,
     if len(extents) != 3:
         return f"{text}: a product with a batch axis uses no matrix instruction", span
     if any(n & (n - 1) for n in extents):
-        return f"{text}: an extent of its tiles is no power of two", span
+        return f"{text}: an extent of its tiles is not a power of two", span
     for n, least, what in zip(extents, (best.rows, best.columns, best.depth),
                               ("rows", "columns", "elements along the inner axis"), strict=True):
         if n < least:

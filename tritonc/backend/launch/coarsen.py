@@ -66,7 +66,7 @@ def coarsen(kernel: Kernel, context: Context) -> bool:
 def obstacle(large: Kernel, small: Kernel) -> str | None:
     """Why two kernels that went through the passes cannot be one; None if they can."""
     if ratios(large.tile, small.tile) is None:
-        return "the larger tile is no multiple of the smaller one"
+        return "the larger tile is not a multiple of the smaller one"
     if large.attributes["num_warps"] != small.attributes["num_warps"]:
         return "the two tiles need different numbers of warps"
     if any(kernel.attributes.get("cluster", 1) > 1 for kernel in (large, small)):

@@ -101,7 +101,7 @@ def test_wrong_arguments(torch: Any, add: Any) -> None:
     for wrong, error, text in (
         ((x, y, z), TypeError, "takes 4 arguments, x, y, z, N; found 3"),
         ((x, y.cpu(), z, 5), TypeError, "'y' of kernel 'vector_add': found a tensor on device"),
-        ((x, y, z.int(), 5), TypeError, "wants elements of float32, found int32"),
+        ((x, y, z.int(), 5), TypeError, "needs elements of float32, found int32"),
         ((x, y, np.zeros(5, np.float32), 5), TypeError, "'z'"),
         ((x, y, z, 2.5), TypeError, "'N'"),
         ((x, y, z, 1 << 40), ValueError, "'N'"),

@@ -41,7 +41,7 @@ def test_help_is_short_long_or_of_a_topic() -> None:
     ("add.tc -Rpass-missed=[", "-Rpass-missed '[': unterminated"),
     ("tset", "there is no file 'tset'; did you mean the command 'test'?"),
     ("help", "there is no file 'help'; did you mean --help?"),
-    ("add.tc --start-after=cse", "--start-after goes on with a .tir"),
+    ("add.tc --start-after=cse", "--start-after continues with a .tir file"),
     ("add.tc -ffile-prefix-map=a", "-ffile-prefix-map takes OLD=NEW, not 'a'"),
     ("add.tc --arch=sm_80,sm_90a -S", "several targets go into a fatbin"),
     ("info x.cubin", "cannot read 'x.cubin': machine code does not say"),

@@ -320,7 +320,7 @@ class _Reader(_Actions):
         if "RBRACE" in accepted and "_NL" in accepted and token.value in ("", "kernel"):
             if self.diagnostics.errors != self.errors:
                 return ""
-            return f"'}}' wanted at the end of kernel '{self.current.name}', found {found}"
+            return f"expected '}}' at the end of kernel '{self.current.name}', found {found}"
         wanted = next((text for kinds, text in _WANTED.items() if accepted.issuperset(kinds)), "")
         if not wanted:
             spellings = language().grammar.spellings
@@ -329,7 +329,7 @@ class _Reader(_Actions):
                               "WORD": _WORDS.get(before, "a name")}
             *most, last = sorted({names.get(kind) or repr(spellings[kind]) for kind in accepted})
             wanted = f"{', '.join(most)} or {last}" if most else last
-        return f"{wanted} wanted, found {found}"
+        return f"expected {wanted}, found {found}"
 
     def fail(self, token: Token, message: str) -> None:
         """Report a mistake at `token`, and go on at the kernel's next line, or next definition."""

@@ -193,9 +193,8 @@ def print_compiled(workloads: Sequence[Workload], results: Sequence[Row]) -> Non
 
 
 MACHINERY = {  # a phrase of a remark, and what it says in short
-    "wgmma.": "wgmma", "uses mma": "mma", "tensor copies": "TMA", "by the copy engine": "TMA store",
-    "a warp of its own": "producer warp", "persistent": "persistent",
-    "asynchronous copies": "cp.async", "copied asynchronously:": "", "if '": "versions",
+    "wgmma.": "wgmma", "uses mma": "mma", "TMA loads": "TMA", "stored by TMA": "TMA store",
+    "persistent": "persistent", "(cp.async)": "cp.async", "fast path": "versions",
 }
 
 

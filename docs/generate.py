@@ -48,11 +48,12 @@ def cli_page() -> str:
              "".join(f"    {row.usage}\n" for row in COMMANDS.values()),
              "Exit codes: 0 success; 1 an error in the input, or a file that cannot be read or "
              "written; 2 a wrong\ncommand line; 3 no GPU to tune on; 70 a bug of tritonc; 130 "
-             "interrupted. `@FILE` reads options from a\nfile; those of the environment variable "
-             "`TRITONC_FLAGS` come before those of the command line. Columns in messages count "
-             "Unicode code points from 1.\n",
-             "bash, zsh and fish complete commands, options and their values after one line in "
-             "their start-up file:\n",
+             "interrupted.\n",
+             "`@FILE` reads options from a file. Options in the environment variable "
+             "`TRITONC_FLAGS` come before those of the\ncommand line. Columns in messages count "
+             "Unicode code points, from 1.\n",
+             "One line in the start-up file of bash, zsh or fish completes commands, options and "
+             "their values:\n",
              "    eval \"$(_TRITONC_COMPLETE=bash_source tritonc)\"        # ~/.bashrc; "
              "zsh_source in ~/.zshrc\n"
              "    _TRITONC_COMPLETE=fish_source tritonc | source         # "
@@ -70,7 +71,7 @@ def cli_page() -> str:
             if own:
                 lines.append("")
         if shared:
-            lines.append("And of the options above: "
+            lines.append("It also takes these options of the compiler: "
                          + ", ".join(f"`{option.flags[0]}`" for option in shared) + ".\n")
     return "\n".join(lines)
 
@@ -99,15 +100,16 @@ def manual_page() -> str:
     lines += [".SH EXIT STATUS", "0 success; 1 an error in the input; 2 a wrong command line; 3 no "
               "GPU to tune on; 70 a bug of tritonc; 130 interrupted.", ".SH ENVIRONMENT",
               "TRITONC_FLAGS: options that come before those of the command line.  NO_COLOR, "
-              "CLICOLOR_FORCE: whether messages are coloured."]
+              "CLICOLOR_FORCE: turn the colours of messages off and on."]
     return "\n".join(lines) + "\n"
 
 
 def diagnostics_page() -> str:
     """Every diagnostic with its explanation."""
     lines = ["# Diagnostics\n", _NOTE.format(source="tritonc/diagnostics.py"),
-             "What `tritonc --explain NAME` says. `-Wname`, `-Wno-name` and `-Werror=name` take the"
-             " names of warnings. Those marked are off until `-Wall` or `-Wextra` turns them on.\n"]
+             "`tritonc --explain NAME` prints these texts. `-Wname`, `-Wno-name` and "
+             "`-Werror=name` take the names of warnings. A warning marked *with -Wall* or *with "
+             "-Wextra* is off until that option turns it on.\n"]
     for name in sorted(DIAGNOSTICS):
         row = DIAGNOSTICS[name]
         lines.append(f"- **{name}** ({row.kind}): {row.explanation}")

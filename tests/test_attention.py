@@ -229,7 +229,7 @@ def wait_late(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("sabotage, message", [
     (without("ring_acquire"), "what this tensor_copy overwrites"),
-    (without("ring_release"), "waits for ever: nobody releases"),
+    (without("ring_release"), "waits forever: nothing releases"),
     (without("ring_wait"), "nothing was stored there|a copy into it is in flight"),
     (wait_late, "undefined|in flight"),
 ])

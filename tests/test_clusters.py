@@ -90,7 +90,7 @@ def test_effects_before_the_loop() -> None:
     """A store that every block would make keeps the loop to one block."""
     result, problem = built(10, 2)
     assert not exchanges(result) and "cluster" not in result.manifest["kernels"][0]
-    assert any("store does not stand behind a loop of sums" in remark.message
+    assert any("store does not come after an accumulation loop" in remark.message
                for remark in result.remarks)
     simulated(result, problem)
 
@@ -99,7 +99,7 @@ def test_sums_that_do_not_fit() -> None:
     """The first of 8 blocks would get 7 tiles of 64 KB."""
     result, problem = built(2, 8, TM=128, TN=128)
     assert not exchanges(result)
-    assert any("458752 bytes of sums" in remark.message for remark in result.remarks)
+    assert any("458752 bytes of partial sums" in remark.message for remark in result.remarks)
     simulated(result, problem)
 
 

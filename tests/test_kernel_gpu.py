@@ -101,7 +101,7 @@ def test_wrong_arguments(torch: Any, add: Any) -> None:
     for wrong, error, text in (
         ((x, y, z), TypeError, "takes 4 arguments, x, y, z, N; found 3"),
         ((x, y.cpu(), z, 5), TypeError, "'y' of kernel 'vector_add': found a tensor on device"),
-        ((x, y, z.int(), 5), TypeError, "wants elements of float32, found int32"),
+        ((x, y, z.int(), 5), TypeError, "needs elements of float32, found int32"),
         ((x, y, np.zeros(5, np.float32), 5), TypeError, "'z'"),
         ((x, y, z, 2.5), TypeError, "'N'"),
         ((x, y, z, 1 << 40), ValueError, "'N'"),
@@ -119,9 +119,9 @@ def test_promises_are_checked(torch: Any) -> None:
     y = torch.zeros(100, device="cuda")
     for _ in range(2):
         kernel.launch(0, 16, y[4:], 16, 1.0)
-        with pytest.raises(ValueError, match=r"'y' .* no multiple of 16"):
+        with pytest.raises(ValueError, match=r"'y' .* not a multiple of 16"):
             kernel.launch(0, 16, y[1:], 16, 1.0)
-        with pytest.raises(ValueError, match=r"'n' .* no multiple of 8"):
+        with pytest.raises(ValueError, match=r"'n' .* not a multiple of 8"):
             kernel.launch(0, 16, y, 15, 1.0)
     assert y.sum() == 16
 

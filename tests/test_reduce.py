@@ -121,7 +121,7 @@ def test_triton_ir(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words, code, message", [
-    (["reduce", "p.tc"], 2, "a file and a command wanted"),
+    (["reduce", "p.tc"], 2, "expected a file and a command"),
     (["reduce", "none.tc", "true"], 1, "cannot read 'none.tc'"),
     (["reduce", "p.tc", "no-such-program"], 1, "cannot run 'no-such-program'"),
     (["reduce", "p.tc", "--timeout=0.1", "--", "sh", "-c", "sleep 9"], 1, "takes longer than 0.1"),

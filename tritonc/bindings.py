@@ -58,8 +58,9 @@ class Bindings:
         self._sizes = tuning_file.matching(entries, source, options.arch)
         if tuning_file.is_stale(entries, source, options.arch, options.defines):
             diagnostics.warning(
-                "stale-tuning", None, f"'{path}' was made for another text of this program; the "
-                "cost model chooses", Note("tritonc tune measures again"))
+                "stale-tuning", None, f"'{path}' was measured with a different version of this "
+                "program and is ignored; the cost model "
+                "chooses", Note("tritonc tune measures again"))
 
     def of_program(self, program: Program, diagnostics: Diagnostics,
                    known: KnownLaunch | None = None) -> dict[str, int]:

@@ -27,105 +27,109 @@ class Row(NamedTuple):
 
 PREPROCESSOR: dict[str, Row] = {
     "stray-character": Row("error",
-        "A character that begins no token of Triton-C stands outside comments and strings: a "
-        "control character, a letter outside ASCII, a backslash inside a line, a '#' that "
-        "does not begin its line. Editors and web pages put in invisible ones, such as the "
+        "A character outside comments and strings begins no token of Triton-C: a control "
+        "character, a letter outside ASCII, a backslash inside a line, or a '#' that does not "
+        "begin its line. Editors and web pages insert invisible characters, such as the "
         "no-break space U+00A0."),
     "unterminated-comment": Row("error",
-        "A comment that /* begins has no */ before the end of its file. Comments do not nest."),
+        "A comment that begins with /* has no */ before the end of its file. Comments do not "
+        "nest."),
     "unterminated-literal": Row("error",
         "A string or a character constant has no closing quote on its line, or a character "
         "constant is empty."),
     "invalid-directive": Row("error",
-        "A line that begins with # is none of the directives of the preprocessor (define "
-        "undef include if ifdef ifndef elif else endif error warning line pragma), or lacks "
-        "what its directive needs."),
+        "A line that begins with # is not a directive of the preprocessor (define undef include "
+        "if ifdef ifndef elif else endif error warning line pragma), or it lacks what its "
+        "directive needs."),
     "invalid-macro": Row("error",
         "The definition of a macro is malformed: its name, its parameters, or an operator # "
         "or ## of its body."),
     "macro-space": Row("warning",
-        "The body of a macro begins right behind its name, so that the definition may mean "
-        "another than it says."),
+        "The body of a macro begins right after its name, without a space, so the definition "
+        "may mean something else than it seems to."),
     "macro-redefined": Row("warning",
-        "A macro is defined again with another body. The new body counts from there on. "
-        "#undef between the two says that this is meant; -D on the command line replaces "
-        "predefined macros silently."),
+        "A macro is defined again with a different body. The new body counts from there on. "
+        "Write #undef between the two if you mean it; -D on the command line replaces "
+        "predefined macros without a warning."),
     "macro-arguments": Row("error",
-        "A function-like macro is used with another number of arguments than its definition "
-        "has parameters. Commas separate arguments unless they stand in parentheses; brackets"
-        " do not protect them."),
+        "A function-like macro is used with a number of arguments that its definition does not "
+        "take. Commas separate arguments unless they are inside parentheses; brackets do not "
+        "protect them."),
     "unterminated-macro-use": Row("error",
         "The list of arguments of a macro's use has no closing parenthesis before the end of "
         "the text."),
     "invalid-join": Row("error",
-        "The operator ## joins two tokens whose spellings together are not one token, or # makes "
-        "a string that ends in a backslash."),
+        "The operator ## joins two tokens whose text together is not one token, or # makes a "
+        "string that ends in a backslash."),
     "expansion-limit": Row("error",
-        "Macros expand to more tokens than the compiler takes, or are nested more deeply: "
-        "most likely each of a chain of macros doubles the text of the one before."),
+        "Macros expand to more tokens than the compiler accepts, or nest too deeply. Most "
+        "likely each macro of a chain doubles the text of the one before."),
     "invalid-condition": Row("error",
         "The expression of an #if or #elif is malformed or has no value. It consists of "
-        "integers, characters, defined(NAME) and C's operators; a name that is no macro "
-        "counts as 0; arithmetic has 64 bits."),
+        "integers, characters, defined(NAME) and the operators of C. A name that is not a macro "
+        "counts as 0. Arithmetic has 64 bits."),
     "unbalanced-conditional": Row("error",
-        "An #if, #ifdef or #ifndef has no #endif in its file, or an #elif, #else or #endif "
-        "has no #if before it, or stands behind the #else."),
+        "An #if, #ifdef or #ifndef has no #endif in its file, or an #elif, #else or #endif has "
+        "no #if before it or comes after the #else."),
     "extra-tokens": Row("warning",
         "A directive is followed by text on its line that it does not use."),
     "error-directive": Row("error",
-        "The source itself asks for this error, by #error."),
+        "The source asks for this error with #error."),
     "warning-directive": Row("warning",
-        "The source itself asks for this warning, by #warning."),
+        "The source asks for this warning with #warning."),
     "bidirectional-text": Row("warning",
-        "A comment or string has a Unicode character that changes the direction of text. Editors "
-        "show such a line in another order than the compiler reads it, which can hide code."),
+        "A comment or string contains a Unicode character that changes the direction of text. "
+        "Editors show such a line in a different order than the compiler reads it, which can "
+        "hide code."),
     "unknown-pragma": Row("warning",
         "A #pragma that tritonc does not know is ignored. It knows #pragma once and #pragma "
         "unroll."),
     "include-not-found": Row("error",
-        'A file to be included is in none of the directories searched. #include "FILE" looks '
-        "beside the file that includes it and then in the directories of -I, in their order; "
-        "#include <FILE> only in those of -I."),
+        'An included file is in none of the directories searched. #include "FILE" looks beside '
+        'the including file and then in the -I directories, in their order; #include <FILE> '
+        'looks only in the -I directories.'),
     "include-limit": Row("error",
-        "Files include each other too deeply or too many times: most likely a file includes "
-        "itself. #pragma once, or an #ifndef around it, makes a file be read once."),
+        "Files include each other too deeply or too many times; most likely a file includes "
+        "itself. With #pragma once, or an #ifndef around its text, a file is read once."),
     "unreadable-file": Row("error",
-        "A source or an included file cannot be read: it does not exist, is no regular file (a "
-        "directory, a device, a pipe: `-` reads standard input), is too large, or may not be "
-        "read."),
+        "A source or an included file cannot be read: it does not exist, is not a regular file "
+        "(but a directory, a device or a pipe; `-` reads standard input), is too large, or you "
+        "lack the permission."),
     "invalid-encoding": Row("error",
-        "A source file is not text in UTF-8. The place is the first byte that is wrong."),
+        "A source file is not UTF-8 text. The message names the first wrong byte."),
 }
 
 PARSER: dict[str, Row] = {
     "syntax-error": Row("error",
-        "The source does not follow the grammar. The message says what could stand at the place "
-        "and what was found. Where something is missing, the place is just after the token before. "
-        "Parsing goes on behind the mistake, so that one run shows several."),
+        "The source does not follow the grammar. The message says what was expected at the "
+        "place and what was found. If something is missing, the place is just after the "
+        "previous token. Parsing continues after the error, so one run reports several."),
     "unsupported-construct": Row("error",
-        "C has the construct, Triton-C has not: unions, enumerations, switch, goto, "
-        "strings outside printf and assert, pointers to pointers, lists of initial values, the "
-        "comma operator, the address of a variable, variables outside functions. The message says "
+        "C has the construct, but Triton-C does not: unions, enumerations, switch, goto, "
+        "strings outside printf and assert, pointers to pointers, initialiser lists, the comma "
+        "operator, the address of a variable, variables outside functions. The message says "
         "what to write instead."),
     "unknown-type": Row("error",
-        "A name stands where a type is needed, but it is neither a type of Triton-C nor declared "
-        "by a typedef. The types are bool, char, short, int, long, their unsigned forms, half, "
+        "A type is expected, but the name is neither a type of Triton-C nor declared by a "
+        "typedef. The types are bool, char, short, int, long, their unsigned forms, half, "
         "bfloat16, float, double, tf32, float8_e4m3 and float8_e5m2, and their other names."),
     "invalid-declaration": Row("error",
-        "A declaration is formed according to the grammar but means nothing: a qualifier that does "
-        "not apply, words that make no type, a tunable inside a function, a constant without a "
-        "value, a constant table without a size."),
+        "A declaration follows the grammar but has no meaning: a qualifier that does not apply, "
+        "words that make no type, a tunable inside a function, a constant without a value, a "
+        "constant table without a size."),
     "invalid-literal": Row("error",
-        "A number, character or string is malformed or does not fit: digits that the base does not "
-        "have, an unknown suffix, an integer of more than 64 bits, an unknown escape sequence."),
+        "A number, character or string is malformed or too large: a digit that the base does "
+        "not have, an unknown suffix, an integer of more than 64 bits, an unknown escape "
+        "sequence."),
     "nested-too-deeply": Row("error",
-        "Brackets, statements or operators are nested deeper than the compiler takes: 256 open "
-        "brackets, or about a thousand levels of any kind, which includes the operators of one "
-        "long expression such as a sum of a thousand terms."),
+        "Brackets, statements or operators nest deeper than the compiler accepts: 256 open "
+        "brackets, or about a thousand levels of any kind. The operators of one long "
+        "expression, such as a sum of a thousand terms, count as levels."),
     "ignored-word": Row("warning",
-        "A word stands where it says nothing, such as 'volatile' of what is no pointer."),
+        "A word has no effect where it stands, such as 'volatile' on something that is not a "
+        "pointer."),
     "misplaced-pragma": Row("warning",
-        "#pragma unroll stands before a loop; before anything else it is ignored."),
+        "#pragma unroll must come right before a loop; before anything else it is ignored."),
     "range-precedence": Row("warning",
         "A range binds tighter than every other binary operator, so that 0 ... T * 8 multiplies "
         "each element of 0 ... T by 8. Parentheses silence the warning: (0 ... T) * 8 or "
@@ -134,101 +138,105 @@ PARSER: dict[str, Row] = {
 
 SEMA: dict[str, Row] = {
     "undeclared-name": Row("error",
-        "A name is used that nothing declares here: no variable or parameter of the blocks "
-        "around it, no tunable, constant, table or function of the file, no builtin. It is "
-        "reported once in a block."),
+        "Nothing declares this name here: no variable or parameter of the enclosing blocks, no "
+        "tunable, constant, table or function of the file, and no builtin. The error is "
+        "reported once per block."),
     "redefinition": Row("error",
         "A name is declared twice in one block, or a function is defined twice. An inner block "
         "may declare the name again, also with another type."),
     "struct-value": Row("error",
-        "A struct is used where only a number can be, has no such member, or is made of a list "
-        "that does not fit. Structs are values: they can be assigned, passed, returned, chosen by "
-        "'?:', combined by reduce and scan, and taken apart by x.name. There are no pointers to "
-        "them, and no operators."),
+        "A struct is used where only a number can be, has no such member, or is made from a "
+        "list that does not fit. Structs are values: you can assign, pass and return them, "
+        "choose them with '?:', combine them with reduce and scan, and take them apart with "
+        "x.name. There are no pointers to structs and no operators on them."),
     "combining-function": Row("error",
-        "reduce and scan take a function that combines two values of one type, numbers or structs "
-        "of numbers, to one of that type: float f(float a, float b). It is taken to be "
-        "associative, and runs for many pairs of elements at once, so it can compute, choose "
-        "and call other such functions, but has no loops, and does not touch memory."),
+        "reduce and scan take a function that combines two values of one type, numbers or "
+        "structs of numbers, to one of that type: float f(float a, float b). The compiler "
+        "assumes that it is associative and runs it for many pairs of elements at once. So it "
+        "may compute, choose and call other such functions, but it must have no loops and must "
+        "not access memory."),
     "atomic-order": Row("error",
-        "acquire, release and acq_rel order the accesses of an instance around one access of a "
-        "scalar pointer. The accesses of a tile have no order among themselves."),
+        "acquire, release and acq_rel order the accesses of a program instance around one "
+        "access through a scalar pointer. The accesses of a tile have no order among "
+        "themselves."),
     "joint-tunable": Row("error",
-        "Tunables that are chosen together take the values of one row of their list, counted from "
-        "0; --tune NAME=VALUE for one of them asks for a row that has this value."),
+        "Tunables that are chosen together take the values of one row of their list. Rows are "
+        "counted from 0. --tune NAME=VALUE for one of them selects a row that has this value."),
     "static-loop": Row("error",
-        "`static for (int i = a; i < b; i++)` is run by the compiler: it declares its counter with "
-        "a constant, tests it by a constant condition and steps it; in the body the counter is a "
-        "constant. There are 1024 turns at most."),
+        "The compiler itself runs `static for (int i = a; i < b; i++)` and writes out the body "
+        "for each turn. The loop must declare its counter with a constant, test it by a "
+        "constant condition, and step it; in the body the counter is a constant. The limit is "
+        "1024 turns."),
     "auto-type": Row("error",
-        "'auto' is the type of a variable with an initial value, of a parameter or of a result of "
-        "a function that is called. A kernel's parameters, members of structs, constants and casts "
-        "name their types."),
+        "'auto' is allowed for a variable with an initial value, and for parameters and results "
+        "of functions that are called. A kernel's parameters, members of structs, constants and "
+        "casts need a named type."),
     "not-a-constant": Row("error",
         "An expression must be known at compile time: the extents of a tile, the ends of a "
         "range, an axis, a value of a tunable. Constant expressions consist of literals, "
         "tunables, constants and operators."),
     "tile-extent": Row("error",
-        "The extent of a tile is zero or negative; tiles have at least one element."),
+        "The extent of a tile is zero or negative; a tile has at least one element."),
     "tile-too-large": Row("error",
-        "A tile has more than 1048576 elements, which the registers of no GPU can hold. Large "
-        "problems are cut into tiles by the launch's range and by loops."),
+        "A tile has more than 1048576 elements, which the registers of no GPU can hold. Use the "
+        "launch's range and loops to cut a large problem into tiles."),
     "tile-sizeof": Row("error",
-        "sizeof was asked of a tile. Only scalar types have a size in memory."),
+        "sizeof is applied to a tile. Only scalar types have a size in memory."),
     "void-type": Row("error",
-        "void stands where a type with values is wanted."),
+        "void is used where a type with values is needed."),
     "void-value": Row("error",
         "A call of a function that returns nothing is used as a value."),
     "string-literal": Row("error",
-        "A string stands where it means nothing, or is missing where it is wanted. Only printf, "
-        "assert and static_assert take strings."),
+        "A string is used where it has no meaning, or is missing where it is needed. Only "
+        "printf, assert and static_assert take strings."),
     "literal-range": Row("error",
         "A decimal integer is too large for a signed 64-bit integer and has no suffix u."),
     "shape-mismatch": Row("error",
-        "The shapes of tiles that are combined do not fit. As in NumPy, shapes are aligned at "
-        "the right; extents must then be equal, or 1, or missing. x[:, newaxis] inserts an axis "
-        "of extent 1. Masks, predicates, pointers and values broadcast together in the same "
-        "way."),
+        "The shapes of the combined tiles do not match. As in NumPy, shapes are aligned at the "
+        "right; then extents must be equal, or 1, or missing. x[:, newaxis] inserts an axis of "
+        "extent 1. Masks, predicates, pointers and values broadcast together in the same way."),
     "tile-to-scalar": Row("error",
-        "A tile of several elements cannot become a scalar. Reduce it: x[+], x[max], any(x)."),
+        "A tile with several elements cannot become a scalar. Reduce it: x[+], x[max], any(x)."),
     "type-mismatch": Row("error",
         "An operator, a function or an assignment does not take operands of these types. The "
-        "message says what was found and what was wanted."),
+        "message says what was found and what was expected."),
     "condition-type": Row("error",
         "A condition, a mask or an operand of && || ! must be bool, or an integer, which counts "
-        "as true unless it is 0. Floats and pointers have to be compared."),
+        "as true unless it is 0. Compare floats and pointers."),
     "tile-condition": Row("error",
-        "The condition of a loop is a tile, of which some elements may hold and others not. A "
-        "loop goes on or ends for all elements: any(c) or all(c) is a scalar."),
+        "The condition of a loop is a tile, which may hold for some elements and not for "
+        "others. A loop continues or ends for all elements at once: make a scalar with any(c) "
+        "or all(c)."),
     "float-to-int": Row("warning",
-        "A float is cut off to an integer by an assignment, an initialisation, an argument or a "
-        "store. A cast says that this is meant."),
+        "An assignment, an initialisation, an argument or a store truncates a float to an "
+        "integer. A cast makes this explicit."),
     "constant-conversion": Row("warning",
-        "A constant does not fit the type that an assignment, an initialisation, an argument or a "
-        "store converts it to. Of an integer the upper bits are lost, or the sign is another; a "
-        "number beyond those of a float type becomes infinite, or the greatest one of an 8-bit "
-        "float. A cast says that this is meant."),
+        "An assignment, an initialisation, an argument or a store converts a constant to a type "
+        "that cannot hold it. An integer loses its upper bits or changes its sign; a number "
+        "beyond the range of a float type becomes infinite, or the greatest finite number of an "
+        "8-bit float. A cast makes this explicit."),
     "assigned-condition": Row("warning",
-        "The condition of an if or a loop assigns: == was meant, most likely. A second pair of "
-        "parentheses around it says that it is not."),
+        "The condition of an if or a loop is an assignment; most likely == was meant. A second "
+        "pair of parentheses silences the warning."),
     "discarded-const": Row("warning",
         "A pointer to const becomes a pointer through which the program may write."),
     "unmasked": Row("warning",
-        "A store or atomic operation through indices of the global range is not masked, though "
-        "another access of the kernel is: where the range is no multiple of the tile, the last "
-        "instance has indices past its end, and would write there. '@mask statement' keeps it "
-        "inside. Nothing is said where the kernel may know the index to be inside: behind a branch "
-        "on it, or through min, max, clamp, ?: or %."),
+        "A store or atomic operation uses indices of the global range without a mask, although "
+        "another access of the kernel is masked. If the range is not a multiple of the tile, "
+        "the last program instance has indices past its end and would write there. '@mask "
+        "statement' prevents that. There is no warning where the kernel may know that the index "
+        "is inside: after a branch on it, or through min, max, clamp, ?: or %."),
     "unmasked-load": Row("warning",
-        "The same for a load, which 'mask ? *p : 0' keeps inside. Older sources read past the end "
-        "of what they know to be longer, so that this one has to be asked for.", "all"),
+        "The same as unmasked, for a load; 'mask ? *p : 0' keeps a load inside. Older sources "
+        "deliberately read past the end of buffers that they know to be longer, so this warning "
+        "is off by default.", "all"),
     "never-masked": Row("warning",
-        "An access goes through indices of the global range along an axis that the kernel masks "
-        "nowhere. It is right only if the range is a multiple of the tile; assume(N % T == 0) "
-        "says so, and silences the warning.", "extra"),
+        "An access uses indices of the global range along an axis that the kernel never masks. "
+        "This is right only if the range is a multiple of the tile; assume(N % T == 0) states "
+        "that and silences the warning.", "extra"),
     "unused-value": Row("warning",
-        "A statement computes something, does nothing with it, and changes nothing: == where = was "
-        "meant, or a load whose result is not taken."),
+        "A statement computes a value and does nothing with it: == was written for =, or the "
+        "result of a load is not used."),
     "unused-variable": Row("warning",
         "A variable is declared, and perhaps assigned, but never read.", "all"),
     "unused-parameter": Row("warning",
@@ -241,148 +249,154 @@ SEMA: dict[str, Row] = {
     "const-assignment": Row("error",
         "A const variable is assigned, or declared without a value."),
     "const-store": Row("error",
-        "Something is stored through a pointer to const."),
+        "The program stores through a pointer to const."),
     "constant-memory": Row("error",
-        "A kernel stores to constant memory. The host fills it, or statements outside functions "
-        "do at compile time."),
+        "A kernel stores to constant memory. Only the host can fill it, or statements outside "
+        "functions at compile time."),
     "not-assignable": Row("error",
-        "The left side of an assignment is neither a variable nor memory that a pointer names."),
+        "The left side of an assignment is neither a variable nor memory behind a pointer."),
     "not-a-pointer": Row("error",
         "The operand of * is neither a pointer nor a tile of pointers."),
     "uninitialized": Row("error",
-        "A variable is read before anything was assigned to it, whichever way control came. "
-        "Where only some ways lead there, the interpreter reports the read when it happens."),
+        "A variable is read, but no path to the read assigns it. If only some paths lack the "
+        "assignment, the interpreter reports the read when it happens."),
     "read-only": Row("warning",
-        "A kernel stores through a parameter that is declared read_only. The hint is dropped, "
-        "and the program means what it says."),
+        "A kernel stores through a parameter that is declared read_only. The compiler ignores "
+        "the hint and does what the program says."),
     "write-only": Row("warning",
-        "A kernel loads through a parameter that is declared write_only. The hint is dropped."),
+        "A kernel loads through a parameter that is declared write_only. The compiler ignores "
+        "the hint."),
     "predicate-shape": Row("error",
-        "A load, a division or an atomic operation under a tile predicate takes place for those of "
-        "its elements that some selected element needs. Here so many different changes of shape "
-        "lie between it and its uses that this cannot be said by one condition. Load the tile "
-        "before the predicate, with a mask of its own: *?(mask) p."),
+        "Under a tile predicate, a load, a division or an atomic operation runs only for the "
+        "elements that some selected element needs. Here so many different changes of shape lie "
+        "between the operation and its uses that no single condition says which elements those "
+        "are. Load the tile before the predicate, with a mask of its own: *?(mask) p."),
     "predicated-scalar": Row("error",
-        "Under a tile predicate (an @mask, or an if whose condition is a tile) a scalar declared "
-        "outside of it is assigned. The predicate holds for some elements and not for others, "
-        "but the scalar has one value. any(mask) or all(mask) makes a scalar condition; a tile "
-        "variable keeps a value for each element."),
+        "Under a tile predicate (an @mask, or an if whose condition is a tile), the program "
+        "assigns a scalar that is declared outside of it. The predicate holds for some elements "
+        "and not for others, but the scalar has only one value. any(mask) or all(mask) makes a "
+        "scalar condition; a tile variable keeps one value per element."),
     "predicated-jump": Row("error",
-        "A break, continue or return stands under a tile predicate: it would be taken for some "
-        "elements only, but control flow is one for the whole tile. any(mask) or all(mask) makes "
-        "a scalar condition."),
+        "A break, continue or return is under a tile predicate: some elements would take it and "
+        "others not, but control flow is the same for the whole tile. any(mask) or all(mask) "
+        "makes a scalar condition."),
     "misplaced-jump": Row("error",
-        "A break or continue stands outside of every loop of its function."),
+        "A break or continue is outside of any loop of its function."),
     "missing-return": Row("error",
         "Control can reach the end of a function that must return a value."),
     "return-type": Row("error",
         "A void function returns a value, or a function with a result returns none."),
     "subscript": Row("error",
-        "The entries of a subscript do not fit the axes of the tile. There is one entry for each "
-        "axis (: keeps it, + * & | ^ max min reduce it), and newaxis inserts one; or every entry "
-        "is a ^k, which puts axis k there."),
+        "The entries of a subscript do not match the axes of the tile. Write one entry per axis "
+        "(: keeps it; + * & | ^ max min reduce it), and newaxis to insert one; or make every "
+        "entry a ^k, which puts axis k there."),
     "subscript-index": Row("error",
-        "A subscript takes an element or a part out of a tile, or indexes a pointer. The elements "
-        "of a tile lie in the registers of many threads, so there is no such operation. Memory is "
-        "read by pointers, *(p + i); only a constant table is indexed by an integer."),
+        "A subscript takes an element or a part out of a tile, or indexes a pointer. The "
+        "elements of a tile lie in the registers of many threads, so this operation does not "
+        "exist. Read memory through pointers, *(p + i). Only a constant table can be indexed by "
+        "an integer."),
     "range-bounds": Row("error",
         "The range a ... b is empty, because b is not greater than a, or does not fit int."),
     "reduction": Row("error",
-        "A reduction or scan does not fit its operand: the axis does not exist, the operand is no "
-        "tile, or its elements cannot be combined in this way."),
+        "A reduction or scan does not fit its operand: the axis does not exist, the operand is "
+        "not a tile, or its elements cannot be combined in this way."),
     "dot-operands": Row("error",
-        "The operands of a matrix product do not fit: wanted are tiles [M, K] and [K, N] of one "
-        "element type, with equal batch axes behind."),
+        "The operands of a matrix product do not match. It takes tiles [M, K] and [K, N] of one "
+        "element type, with equal batch axes after those two."),
     "atomic-type": Row("error",
-        "There is no atomic operation of this kind on this type."),
+        "This atomic operation does not exist for this type."),
     "call-arguments": Row("error",
-        "A function is called with another number of arguments than it takes, or with one that "
-        "makes no sense to it."),
+        "A function is called with a number of arguments that it does not take, or with an "
+        "argument that it cannot use."),
     "not-a-function": Row("error",
-        "Something is called that is no function: a variable of that name hides it."),
+        "The program calls something that is not a function: a variable of the same name hides "
+        "it."),
     "recursion": Row("error",
-        "A function calls itself, directly or through others. Functions are inlined where they "
-        "are called, so that recursion is impossible; write a loop."),
+        "A function calls itself, directly or through others. Functions are inlined, so "
+        "recursion is impossible; write a loop."),
     "inline-limit": Row("error",
         "Inlining the functions that a kernel calls makes it too large or too deeply nested."),
     "kernel-call": Row("error",
-        "A kernel is called by a function. Put what both need into a function of its own."),
+        "A function calls a kernel. Move the shared code into a function that both call."),
     "kernel-signature": Row("error",
-        "A kernel returns a value, has a tile for a parameter, or more parameters than a launch "
-        "passes. Kernels take scalars and pointers and leave their results in memory."),
+        "A kernel returns a value, has a tile or a struct as parameter, or has more parameters "
+        "than a launch can pass. Kernels take scalars and pointers, and write their results to "
+        "memory."),
     "no-kernel": Row("error",
-        "A file has no entry point: no function marked kernel or __global__, and no void function "
-        "that no other function calls."),
+        "The file has no entry point: no function marked kernel or __global__, and no void "
+        "function that no other function calls."),
     "global-range": Row("error",
-        "get_global_range is used in a way that does not say how long its tile is, or with "
-        "another length than elsewhere in the kernel: its length sets the launch's grid."),
+        "get_global_range is used in a way that does not determine the length of its tile, or "
+        "with a different length than elsewhere in the kernel. That length sets the grid of the "
+        "launch."),
     "launch-axis": Row("error",
-        "The argument of get_global_range or get_program_id is none of the axes 0, 1 and 2."),
+        "The argument of get_global_range or get_program_id is not an axis; the axes are 0, 1 "
+        "and 2."),
     "unbound-tunable": Row("error",
-        "A tunable is declared without a list of values, and none was given from outside."),
+        "A tunable is declared without a list of values, and neither the command line nor a "
+        "tuning file gives one."),
     "unknown-tunable": Row("error",
-        "A value was given for a tunable that the program does not have."),
+        "A value is given for a tunable that the program does not have."),
     "tunable-type": Row("error",
-        "A tunable is of another type than an integer type."),
+        "A tunable has a type that is not an integer type."),
     "tunable-value": Row("warning",
         "The value given for a tunable is not in the list that the program declares."),
     "meta-parameter": Row("error",
-        "The value given for a meta-parameter of a pass, by --tune or by a tuning file, is not one "
-        "that it can have."),
+        "--tune or a tuning file gives a meta-parameter of a pass a value that it cannot have."),
     "variant": Row("error",
-        "A variant of --variant is not spelt as one, is none of a kernel, binds what is no tunable "
-        "or meta-parameter, assumes what cannot be, or cannot take the place of its kernel."),
+        "A --variant is malformed, names no kernel, sets something that is neither a tunable "
+        "nor a meta-parameter, assumes a fact that cannot hold, or cannot replace its kernel."),
     "static-assertion": Row("error",
-        "The condition of a static_assert does not hold."),
+        "The condition of a static_assert is false."),
     "constant-table": Row("error",
-        "A constant table is declared with an impossible size, or filled by statements that write "
-        "past its end or do not stop."),
+        "A constant table has an impossible size, or the statements that fill it write past its "
+        "end or do not stop."),
     "file-statement": Row("error",
-        "A statement outside functions does something else than fill constant tables from "
+        "A statement outside functions does something other than fill constant tables from "
         "constants."),
     "printf-format": Row("error",
-        "The directives of a printf format do not fit the values."),
+        "The directives of a printf format do not match the values."),
 }
 
 IR: dict[str, Row] = {
     "ir-syntax": Row("error",
-        "The text of Triton-IR cannot be read here. The message says what was found and what "
-        "was wanted; docs/ir.md describes the form."),
+        "This text of Triton-IR cannot be read. The message says what was found and what was "
+        "expected; docs/ir.md describes the format."),
     "ir-unknown-name": Row("error",
-        "A line of Triton-IR names a value, a block, a layout or an operation that is not "
-        "defined. Values are looked up in their kernel, layouts above their first use."),
+        "A line of Triton-IR names a value, block, layout or operation that is not defined. "
+        "Values are looked up in their kernel; layouts must be defined above their first use."),
     "ir-redefinition": Row("error",
-        "A line of Triton-IR defines a value, a block, a kernel or a constant whose name is "
+        "A line of Triton-IR defines a value, block, kernel or constant with a name that is "
         "taken. Triton-IR is in static single assignment form: each name is defined once."),
     "ir-stage": Row("error",
-        "Triton-IR of the backend is compiled without --start-after=PASS, which says after which "
-        "pass to go on, or with a pass after which such IR does not stand. From the pass "
-        "assign_layouts on, every tile has a layout; before, none has."),
+        "Triton-IR of the backend needs --start-after=PASS, which says after which pass to "
+        "continue, and the pass must be one after which such IR can exist. From assign_layouts "
+        "on, every tile has a layout; before it, none has."),
     "ir-invalid": Row("error",
         "A kernel written in Triton-IR breaks a rule of its structure: an operation does not "
         "fit its operands, a value is used where its definition does not reach, a block does "
         "not end in a branch, or a phi does not agree with the blocks before it."),
     "run-arguments": Row("error",
-        "The interpreter was asked to run a kernel with arguments that it does not take, or to "
-        "run a kernel that the module does not have."),
+        "The interpreter was asked to run a kernel that the module does not have, or with "
+        "arguments that the kernel does not take."),
     "run-out-of-bounds": Row("error",
-        "While the program ran, an element was read or written outside of every buffer, or past "
+        "While the program ran, it read or wrote an element outside of every buffer, or past "
         "the end of one. The message names the line, the element of the tile, the buffer and "
-        "the distance. A mask or a larger buffer is missing."),
+        "the distance. Add a mask, or make the buffer larger."),
     "run-misaligned": Row("error",
-        "While the program ran, an address was not a multiple of the size of the element that "
-        "lies there, which hardware does not allow."),
+        "While the program ran, it used an address that is not a multiple of the size of the "
+        "element there. Hardware does not allow that."),
     "run-undefined": Row("error",
-        "While the program ran, an undefined element was stored, used as an address, printed, "
-        "or decided where control goes. An element is undefined if its variable was never "
-        "assigned, its load was masked off, or its shift went past the width; notes say which."),
+        "While the program ran, an undefined element was stored, printed, used as an address, "
+        "or used in a condition. An element is undefined if its variable was never assigned, "
+        "its load was masked off, or its shift went past the width; notes say which."),
     "run-division-by-zero": Row("error",
-        "While the program ran, an integer was divided by zero."),
+        "While the program ran, it divided an integer by zero."),
     "run-constant-store": Row("error",
         "While the program ran, it wrote to constant memory, which only the host may fill."),
     "run-assumption": Row("error",
         "While the program ran, a promise made by assume or multiple_of did not hold. The "
-        "compiler builds on such promises, so that machine code would be wrong."),
+        "compiler relies on such promises, so the machine code would be wrong."),
     "run-assertion": Row("error",
         "While the program ran, the condition of an assert did not hold."),
     "run-race": Row("error",
@@ -391,48 +405,49 @@ IR: dict[str, Row] = {
         "that releases (as they do unless a word says otherwise) and a later one that acquires at "
         "the same address, as a lock or a flag does. Stores that change nothing do not count."),
     "run-deadlock": Row("error",
-        "All instances that are left wait in a loop for memory that none of them changes."),
+        "All remaining program instances wait in loops for memory that none of them changes."),
     "index-overflow": Row("warning",
         "While the program ran, a sum, a difference or a product of ints did not fit in an int, "
         "and the address of an access or its mask depends on it. Integer arithmetic wraps, but an "
         "index may not: compiled code may compute it in 64 bits. Compute it as long, as in "
         "`(long)row * stride + column`. Elements that no access touches do not count."),
     "run-too-long": Row("error",
-        "The interpreter stopped a program that executed more operations than its limit allows: "
-        "a loop does not end, or instances wait for each other for ever."),
+        "The interpreter stopped the program because it executed more operations than the limit "
+        "(--max-steps): a loop does not end, or program instances wait for each other forever."),
 }
 
 BACKEND: dict[str, Row] = {
     "unknown-target": Row("error",
-        "The name of --arch is none of the targets. --list-targets lists them; a name is sm_ "
-        "and the GPU's compute capability, with an a for instructions of that one architecture."),
+        "--arch names no target. --list-targets lists them. A name is sm_ and the compute "
+        "capability of the GPU, with an a for the instructions of that one architecture."),
     "unknown-ptx-version": Row("error",
-        "The version of -mptx does not exist, or is older than the target, or newer than this "
-        "compiler. A driver takes every version up to its own."),
+        "The version of -mptx does not exist, is older than the target needs, or is newer than "
+        "this compiler knows. A driver accepts every version up to its own."),
     "target-lacks-feature": Row("error",
-        "The program asks for an instruction that the target does not have, and that nothing "
-        "can replace. A newer --arch or -mptx has it; the note says which."),
+        "The program needs an instruction that the target does not have and that nothing can "
+        "replace. The note says which --arch or -mptx has it."),
     "shared-memory": Row("error",
-        "The tiles that a kernel exchanges between threads, operands of matrix products above all, "
-        "need more shared memory than a block of the target has. Smaller tiles need less: "
-        "--tune chooses them, or a smaller value in the list of a tunable."),
+        "The tiles that a kernel exchanges between threads, above all operands of matrix "
+        "products, need more shared memory than a block of the target has. Use smaller tiles: "
+        "choose them with --tune, or put a smaller value into the list of a tunable."),
     "constant-parameter": Row("error",
-        "A kernel's parameter points to constant memory. The tables there are symbols of the "
-        "module, which a kernel names itself and the host fills by name; a parameter can point to "
-        "global memory."),
+        "A kernel's parameter points to constant memory. Constant tables are symbols of the "
+        "module: a kernel names them itself, and the host fills them by name. A parameter can "
+        "point to global memory only."),
     "run-race": Row("error",
         "While the interpreter ran a kernel of the backend, threads of an instance used the same "
         "memory with no barrier between: the result would depend on which comes first. A barrier "
         "is missing before the operation named, or a wait for a copy."),
     "run-shared-memory": Row("error",
-        "While the interpreter ran a kernel of the backend, an operation read shared memory to "
-        "which its buffer did not store: nothing was stored there yet, or another buffer that "
-        "was given the same bytes has overwritten them."),
+        "While the interpreter ran a kernel of the backend, an operation read shared memory "
+        "that holds nothing for its buffer: either nothing was stored there yet, or another "
+        "buffer in the same bytes has overwritten it."),
 }
 
 DRIVER: dict[str, Row] = {
     "out-of-memory": Row("error",
-        "The compilation, or the problem that the file states, needs more memory than there is."),
+        "The compilation, or the problem that the file states, needs more memory than the "
+        "machine has."),
     "problem-syntax": Row(
         "error",
         "A line that begins with //! states a part of the problem that the file computes, as "
@@ -453,49 +468,50 @@ DRIVER: dict[str, Row] = {
     ),
     "cannot-write": Row(
         "error",
-        "An output could not be written, or it is a file that the compilation reads. Nothing "
-        "was written.",
+        "An output cannot be written, or it is a file that the compilation reads. Nothing was "
+        "written.",
     ),
     "cannot-run": Row(
         "error",
-        "tritonc reduce cannot run its command on the whole source, or what comes of it is not "
-        "what the command line asks for. The command runs in the working directory; the source "
-        "stands in a folder of its own, with links to what is beside it.",
+        "tritonc reduce cannot run its command on the whole source, or the command's result is "
+        "not what the command line asks for. The command runs in the working directory; the "
+        "source is in a folder of its own, with links to the files beside the original.",
     ),
     "unknown-warning": Row(
         "error",
-        "A -W option names no warning. --explain list shows them all.",
+        "A -W option names no warning. --explain list shows all names.",
     ),
     "tuning-file": Row(
         "error",
-        "A tuning file cannot be read, or is not as `tritonc tune` writes it. --tuning=none "
-        "compiles without one.",
+        "A tuning file cannot be read, or does not have the format that `tritonc tune` writes. "
+        "--tuning=none compiles without it.",
     ),
     "registers": Row(
         "warning",
-        "More values are live at this place than a thread has registers for. The numbers are the "
-        "compiler's estimate, from the shapes of the tiles, the layouts that place them in "
-        "threads, and the number of warps. NVIDIA's assembler keeps what does not fit in memory, "
-        "which costs time, or refuses. Smaller tiles need fewer registers; so do more warps, as "
-        "long as the registers of a multiprocessor are enough for all of them.",
+        "More values are live at this place than a thread has registers for. The numbers are "
+        "the compiler's estimate, from the shapes of the tiles, their layouts and the number of "
+        "warps. NVIDIA's assembler spills the rest to memory, which costs time, or refuses the "
+        "kernel. Use smaller tiles, or more warps as long as the registers of a multiprocessor "
+        "suffice for all of them.",
     ),
     "dot-too-large": Row(
         "error",
-        "A product that no matrix instruction computes is unrolled, an instruction for each "
-        "multiply-add of a thread. So many take minutes to compile and do not fit the cache of "
-        "instructions. A loop over parts of the inner axis does the same with short code.",
+        "A product that no matrix instruction computes is unrolled into one instruction per "
+        "multiply-add of a thread. This many take minutes to compile and do not fit the "
+        "instruction cache. A loop over parts of the inner axis computes the same with short "
+        "code.",
     ),
     "many-tunables": Row(
         "warning",
-        "The tunables that nothing binds have more combinations than the cost model compares. It "
-        "varies one tunable after the other instead, which may miss the best. `--tune` binds "
-        "tunables, and shorter lists have fewer combinations.",
+        "The tunables without a given value have more combinations than the cost model "
+        "compares. It varies one tunable after the other instead, which may miss the best "
+        "combination. Give some with `--tune`, or shorten their lists.",
     ),
     "stale-tuning": Row(
         "warning",
-        "The tuning file beside the source, or the one that --tuning names, was made for another "
-        "text of the program (comments do not count), so that nothing of it is used and the "
-        "cost model chooses. `tritonc tune` measures again.",
+        "The tuning file was measured with a different version of the program (changed comments "
+        "do not count), so nothing of it is used and the cost model chooses. Run `tritonc tune` "
+        "to measure again.",
     ),
     "no-such-output": Row(
         "error",
@@ -504,7 +520,7 @@ DRIVER: dict[str, Row] = {
     ),
     "no-problem": Row(
         "error",
-        "tritonc run wants a source that states a problem in lines that begin with //!, as "
+        "tritonc run needs a source that states a problem in lines that begin with //!, as "
         "docs/problems.md describes.",
     ),
     "no-ptxas": Row(

@@ -458,11 +458,11 @@ def check_stage(module: Module, passes: Sequence[str]) -> None:
         tiles = [result.type for op in kernel.ops() for result in op.results
                  if isinstance(result.type, Tile)]
         if begins and any(tile.layout is not None for tile in tiles):
-            raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has layouts already: "
-                       "--start-after=PASS says which pass left it so")
+            raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has layouts already: say "
+                       "with --start-after=PASS which pass wrote it")
         if not begins and any(tile.layout is None for tile in tiles):
             raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has tiles without "
-                       f"layouts, which no pass after {LAYOUTS} leaves")
+                       f"layouts, but from {LAYOUTS} on every tile has one")
 
 
 def problem_lines(source: SourceFile) -> list[tuple[str, Span]]:

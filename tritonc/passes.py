@@ -329,7 +329,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
     ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),
-    ("lower_take", "assign_layouts", "a gather wants a layout of its own"),
+    ("lower_take", "assign_layouts", "a gather needs a layout of its own"),
     ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
     ("specialize", "safe_divisors", "divisors are values that both bodies can be told of"),
     ("safe_divisors", "pipeline", "what addresses need may run ahead"),

@@ -35,7 +35,7 @@ def find(given: str | None = None, tool: str = "ptxas") -> str:
         found = shutil.which(tool, path=folder)
         if found is not None:
             return found
-    raise fail("no-ptxas", None, f"{tool} is not installed: no folder of PATH has it",
+    raise fail("no-ptxas", None, f"{tool} is not installed: it is in no folder of PATH",
                Note("it comes with the CUDA toolkit, or `pip install nvidia-cuda-nvcc`; --ptxas "
                     "says where ptxas is"))
 

@@ -272,7 +272,7 @@ def _early_release(program: Program) -> None:
 
 
 @pytest.mark.parametrize(("sabotage", "message"), [
-    (_keep_products, "undefined|product in flight"), (_expect_more, "waits for ever"),
+    (_keep_products, "undefined|product in flight"), (_expect_more, "waits forever"),
     (_other_swizzle, None), (_no_wait, "in flight"), (_early_release, "in flight"),
 ])
 def test_sabotage_of_a_tensor_pipeline_is_seen(sabotage: Any, message: str | None) -> None:
@@ -287,8 +287,8 @@ def test_sabotage_of_a_tensor_pipeline_is_seen(sabotage: Any, message: str | Non
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("ring_release", "waits for ever"), ("ring_acquire", "overwrites: another thread used it"),
-    ("group_barrier", "no proxy_fence and barrier between"), ("ring_fill", "waits for ever"),
+    ("ring_release", "waits forever"), ("ring_acquire", "overwrites: another thread used it"),
+    ("group_barrier", "no proxy_fence and barrier between"), ("ring_fill", "waits forever"),
     ("async_wait", "a copy into it is in flight"),
 ])
 def test_sabotage_of_a_copier_is_seen(name: str, message: str) -> None:

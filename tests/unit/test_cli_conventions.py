@@ -36,12 +36,12 @@ def test_help_is_short_long_or_of_a_topic() -> None:
 
 
 @pytest.mark.parametrize("arguments, text", [
-    ("add.tc -o x.cubn", "the suffix of 'x.cubn' says no kind of output; did you mean '.cubin'?"),
+    ("add.tc -o x.cubn", "the suffix of 'x.cubn' names no kind of output; did you mean '.cubin'?"),
     ("add.tc -Ofast", "'-O': 'fast' is not one of"),
     ("add.tc -Rpass-missed=[", "-Rpass-missed '[': unterminated"),
     ("tset", "there is no file 'tset'; did you mean the command 'test'?"),
     ("help", "there is no file 'help'; did you mean --help?"),
-    ("add.tc --start-after=cse", "--start-after goes on with a .tir"),
+    ("add.tc --start-after=cse", "--start-after continues with a .tir file"),
     ("add.tc -ffile-prefix-map=a", "-ffile-prefix-map takes OLD=NEW, not 'a'"),
     ("add.tc --arch=sm_80,sm_90a -S", "several targets go into a fatbin"),
     ("info x.cubin", "cannot read 'x.cubin': machine code does not say"),

@@ -60,7 +60,7 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("latin.tc", 1, "latin.tc:1:7: error: byte 0xe9 is not UTF-8"),
     ("utf16.tc", 1, "utf16.tc:1:1: error: byte 0xff is not UTF-8"),
     ("empty.tir", 1, "empty.tir:1:1: error: there is no kernel here: `kernel @name"),
-    ("source.tir", 1, "source.tir:1:8: error: the kernel's @name wanted, found 'void'"),
+    ("source.tir", 1, "source.tir:1:8: error: expected the kernel's @name, found 'void'"),
     ("ir.tc", 1, "ir.tc:1:12: error: expected ';' after expression, found '{'"),
     ("loop.tc", 1, "loop.h:1:10: error: "),
     ("-include none.h good.tc", 1,
@@ -110,7 +110,7 @@ def test_commands(arguments: str, code: int, text: str) -> None:
 
 @pytest.mark.parametrize("body, place, text, note", [
     ("*(x + r + 1) = r;", "8:1", "store out of bounds: element [7] writes 4 bytes at x + 64",
-     "nothing masks this access"),
+     "this access has no mask"),
     ("@(r > 0) *(x - r) = r;", "8:10", "store out of bounds: element [1] writes 4 bytes at x - 4",
      "in instance (0) of kernel 'f'"),
     ("*(x + r) = *(x + r * 8);", "8:12", "load out of bounds: element [2] reads", "instance (0)"),

@@ -80,10 +80,10 @@ def test_read_only_gives_way_to_stores_that_may_reach_it() -> None:
 
 
 BROKEN = [
-    ("float* x, int n ~multiple_of(8)", "", "argument 'n' is 12, which is no multiple of 8"),
-    ("float* x, int n", "int d __multipleof(5) = ~n; n = d;", "value 12 is no multiple of 5"),
+    ("float* x, int n ~multiple_of(8)", "", "argument 'n' is 12, which is not a multiple of 8"),
+    ("float* x, int n", "int d __multipleof(5) = ~n; n = d;", "value 12 is not a multiple of 5"),
     ("float* x, int n", "assume((0 ... 4) + n < 16 && n ~% 5 == 0);",
-     "assumed here|is 12, which is no multiple of 5"),
+     "assumed here|is 12, which is not a multiple of 5"),
     ("float* x, int n", "assume(n < 12);", "assumed here|is 12, which is more than 11"),
     ("float* x, int n", "assume(n + (0 ... 4) ~< 15);", "what is assumed here does not hold"),
 ]

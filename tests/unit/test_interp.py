@@ -265,7 +265,7 @@ def test_misaligned() -> None:
     body = ("  %i = ptrtoint %a : i64\n  %two = constant {value = 2} : i64\n"
             "  %j = add %i, %two : i64\n  %p = inttoptr %j : f32*\n  %x = load %p : f32")
     name, _, message = error(body, F8, types="f32*")
-    assert name == "run-misaligned" and "at a + 2, no multiple of 4" in message
+    assert name == "run-misaligned" and "at a + 2, not a multiple of 4" in message
 
 
 UNDEFINED = RANGE8 + ("  %n = constant {value = 3} : i32<8>\n"
@@ -360,7 +360,7 @@ def test_promises_and_assertions() -> None:
     body = "  %n = constant {value = 12} : i32\n"
     on_arrays(body + "  %m = assume_multiple %n {n = 4} : i32", F8, types="f32*")
     name, _, message = error(body + "  %m = assume_multiple %n {n = 8} : i32", F8, types="f32*")
-    assert name == "run-assumption" and "12 is no multiple of 8" in message
+    assert name == "run-assumption" and "12 is not a multiple of 8" in message
     byte = "  %b = truncate %n : i8\n  %m = assume_multiple %b {n = 4096} : i8"
     assert error(body + byte, F8, types="f32*")[0] == "run-assumption"
     body += "  %c = icmp %n, %n {predicate = ne} : i1\n"

@@ -109,22 +109,22 @@ def test_ptx_that_the_driver_rejects(kernel: tritonc.Kernel, driver: FakeDriver)
 
 
 @pytest.mark.parametrize("index, wrong, error, text", [
-    (0, lambda: FakeTensor(dtype="int32"), TypeError, "wants elements of float32, found int32"),
+    (0, lambda: FakeTensor(dtype="int32"), TypeError, "needs elements of float32, found int32"),
     (0, 4096, TypeError, "argument 'x' of kernel 'add': found an int"),
     (0, OnCpu, TypeError, "found a test_kernel.OnCpu, which is not on a GPU"),
     (0, lambda: Interface(64), TypeError, "address 0x40 is in no memory of a GPU"),
     (0, lambda: Interface(typestr=">f4"), TypeError, "elements of type '>f4'"),
-    (0, lambda: Interface(typestr="<f8"), TypeError, "wants elements of float32, found float64"),
+    (0, lambda: Interface(typestr="<f8"), TypeError, "needs elements of float32, found float64"),
     (1, lambda: Interface(mask=1), TypeError, "an array with a mask"),
     (1, lambda: Interface(data=(8192, True)), ValueError, "read-only"),
-    (1, lambda: FakeTensor(4100), ValueError, "'y' .* 0x1004 is no multiple of 16"),
+    (1, lambda: FakeTensor(4100), ValueError, "'y' .* 0x1004 is not a multiple of 16"),
     (1, lambda: FakeTensor(device=1), ValueError, "it is on GPU 1, and 'x' on GPU 0"),
-    (2, 12, ValueError, "'n' .* 12 is no multiple of 8"),
+    (2, 12, ValueError, "'n' .* 12 is not a multiple of 8"),
     (2, 1 << 31, ValueError, "2147483648 is no int"),
-    (2, 8.0, TypeError, "wants a number without fraction, found 8.0 of type float"),
+    (2, 8.0, TypeError, "needs a number without fraction, found 8.0 of type float"),
     (3, -1, ValueError, "-1 is no unsigned short"),
     (4, 1e6, ValueError, "is no half"),
-    (6, "2.5", TypeError, "'double' wants a number, found '2.5' of type str"),
+    (6, "2.5", TypeError, "'double' needs a number, found '2.5' of type str"),
 ])  # fmt: skip
 def test_wrong_arguments(kernel: tritonc.Kernel, driver: FakeDriver, index: int, wrong: Any,
                          error: type[Exception], text: str) -> None:

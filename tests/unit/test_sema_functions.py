@@ -90,7 +90,7 @@ def test_hints() -> None:
     assert [op.attributes["n"] for op in kernel.ops() if op.name == "assume_multiple"] == [2, 24]
     with pytest.raises(InterpreterError, match="does not hold"):
         body("assume(n == 4);")
-    with pytest.raises(InterpreterError, match="no multiple of 2"):
+    with pytest.raises(InterpreterError, match="not a multiple of 2"):
         body("int m __multipleof(2) = n; y = m;")
 
 

@@ -195,19 +195,19 @@ def test_strings_are_exact(message: str) -> None:
     ("%x = get_program_id : i32", "ir-syntax", "'get_program_id' needs the attribute 'axis'"),
     ("ret {axis = 1}", "ir-syntax", "'ret' has no attribute 'axis'"),
     ("%x = undef : i33", "ir-syntax", "no type is called 'i33'"),
-    ("%x = undef : f32<0>", "ir-syntax", "an integer from 1 on wanted, found 0"),
+    ("%x = undef : f32<0>", "ir-syntax", "expected an integer from 1 on, found 0"),
     ("%x = undef : f32<4; #l7>", "ir-unknown-name", "no Layout is called #l7"),
-    ("%x = undef : f32<4", "ir-syntax", "'>' wanted, found 'ret'"),
-    ("%x = undef : f32<4; #l0", "ir-syntax", "'>' wanted, found 'ret'"),
-    ("%x = undef : buffer<2 f32<4>>", "ir-syntax", "'x' in buffer<2 x f32<8>> wanted, found 'f32'"),
+    ("%x = undef : f32<4", "ir-syntax", "'>', found 'ret'"),
+    ("%x = undef : f32<4; #l0", "ir-syntax", "expected '>', found 'ret'"),
+    ("%x = undef : buffer<2 f32<4>>", "ir-syntax", "expected 'x' in buffer<2 x f32<8>>, found"),
     ("%x = constant {value = #l9} : i32", "ir-unknown-name", "no layout is called #l9"),
-    ("store %p %f", "ir-syntax", "',', ':' or the end of the line wanted, found '%f'"),
-    ("%x add %i, %i", "ir-syntax", "',' or '=' wanted, found 'add'"),
-    ("%x = constant {value = } : i32", "ir-syntax", "an attribute's value wanted, found '}'"),
+    ("store %p %f", "ir-syntax", "expected ',', ':' or the end of the line, found '%f'"),
+    ("%x add %i, %i", "ir-syntax", "expected ',' or '=', found 'add'"),
+    ("%x = constant {value = } : i32", "ir-syntax", "expected an attribute's value, found '}'"),
     ("%x = constant {value = 1, value = 2} : i32", "ir-syntax", "'value' is given twice"),
     ("@c ret", "ir-syntax", "found '@c'"),
     ("ret ret", "ir-unknown-name", "no block is called ret"),
-    ("memory_barrier )", "ir-syntax", "the end of the line wanted, found ')'"),
+    ("memory_barrier )", "ir-syntax", "expected the end of the line, found ')'"),
     ("$", "ir-syntax", "'$' begins nothing"),
     ('assert %c {message = "\\x"}', "ir-syntax", "escape"),
     (f"%x = constant {{value = {'[' * 99}1{']' * 99}}} : i32", "ir-syntax", "nested too deeply"),
@@ -222,25 +222,25 @@ def test_errors_of_a_line(line: str, name: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("text, message", [
-    ("kernel relu() {}", "the kernel's @name wanted"),
-    ("kernel @k(i32) {\na:\n  ret\n}", "the parameter's %name wanted"),
+    ("kernel relu() {}", "expected the kernel's @name"),
+    ("kernel @k(i32) {\na:\n  ret\n}", "expected the parameter's %name"),
     ("kernel @k(i32 %x, i32 %x) {\na:\n  ret\n}", "%x is defined twice"),
     ("kernel @k(i32 %x {size = 4}) {\na:\n  ret\n}", "no attribute 'size'"),
     ("kernel @k(i32 %x {multiple_of = 0}) {\na:\n  ret\n}", "no attribute 'multiple_of' of 0"),
-    ("kernel @k() {tile = 4} {\na:\n  ret\n}", "'tile' wants integers"),
+    ("kernel @k() {tile = 4} {\na:\n  ret\n}", "'tile' needs integers"),
     ("kernel @k() {\n}", "kernel 'k' has no block"),
-    ("kernel @k() {\n  ret\n}", "a block's label wanted"),
-    ("kernel @k() {\na:\n  ret\n", "'}' wanted at the end of kernel 'k', found the end"),
+    ("kernel @k() {\n  ret\n}", "expected a block's label"),
+    ("kernel @k() {\na:\n  ret\n", "expected '}' at the end of kernel 'k', found the end"),
     ("kernel @k() {\na:\n  ret\nkernel @l() {\na:\n  ret\n}", "end of kernel 'k'"),
-    ("kernel @k() {tile = [1] {\na:\n ret\n}", "',' or '}' wanted, found '{'"),
-    ("kernel @k() {\na:\n ret\n}}", "a kernel, a constant or a layout wanted, found '}'"),
+    ("kernel @k() {tile = [1] {\na:\n ret\n}", "expected ',' or '}', found '{'"),
+    ("kernel @k() {\na:\n ret\n}}", "expected a kernel, a constant or a layout, found '}'"),
     ("constant @t : f32[2] = [1, 2, 3]", "at most 2 numbers"),
     ("constant @t : f32[2] = [a]", "at most 2 numbers"),
     ("constant @t : i8[2] = [1.5]", "at most 2 numbers of i8"),
     ("constant @t : f64[8193]", "a table of more than 65536 bytes"),
     ("constant @t : f32[2]\nconstant @t : i8[1]", "'t' is defined twice"),
     ("#l0 = #layout<shape=[3], register=[], lane=[], warp=[]>", "#l0 is no layout"),
-    ("whatever", "a kernel, a constant or a layout wanted"),
+    ("whatever", "expected a kernel, a constant or a layout"),
 ])
 def test_errors_of_a_file(text: str, message: str) -> None:
     found = errors(text)
@@ -250,7 +250,7 @@ def test_errors_of_a_file(text: str, message: str) -> None:
 def test_a_line_after_an_incomplete_one_is_read() -> None:
     found = errors(f"{HEADER}  %x = undef : f32<4\n  %y = nothing : i32\n  ret\n}}\n")
     assert [message for _, _, message in found] == [
-        "',', ';' or '>' wanted, found '%y'", "no operation is called 'nothing'"]
+        "expected ',', ';' or '>', found '%y'", "no operation is called 'nothing'"]
 
 
 def test_several_errors_in_one_run() -> None:

@@ -45,11 +45,11 @@ def test_what_is_right_compiles(late: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern, new, message", [
-    (r"(shared_load .*: f32<32, 32; )#l\d+>", r"\g<1>LINE>", "a layout of the shape [32, 32] want"),
+    (r"(shared_load .*: f32<32, 32; )#l\d+>", r"\g<1>LINE>", "a layout of the shape [32, 32]"),
     (r"( = load .*\{[^}]*vector = )\d+", r"\g<1>splat", "'vector' of 'load' cannot be 'splat'"),
     (r"( = load .*\{[^}]*vector = )\d+", r"\g<1>3", "'vector' of 'load' cannot be 3"),
     (r"(alloc_shared \{[^}]*offset = )\d+", r"\g<1>splat", "'offset' of 'alloc_shared' cannot be"),
-    (r"( = reshape .*: \w+\*?<[^;]*; )(#l\d+)>", r"\g<1>OTHER>", "wanted, found #layout"),
+    (r"( = reshape .*: \w+\*?<[^;]*; )(#l\d+)>", r"\g<1>OTHER>", ", found #layout"),
 ])
 def test_what_does_not_fit(pattern: str, new: str, message: str, late: str, tmp_path: Path) -> None:
     found = re.search(pattern, late)

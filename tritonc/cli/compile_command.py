@@ -66,7 +66,7 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
         check_settings(replace(options, arch=name))
     _check_passes(options)
     if options.start_after and language_of(path, given) != "tir":
-        raise click.UsageError("--start-after goes on with a .tir, not with a source")
+        raise click.UsageError("--start-after continues with a .tir file, not with a source")
     check_patterns(given)
     if given["dry_run"]:
         programs = programs_for([*targets], given["embed"], given["ptxas"])

@@ -40,7 +40,7 @@ def kinds_of(given: Mapping[str, Any]) -> list[str]:
     if given["stop_after"]:
         for kind in kinds:
             if kind not in ("i", "ast", "tir"):
-                raise click.UsageError(f"--stop-after gives .tir, and no {kind}")
+                raise click.UsageError(f"--stop-after writes .tir, not {kind}")
     return kinds
 
 
@@ -52,8 +52,8 @@ def check_suffix(given: Mapping[str, Any]) -> None:
     if suffix and not said and outputs.kind_of(output) is None:
         near = closest(suffix, KINDS.values())
         hint = f"did you mean '{near}'? " if near else ""
-        raise click.UsageError(f"the suffix of '{output}' says no kind of output; {hint}suffixes "
-                               f"are {', '.join(KINDS.values())}; --emit goes with any name")
+        raise click.UsageError(f"the suffix of '{output}' names no kind of output; {hint}suffixes "
+                               f"are {', '.join(KINDS.values())}; --emit works with any name")
 
 
 def targets_of(path: str, kinds: list[str], given: Mapping[str, Any]) -> dict[str, str]:

@@ -22,7 +22,7 @@ TIMEOUT = 30.0  # seconds that a try may take
 def reduce_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc reduce FILE -- COMMAND...`: the exit code.  `given` has the parameters by name."""
     if len(files) < 2:
-        raise click.UsageError("a file and a command wanted: tritonc reduce FILE -- COMMAND...")
+        raise click.UsageError("expected a file and a command: tritonc reduce FILE -- COMMAND...")
     path, *words = files
     stem, suffix = os.path.splitext(os.path.basename(path))
     output = given["output"] or f"{stem}.reduced{suffix}"

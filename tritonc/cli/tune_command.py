@@ -41,7 +41,7 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
     jobs = given["jobs"] or os.cpu_count() or 1
     indices = _indices(given)
     if given["tuning"] == "none":
-        raise click.UsageError("tune writes a tuning file, --tuning=none has no meaning")
+        raise click.UsageError("tune writes a tuning file, so --tuning=none has no meaning")
 
     def action() -> int:
         from tritonc.tune import tuner
@@ -65,8 +65,8 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
         task = tuner.prepare(request, target, diagnostics)
         messages.show(diagnostics.items)
         if site is None:
-            click.echo(f"There is no GPU here. For {target}, the cost model's order of "
-                       f"{len(task.space.candidates)} candidates begins:")
+            click.echo(f"There is no GPU here. The cost model ranks {len(task.space.candidates)} "
+                       f"candidates for {target}; the first are:")
             click.echo("\n".join(tuner.ranking(task)))
             return NO_DEVICE
         choices = tuner.tune(request, task, site, sys.stderr)
@@ -109,7 +109,7 @@ def _native(options: Options, given: Mapping[str, Any]) -> Options:
 def _source_path(files: tuple[str, ...], given: Mapping[str, Any]) -> str:
     path = only_file(files)
     if language_of(path, given) != "tc":
-        raise click.UsageError(f"'{path}' is Triton-IR; what is measured are Triton-C sources")
+        raise click.UsageError(f"'{path}' is Triton-IR; only Triton-C sources can be measured")
     return path
 
 

@@ -167,7 +167,7 @@ class Actions(DeclarationActions):
             self.diagnostics.warning(
                 "range-precedence", span,
                 f"'...' binds tighter than '{operator.text}', which applies to the whole range; "
-                "parentheses would say which is meant",
+                "parentheses make this explicit",
                 suggestion=f"({text})" if plain else None,
             )
 

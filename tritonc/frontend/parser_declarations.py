@@ -171,7 +171,7 @@ class DeclarationActions(StructActions):
         names = [n for n in values[3] if isinstance(n, syntax.Name)]
         for node in values[3]:
             if not isinstance(node, syntax.Name):
-                self.error(node.span, "the name of a tunable is wanted here")
+                self.error(node.span, "the name of a tunable is expected here")
         rows: list[syntax.StructValue] = []
         for row in values[6].values:
             plain = row.values if isinstance(row, InitializerList) else [row]

@@ -534,8 +534,14 @@ Item = Function | Tunable | JointTunable | Constant | ConstantTable | Typedef | 
 # --- walking and printing -------------------------------------------------------------------------
 
 
+_FIELDS: dict[type[Node], tuple[str, ...]] = {}
+
+
 def _field_names(kind: type[Node]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name != "span")
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = _FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name != "span")
+    return found
 
 
 def children(node: Node) -> Iterator[Node]:

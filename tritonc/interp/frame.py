@@ -255,8 +255,8 @@ class Frame:
                 "run-misaligned": f"misaligned {op.name}: ",
                 "run-constant-store": f"{op.name} to constant memory: "}[bad.name]
         unmasked = shape and op.guard is None and bad.name == "run-out-of-bounds"
-        note = Note("nothing masks this access; under '@(condition)', or in 'condition ? *p : 0', "
-                    "only elements where the condition holds are touched")
+        note = Note("this access has no mask; '@(condition)' before the statement, or 'condition ? "
+                    "*p : 0', limits it to elements where the condition holds")
         self.fail(op, bad.name, f"{kind}{place}{bad.message}", None, *([note] if unmasked else []))
 
 

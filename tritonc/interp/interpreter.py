@@ -119,7 +119,7 @@ def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argum
     multiple, least, greatest = info.multiple_of, info.least, info.greatest
     if is_pointer(parameter.type):
         multiple &= -multiple
-    wrong = (f"no multiple of {multiple}" if argument % multiple else
+    wrong = (f"not a multiple of {multiple}" if argument % multiple else
              f"less than {least}" if least is not None and argument < least else
              f"more than {greatest}" if greatest is not None and argument > greatest else "")
     if wrong:

@@ -348,7 +348,7 @@ def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     machine.get(frame, op, view, _everybody(view), view.offsets.shape)
     if _stage(machine, view).phases % 2 == int(frame.read(op.operands[1])):
-        frame.fail(op, "run-too-long", f"'{op.name}' waits for ever: nobody releases this stage")
+        frame.fail(op, "run-too-long", f"'{op.name}' waits forever: nothing releases this stage")
     for operand in op.operands[2:]:
         buffer: View = frame.read(operand)
         readers = buffer.of(buffer.space.hazards.reader)
@@ -364,7 +364,7 @@ def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
         return  # that phase ended long ago
     arrived = sum(copy.held.size * copy.view.element.bytes for copy in stage.copies)
     if stage.expected is None or stage.expected != arrived:
-        frame.fail(op, "run-too-long", f"'{op.name}' waits for ever: {stage.expected or 0} bytes "
+        frame.fail(op, "run-too-long", f"'{op.name}' waits forever: {stage.expected or 0} bytes "
                    f"are expected, {arrived} will arrive")
     for copy in stage.copies:
         machine.land(frame, copy, everybody=True)

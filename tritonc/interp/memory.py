@@ -121,7 +121,7 @@ class Memory:
         if int(np.bitwise_or.reduce(addresses)) & (size - 1):
             at = int(np.argmax(addresses & (size - 1) != 0))
             raise BadAccess("run-misaligned", at,
-                            f"at {self.place(int(addresses[at]))}, no multiple of {size}")
+                            f"at {self.place(int(addresses[at]))}, not a multiple of {size}")
         shift = np.int64(size.bit_length() - 1)
         for room in rooms:
             which: Any = slice(None) if len(rooms) == 1 else np.nonzero(owner == room)[0]

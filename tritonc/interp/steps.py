@@ -224,7 +224,7 @@ def _assume_multiple(launch: Launch, op: Op) -> Step:
     def step(frame: Frame) -> None:
         array, unknown = frame.values[operand], frame.mask(operand)
         wide = array.astype(np.int64)
-        tests = [(wide % n != 0, f"no multiple of {n}")]
+        tests = [(wide % n != 0, f"not a multiple of {n}")]
         if least is not None:
             tests.append((wide < least, f"less than {least}"))
         if greatest is not None:

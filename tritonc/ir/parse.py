@@ -115,7 +115,7 @@ class _Actions(TypeActions):
         kinds = (int, float) if element.is_float else (int,)
         if data and (len(data) > count or not all(type(v) in kinds for v in data)):
             self.diagnostics.error("ir-syntax", self.since(name),
-                                   f"a list of at most {count} numbers of {element} wanted")
+                                   f"expected a list of at most {count} numbers of {element}")
         table = ConstantTable(name.value[1:], element, count, None if data is None else list(data),
                               self.span(name))
         self.once(name, f"'{table.name}'", {f"'{c.name}'": c.span for c in self.result.constants})
@@ -167,7 +167,7 @@ class _Actions(TypeActions):
         for what, entries, kind in (("tile", tile, int), ("tunables", tunables, str)):
             if not isinstance(entries, dict) or not all(
                     type(k) is kind and type(v) is int for k, v in entries.items()):
-                self.error(self.name, f"'{what}' wants integers")
+                self.error(self.name, f"'{what}' needs integers")
         kernel.tile, kernel.tunables, kernel.attributes = tile, tunables, table
 
     def define(self, value: Value, token: Token) -> None:
@@ -217,7 +217,7 @@ class _Actions(TypeActions):
            types: tuple[Type, ...] | None) -> None:
         start = guard or (results or (name,))[0]
         if not self.current.blocks and self.diagnostics.errors == self.errors:
-            self.error(start, f"a block's label wanted, found {start.value!r}")
+            self.error(start, f"expected a block's label, found {start.value!r}")
         row = self.tables.get(name.value)
         if row is None:
             self.error(name, f"no operation is called '{name.value}'", name="ir-unknown-name")
@@ -320,7 +320,7 @@ class _Reader(_Actions):
         if "RBRACE" in accepted and "_NL" in accepted and token.value in ("", "kernel"):
             if self.diagnostics.errors != self.errors:
                 return ""
-            return f"'}}' wanted at the end of kernel '{self.current.name}', found {found}"
+            return f"expected '}}' at the end of kernel '{self.current.name}', found {found}"
         wanted = next((text for kinds, text in _WANTED.items() if accepted.issuperset(kinds)), "")
         if not wanted:
             spellings = language().grammar.spellings
@@ -329,7 +329,7 @@ class _Reader(_Actions):
                               "WORD": _WORDS.get(before, "a name")}
             *most, last = sorted({names.get(kind) or repr(spellings[kind]) for kind in accepted})
             wanted = f"{', '.join(most)} or {last}" if most else last
-        return f"{wanted} wanted, found {found}"
+        return f"expected {wanted}, found {found}"
 
     def fail(self, token: Token, message: str) -> None:
         """Report a mistake at `token`, and go on at the kernel's next line, or next definition."""

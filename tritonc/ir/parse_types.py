@@ -63,7 +63,7 @@ class TypeActions:
     def integer(self, token: Token, least: int) -> int:
         digits = token.value.removeprefix("-")
         if not digits.isdigit() or len(digits) > 40 or int(token.value) < least:
-            self.error(token, f"an integer from {least} on wanted, found {token.value}")
+            self.error(token, f"expected an integer from {least} on, found {token.value}")
             return least
         return int(token.value)
 

@@ -55,39 +55,39 @@ def _want(condition: bool, message: str, *found: object) -> None:
 def _same(types: Sequence[Type]) -> Type:
     first = types[0]
     for t in types:
-        _want(t is first or t == first, "operands of one type wanted, found {} and {}", first, t)
+        _want(t is first or t == first, "expected operands of one type, found {} and {}", first, t)
     return first
 
 
 def same_int(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """All operands of one integer type, which is the result's."""
     t = _same(types)
-    _want(is_int(t), "integers wanted, found {}", t)
+    _want(is_int(t), "expected integers, found {}", t)
     return (t,)
 
 
 def same_float(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """All operands of one float type, which is the result's."""
     t = _same(types)
-    _want(is_float(t), "floats wanted, found {}", t)
+    _want(is_float(t), "expected floats, found {}", t)
     return (t,)
 
 
 def compare_int(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = _same(types)
-    _want(is_int(t), "integers wanted, found {}", t)
+    _want(is_int(t), "expected integers, found {}", t)
     return (with_element(t, I1),)
 
 
 def compare_float(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = _same(types)
-    _want(is_float(t), "floats wanted, found {}", t)
+    _want(is_float(t), "expected floats, found {}", t)
     return (with_element(t, I1),)
 
 
 def predicates(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """A condition gives two opposite predicates."""
-    _want(element(types[0]) == I1, "i1 wanted, found {}", types[0])
+    _want(element(types[0]) == I1, "expected i1, found {}", types[0])
     return (types[0], types[0])
 
 
@@ -95,17 +95,17 @@ def choose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -
     """condition, a, b: a and b of one type, the condition of its shape."""
     t = _same(types[1:])
     mask = with_element(t, I1)
-    _want(types[0] == mask, "{} wanted, found {}", mask, types[0])
+    _want(types[0] == mask, "expected {}, found {}", mask, types[0])
     return (t,)
 
 
 def merge(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """psi: predicate, value, predicate, value, ..."""
-    _want(len(types) >= 2 and len(types) % 2 == 0, "pairs of predicate and value wanted")
+    _want(len(types) >= 2 and len(types) % 2 == 0, "expected pairs of predicate and value")
     t = _same(types[1::2])
     mask = with_element(t, I1)
     for p in types[0::2]:
-        _want(p == mask, "{} wanted, found {}", mask, p)
+        _want(p == mask, "expected {}, found {}", mask, p)
     return (t,)
 
 
@@ -179,22 +179,22 @@ bit_cast = _cast(lambda t: True, lambda e: True, lambda a, b: a == b)
 
 def add_pointer(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     p, offset = types
-    _want(is_pointer(p), "a pointer wanted, found {}", p)
+    _want(is_pointer(p), "expected a pointer, found {}", p)
     _want(is_int(offset) and with_element(p, element(offset)) == offset,
-          "integers of the pointer's shape wanted, found {} for {}", offset, p)
+          "expected integers of the pointer's shape, found {} for {}", offset, p)
     return (p,)
 
 
 def subtract_pointers(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = _same(types)
-    _want(is_pointer(t), "pointers wanted, found {}", t)
+    _want(is_pointer(t), "expected pointers, found {}", t)
     return (with_element(t, I64),)
 
 
 def pointee(pointer: Type) -> Type:
     """The type of what a pointer, or tile of pointers, points to."""
     e = element(pointer)
-    _want(isinstance(e, Pointer), "a pointer wanted, found {}", pointer)
+    _want(isinstance(e, Pointer), "expected a pointer, found {}", pointer)
     assert isinstance(e, Pointer)
     return with_element(pointer, e.element)
 
@@ -205,14 +205,14 @@ def load(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> 
 
 def store(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     want = pointee(types[0])
-    _want(types[1] == want, "{} wanted, found {}", want, types[1])
+    _want(types[1] == want, "expected {}, found {}", want, types[1])
     return ()
 
 
 def atomic(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     want = pointee(types[0])
     for t in types[1:]:
-        _want(t == want, "{} wanted, found {}", want, t)
+        _want(t == want, "expected {}, found {}", want, t)
     if "kind" in attributes:
         kind = attributes["kind"]
         _want(kind in ATOMICS, "no atomic operation '{}'", kind)
@@ -271,7 +271,7 @@ def arg_reduce(types: Sequence[Type], attributes: Attributes, stated: Type | Non
     t, axis = types[0], attributes["axis"]
     _want(0 <= axis < len(shape(t)), "no axis {} in {}", axis, t)
     _combines(attributes["kind"], t)
-    _want(attributes["kind"][-3:] in ("min", "max"), "a minimum or maximum wanted")
+    _want(attributes["kind"][-3:] in ("min", "max"), "expected a minimum or maximum")
     left = tuple(n for d, n in enumerate(shape(t)) if d != axis)
     return _shaped(I32, left, stated)
 
@@ -287,7 +287,7 @@ def _together(types: Sequence[Type], axis: int) -> tuple[int, ...]:
     """The shape of tiles that are combined element by element."""
     extents = shape(types[0])
     _want(all(isinstance(t, Tile) and t.shape == extents and isinstance(t.element, Scalar)
-              for t in types), "tiles of one shape wanted, found {}", types[-1])
+              for t in types), "expected tiles of one shape, found {}", types[-1])
     _want(0 <= axis < len(extents), "no axis {} in {}", axis, types[0])
     return extents
 
@@ -318,7 +318,7 @@ def take(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> 
 
 def histogram(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """Integers of 32 bits, and a count for each number below `extent`; padded, of more."""
-    _want(element(types[0]) == I32 and bool(shape(types[0])), "a tile of i32 wanted, found {}",
+    _want(element(types[0]) == I32 and bool(shape(types[0])), "expected a tile of i32, found {}",
           types[0])
     counts = shape(stated) if stated is not None else ()
     padded = len(counts) == 1 and counts[0] >= attributes["extent"]
@@ -331,9 +331,9 @@ def dot(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> T
     sa, sb = shape(a), shape(b)
     _want(len(sa) == len(sb) >= 2 and sa[:-2] == sb[:-2] and sa[-1] == sb[-2],
           "cannot multiply {} and {}", a, b)
-    _want(element(a) == element(b), "one element type wanted, found {} and {}", a, b)
+    _want(element(a) == element(b), "expected one element type, found {} and {}", a, b)
     want = make(accumulator(element(a)), (*sa[:-1], sb[-1]))
-    _want(shape(c) == shape(want) and element(c) == element(want), "{} wanted, found {}", want, c)
+    _want(shape(c) == shape(want) and element(c) == element(want), "expected {}, found {}", want, c)
     return (c,)
 
 
@@ -352,13 +352,13 @@ def nothing(types: Sequence[Type], attributes: Attributes, stated: Type | None) 
 
 def multiple(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = types[0]
-    _want(is_int(t) or is_pointer(t), "integers or pointers wanted, found {}", t)
+    _want(is_int(t) or is_pointer(t), "expected integers or pointers, found {}", t)
     return (t,)
 
 
 def holds(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """An i1 that is promised or asserted, element by element."""
-    _want(element(types[0]) == I1, "i1 wanted, found {}", types[0])
+    _want(element(types[0]) == I1, "expected i1, found {}", types[0])
     return ()
 
 
@@ -367,13 +367,13 @@ def printed(types: Sequence[Type], attributes: Attributes, stated: Type | None) 
     shapes = [shape(t) for t in types if shape(t)]
     _want(not any(isinstance(t, Buffer) for t in types), "a buffer cannot be printed")
     if len(set(shapes)) > 1:
-        raise TypeMismatch(f"tiles of one shape wanted, found {' and '.join(map(str, types))}")
+        raise TypeMismatch(f"expected tiles of one shape, found {' and '.join(map(str, types))}")
     return ()
 
 
 def condition(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """A scalar i1 that a branch reads."""
-    _want(types[0] == I1, "i1 wanted, found {}", types[0])
+    _want(types[0] == I1, "expected i1, found {}", types[0])
     return ()
 
 

@@ -240,7 +240,7 @@ def _operation(op: Op, row: OpInfo) -> str | None:
                 not t.shape or min(t.shape) < 1 or _count(t.shape) > MAX_ELEMENTS):
             return f"a tile has from 1 to {MAX_ELEMENTS} elements, {t} has not"
         if isinstance(t, Tile | Buffer) and t.layout is not None and t.layout.shape != t.shape:
-            return f"a layout of the shape {list(t.shape)} wanted, found {t.layout}"
+            return f"expected a layout of the shape {list(t.shape)}, found {t.layout}"
     stated = op.results[0].type if op.results else None
     try:
         types = row.rule([v.type for v in op.operands], op.attributes, stated)
@@ -251,7 +251,7 @@ def _operation(op: Op, row: OpInfo) -> str | None:
         return f"its attributes do not fit: {type(error).__name__}: {error}"
     if types != tuple(r.type for r in op.results):
         found = ", ".join(str(r.type) for r in op.results) or "none"
-        return f"results of {', '.join(map(str, types)) or 'none'} wanted, found {found}"
+        return f"expected results of {', '.join(map(str, types)) or 'none'}, found {found}"
     return _layout(op) or (_guard(op, row) if op.guard is not None else None)
 
 
@@ -266,7 +266,7 @@ def _layout(op: Op) -> str | None:
         return None if source.layout is t.layout else "one of the two tiles has no layout"
     wanted = (layout_ops.reshape(source.layout, t.shape) if op.name == "reshape"
               else layout_ops.transpose(source.layout, op.attributes["permutation"]))
-    return None if wanted == t.layout else f"the layout {wanted} wanted, found {t.layout}"
+    return None if wanted == t.layout else f"expected the layout {wanted}, found {t.layout}"
 
 
 def _count(shape: tuple[int, ...]) -> int:
@@ -282,7 +282,7 @@ def _guard(op: Op, row: OpInfo) -> str | None:
         return f"'{op.name}' carries no guard"
     shapes = [with_element(v.type, I1) for v in op.operands if not isinstance(v.type, Buffer)]
     if op.guard.type not in (shapes or [I1]):
-        return f"a guard of {shapes[0] if shapes else I1} wanted, found {op.guard.type}"
+        return f"expected a guard of {shapes[0] if shapes else I1}, found {op.guard.type}"
     return None
 
 

@@ -68,10 +68,10 @@ class Parameter(NamedTuple):
     def check_array(self, array: DeviceArray) -> None:
         """Raises TypeError or ValueError for an array that the parameter cannot take."""
         if self.dtype not in array.dtypes:
-            raise TypeError(f"'{self.type}' wants elements of {self.dtype}, found "
+            raise TypeError(f"'{self.type}' needs elements of {self.dtype}, found "
                             f"{array.dtypes[0]}")
         if array.address % self.multiple:
-            raise ValueError(f"address {array.address:#x} is no multiple of {self.multiple}, as "
+            raise ValueError(f"address {array.address:#x} is not a multiple of {self.multiple}, as "
                              "the kernel takes it to be")
         if array.read_only and not self.read_only:
             raise ValueError("the array is read-only, and the kernel writes there")
@@ -91,9 +91,9 @@ class Parameter(NamedTuple):
         except (error, OverflowError):
             raise ValueError(f"{value} is no {self.type}") from None
         except (TypeError, ValueError):
-            raise TypeError(f"'{self.type}' wants a number"
-                            f"{'' if self.is_float else ' without fraction'}, found {value!r} of "
-                            f"type {type(value).__qualname__}") from None
+            raise TypeError(f"'{self.type}' needs a "
+                            f"number{'' if self.is_float else ' without fraction'}, found "
+                            f"{value!r} of type {type(value).__qualname__}") from None
         if self.is_checked:
             self.check_number(number)
         return number
@@ -106,8 +106,8 @@ class Parameter(NamedTuple):
     def check_number(self, value: Any) -> None:
         """Raises ValueError for an integer that breaks a promise of the source."""
         if value % self.multiple:
-            raise ValueError(f"{value} is no multiple of {self.multiple}, as the kernel takes it "
-                             "to be")
+            raise ValueError(f"{value} is not a multiple of {self.multiple}, but the kernel was "
+                             "compiled for one")
         signed = value
         if self.dtype.startswith("u") and value >> (bits := int(self.dtype[4:])) - 1:
             signed -= 1 << bits

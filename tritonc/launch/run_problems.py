@@ -65,8 +65,8 @@ def read_problems(source: SourceFile, options: Options, language: str, diagnosti
     for problem in problems:
         _replace_defines(problem, options)
     if not problems:
-        raise fail("no-problem", None, f"'{source.name}' states no problem to run: lines such as "
-                   "`//! range: N` and `//! expect: y = 2 * x` do")
+        raise fail("no-problem", None, f"'{source.name}' states no problem to run: add lines such "
+                   "as `//! range: N` and `//! expect: y = 2 * x`")
     return problems
 
 

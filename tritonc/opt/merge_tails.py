@@ -78,7 +78,8 @@ def _merge_sides(kernel: Kernel, cfg: Cfg, choice: Block, context: Context) -> b
                 remove_operands(phi, (plain,))
             choice.ops[-1] = Op("br", [], blocks=[masked], span=end.span)
             kernel.blocks.remove(plain)
-            context.remark("merge_tails", "each iteration has the masks that the last one needs",
+            context.remark("merge_tails", "every iteration of this loop is masked, although only "
+                                          "the last one needs it",
                            end.span)
             return True
     return False
@@ -150,7 +151,7 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
     redirect(loop.preheader, loop.header, loop.exits[0][1])
     kernel.replace({p: incoming(_phi(p), loop.preheader) for p in pairs})
     remove_unreachable(kernel)
-    context.remark("merge_tails", "the masked loop behind this one does its iterations, too",
+    context.remark("merge_tails", "merged with the masked loop that follows",
                    loop.header.terminator.span)
     return True
 
@@ -232,7 +233,7 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
         value = incoming(phi, choice)
         phi.operands, phi.blocks = [value], [choice]
     kernel.blocks.remove(block)
-    context.remark("merge_tails", "the masked iteration behind this loop became its body",
+    context.remark("merge_tails", "merged with the masked iteration that follows",
                    header.terminator.span)
     return True
 

@@ -76,7 +76,7 @@ def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block],
             return why
         source = cfg.predecessors[first]
         if first is loop.header or len(source) != 1 or source[0] in early:
-            return "it stands under a condition"
+            return "it is under a condition"
         late.insert(0, source[0])
     while late[0] not in rest:
         late.pop(0)
@@ -110,9 +110,9 @@ def _early(op: Op, context: Context) -> bool:
 def _may_run(block: Block, context: Context) -> str:
     """Whether all of a block may run where the test before it fails; if not, what hinders."""
     if block.phis():
-        return "two ways lead to it"
+        return "two paths lead to it"
     found = next((op for op in block.ops[:-1] if not _early(op, context)), None)
-    return f"'{found.name}' stands behind it" if found is not None else ""
+    return f"'{found.name}' comes after it" if found is not None else ""
 
 
 def needed_by_test(cfg: Cfg, loop: Loop, block: Block) -> set[Op]:
@@ -134,9 +134,9 @@ def _may_move(cfg: Cfg, loop: Loop, block: Block, context: Context) -> str:
     """Whether a block's test may move into the block before; if not, what hinders."""
     needed = needed_by_test(cfg, loop, block)
     if block is not loop.header and block.phis():
-        return "two ways lead to it"
+        return "two paths lead to it"
     for op in block.ops[len(block.phis()):-1]:
         info = context.table[op.name]
         if not (_early(op, context) if op in needed else info.pure or _early(op, context)):
-            return f"'{op.name}' stands before it"
+            return f"'{op.name}' comes before it"
     return ""

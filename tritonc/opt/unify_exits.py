@@ -62,7 +62,7 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
             seen.add(_Unification(kernel, cfg, loop, found, context).run())
             changed = True
         elif found and any(op.name == "dot" for block in loop.blocks for op in block.ops):
-            context.remark("unify_exits", "this exit keeps the loop from being pipelined: "
+            context.remark("unify_exits", "this exit prevents pipelining of the loop: "
                            f"{found[1]}", found[0].span, missed=True)
 
 

@@ -66,7 +66,7 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
             if not why:
                 _unroll(kernel, loop, count, count if times in (0, count) else times)
                 return True
-            context.remark("unroll_loops", f"loop not unrolled as '#pragma unroll' says: {why}",
+            context.remark("unroll_loops", f"loop not unrolled despite '#pragma unroll': {why}",
                            test.span, missed=True)
         if times is not None:
             continue
@@ -93,11 +93,11 @@ def _possible(loop: Loop, times: int, size: int) -> tuple[int, str]:
     """How often the loop runs, and why it cannot be unrolled so often, "" if it can."""
     count = iterations(loop, MOST_ASKED)
     if count is None:
-        return 0, f"its number of iterations, up to {MOST_ASKED}, is not known"
+        return 0, f"its number of iterations is not known, or is more than {MOST_ASKED}"
     if times and count % times:
         return count, f"{times} does not divide its {count} iterations"
     if (times or count) * size > MOST_COPIED:
-        return count, f"more than {MOST_COPIED} operations"
+        return count, f"the result would have more than {MOST_COPIED} operations"
     return count, ""
 
 

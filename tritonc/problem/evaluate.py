@@ -102,7 +102,7 @@ def parse_expression(text: str, span: Span) -> Expression:
     """One expression.  Raises CompileError."""
     plain, named = parse_arguments(text, span)
     if named or len(plain) != 1 or isinstance(plain[0].node, ast.Starred):
-        raise fail("problem-syntax", span, "one expression is wanted here")
+        raise fail("problem-syntax", span, "one expression is expected here")
     return plain[0]
 
 

@@ -97,13 +97,13 @@ def _read_line(text: str, span: Span, number: int, problems: list[Problem]) -> N
     if key not in _READERS and key != "kernel":
         near = closest(key, [*_READERS, "kernel"])
         hint = f"did you mean '{near}'?" if near else "known are kernel, " + ", ".join(_READERS)
-        raise fail("problem-syntax", key_span, f"'{key}' is no line of a problem; {hint}",
+        raise fail("problem-syntax", key_span, f"a problem has no line '{key}'; {hint}",
                    suggestion=near)
     if not value:
-        raise fail("problem-syntax", key_span, f"'{key}:' says nothing")
+        raise fail("problem-syntax", key_span, f"'{key}:' has no value")
     if key == "kernel":
         if not _NAME.match(value):
-            raise fail("problem-syntax", at, "the name of one kernel is wanted here")
+            raise fail("problem-syntax", at, "the name of one kernel is expected here")
         first = problems[0] if len(problems) == 1 else None
         if first and first.kernel is None and not first.arguments and not first.range:
             first.kernel, first.span = value, at  # sizes or macros stood before the name
@@ -119,7 +119,7 @@ def _assignments(value: str, at: Span, number: int) -> list[Named]:
     """`N = 1000, M = 2`."""
     plain, named = parse_arguments(value, at)
     if plain or not named:
-        raise fail("problem-syntax", at, "`NAME = EXPRESSION` is wanted here")
+        raise fail("problem-syntax", at, "`NAME = EXPRESSION` is expected here")
     return [Named(name, e, at, number) for name, e in named]
 
 
@@ -127,7 +127,7 @@ def _one(value: str, at: Span, number: int) -> Named:
     """`name = expression`, where the expression may hold commas: it reaches to the end."""
     name, equals, text = value.partition("=")
     if not equals or not _NAME.match(name.strip()) or text.startswith("="):
-        raise fail("problem-syntax", at, "`NAME = EXPRESSION` is wanted here")
+        raise fail("problem-syntax", at, "`NAME = EXPRESSION` is expected here")
     start = at.start + len(name) + 1 + len(text) - len(text.lstrip())
     text = text.strip()
     span = Span(at.file, start, start + len(text))
@@ -135,9 +135,9 @@ def _one(value: str, at: Span, number: int) -> Named:
         raise fail("problem-syntax", at, f"'{name.strip()}' is given no value")
     plain, named = parse_arguments(text, span)
     if named or not plain:
-        raise fail("problem-syntax", span, "an expression is wanted here")
+        raise fail("problem-syntax", span, "an expression is expected here")
     if len(plain) > 1:
-        raise fail("problem-syntax", span, "one expression is wanted here, not several")
+        raise fail("problem-syntax", span, "one expression is expected here, not several")
     return Named(name.strip(), plain[0], at, number)
 
 
@@ -148,7 +148,7 @@ def _size(problem: Problem, value: str, at: Span, number: int) -> None:
 def _range(problem: Problem, value: str, at: Span, number: int) -> None:
     plain, named = parse_arguments(value, at)
     if named:
-        raise fail("problem-syntax", at, "one expression for each axis is wanted here")
+        raise fail("problem-syntax", at, "one expression for each axis is expected here")
     if problem.range:
         raise fail("problem-syntax", at, "the range is stated twice")
     if len(plain) > 3:
@@ -166,7 +166,7 @@ def _argument(problem: Problem, value: str, at: Span, number: int) -> None:
     if colon >= 0:
         match = _TYPE.match(value, colon + 1)
         if match is None:
-            raise fail("problem-syntax", at, "after `:` an element type is wanted, such as half")
+            raise fail("problem-syntax", at, "after `:`, an element type such as half is expected")
         kind = " ".join(match.group(1).split())
         value = value[:colon].rstrip()
     one = _one(value, Span(at.file, at.start, at.start + len(value)), number)
@@ -176,7 +176,7 @@ def _argument(problem: Problem, value: str, at: Span, number: int) -> None:
 def _define(problem: Problem, value: str, at: Span, number: int) -> None:
     name, equals, text = value.partition("=")
     if not _NAME.match(name.strip()):
-        raise fail("problem-syntax", at, "`MACRO = VALUE` is wanted here")
+        raise fail("problem-syntax", at, "`MACRO = VALUE` is expected here")
     problem.defines.append((name.strip(), text.strip() if equals else "1", at))
 
 
@@ -197,7 +197,7 @@ def _bytes(problem: Problem, value: str, at: Span, number: int) -> None:
 def _clobber(problem: Problem, value: str, at: Span, number: int) -> None:
     for name in value.split(","):
         if not _NAME.match(name.strip()):
-            raise fail("problem-syntax", at, "names of arguments are wanted here")
+            raise fail("problem-syntax", at, "names of arguments are expected here")
         problem.clobbers.append((name.strip(), at))
 
 
@@ -247,10 +247,11 @@ def _check(problem: Problem, diagnostics: Diagnostics) -> None:
         _check_known(size.name, size.span, known, "size", diagnostics)
     if not problem.range:
         diagnostics.error("problem-syntax", problem.span,
-                          "the problem states no range: `//! range: N` says over what to launch")
+                          "the problem states no range: `//! range: N` gives the global range of "
+                          "the launch")
     if not problem.expects:
         diagnostics.error("problem-syntax", problem.span,
-                          "the problem expects nothing: `//! expect: y = ...` says the result")
+                          "the problem expects nothing: `//! expect: y = ...` states the result")
 
 
 def _check_unique(named: Sequence[Named], diagnostics: Diagnostics) -> None:

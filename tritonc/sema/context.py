@@ -158,13 +158,13 @@ class Context:
             element = term.type.element
             assert isinstance(element, Struct)
             if element.array:
-                return self.error("struct-value", node.span, f"this is the array {term.type}, "
-                                  "where a tile is wanted; an index, a constant, names one")
-            return self.error("struct-value", node.span, f"this is the struct {term.type}, where a "
-                              "number is wanted; name a member: "
+                return self.error("struct-value", node.span, f"this is the array {term.type}, but "
+                                  "a tile is expected; a constant index selects one")
+            return self.error("struct-value", node.span, f"this is the struct {term.type}, but a "
+                              "number is expected; name a member: "
                               f"{', '.join(name for name, _ in element.members)}")
         if term.type is VOID_TYPE:
-            return self.error("void-value", node.span, "a value is wanted here; this call of a "
+            return self.error("void-value", node.span, "a value is expected here; this call of a "
                               "void function gives none")
         if term.type is STRING_TYPE:
             return self.error("string-literal", node.span, "a string can stand only as an argument "

@@ -212,7 +212,7 @@ def deref(context: Context, node: syntax.Deref) -> Term:
     pointer = context.operand(node.pointer)
     before = node.span.file.text[max(node.span.start - 1, 0) : node.span.start]
     if before == "*" and not isinstance(pointer.type.element, PointerTo) and not pointer.poisoned:
-        return context.error("not-a-pointer", node.span, "'*' wants a pointer or a tile of "
+        return context.error("not-a-pointer", node.span, "'*' needs a pointer or a tile of "
                              f"pointers, found {pointer.type}",
                              Note("there is no operator for powers; write x * x"))
     with context.about(node.pointer):

@@ -31,8 +31,8 @@ def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
         condition = implicit.assign(context, condition, BOOL_TYPE, node.span, "the condition")
     if condition.shape:
         condition = context.error("tile-condition", node.span, "the condition of a loop must be a "
-                                  f"scalar, found {condition.type}; any(...) or all(...) makes "
-                                  "one of it")
+                                  f"scalar, found {condition.type}; any(...) or all(...) makes it "
+                                  "one")
     if condition.poisoned:
         return Term(BOOL_TYPE, context.ssa.undef(I1))
     return condition
@@ -144,6 +144,6 @@ def _leave(context: Context, span: Span, word: str) -> None:
 def predicated_jump(context: Context, span: Span, word: str) -> None:
     mask = context.mask
     context.error("predicated-jump", span, f"'{word}' under a tile predicate: some elements would "
-                  "go and others stay", Note("the predicate is here; if (any(...)) or if (all(...))"
-                                             " is a scalar condition",
-                                             mask.span if mask is not None else None))
+                  "take it and others not",
+                  Note("the predicate is here; if (any(...)) or if (all(...)) is a scalar "
+                       "condition", mask.span if mask is not None else None))

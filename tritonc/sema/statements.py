@@ -250,8 +250,8 @@ def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term 
     if frame.returns.element is AUTO and term is not None:
         term = decayed(term)
         if term.type.element is VOID:
-            term = context.error("void-value", node.span, "a value is wanted here; this call of a "
-                                 "void function gives none")
+            term = context.error("void-value", node.span, "a value is expected here; this call of "
+                                 "a void function gives none")
         type = None if term.poisoned else generics.deduced(
             context, function.node.returns, term.type, f"the result of '{function.name}'")
         frame.returns = type or ERROR_TYPE

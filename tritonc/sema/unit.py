@@ -301,7 +301,7 @@ def _table(context: Context, node: syntax.ConstantTable) -> None:
         count *= number
     if node.element is None:
         if count % element.ir.bytes:
-            context.error("constant-table", node.extents[0].span, f"{count} bytes are no whole "
+            context.error("constant-table", node.extents[0].span, f"{count} bytes are not a whole "
                           f"number of elements of {element.ir.bytes} bytes")
         count = max(count // element.ir.bytes, 1)
     size, before = count * element.ir.bytes, sum(

@@ -55,7 +55,7 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
             pass_manager.run(small, own, [*passes.OPT, *passes.BACKEND], level=options.opt_level,
                              hooks=hooks)
         except CompileError as error:
-            context.remark("coarsen", "no second body for launches of few programs: "
+            context.remark("coarsen", "no smaller tiles for launches of few programs: "
                            f"{error.diagnostics[0].message}", kernel.span, missed=True)
             return None
         return SmallBody(small, chosen.most, chosen.worth)

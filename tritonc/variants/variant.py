@@ -139,8 +139,8 @@ def assume(kernel: Kernel, facts: Sequence[Fact]) -> None:
         limit = 1 << (value.type.bits - 1 if isinstance(value.type, Scalar) else 63)
         if not -limit <= fact.value < limit or (
                 least is not None and greatest is not None and least > greatest):
-            raise fail("variant", info.span, f"'{fact}' cannot be: {fact.parameter} is of type "
-                       f"{info.ctype or value.type}, and the source may promise something else")
+            raise fail("variant", info.span, f"'{fact}' cannot hold: {fact.parameter} is of type "
+                       f"{info.ctype or value.type}, or the source promises something else")
         kernel.info[place] = replace(info, least=least, greatest=greatest)
         if fact.relation == "==":
             constant = Op("constant", [], {"value": fact.value}, (value.type,))

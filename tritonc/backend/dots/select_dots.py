@@ -38,11 +38,12 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
     if wide and WGMMA in target.features:
         for op in dots:
             if _as_halves(kernel, op, target, infos):
-                context.remark("select_dots", "this product is one of halves: its right operand is "
-                               "not contiguous along the inner axis", op.span)
+                context.remark("select_dots", "this float8 product is computed in half precision: "
+                               "its right operand is not contiguous along the inner axis, as wgmma "
+                               "needs it for float8", op.span)
     if wide and turn_dots(kernel, target, infos):
-        context.remark("select_dots", "this product is computed the other way round: its columns "
-                       "are the rows of wgmma", dots[-1].span)
+        context.remark("select_dots", "this product is computed with swapped operands (c^T = b^T "
+                       "a^T): its rows are too few for wgmma", dots[-1].span)
         dots = [op for op in kernel.ops() if op.name == "dot"]
         infos = axis_info.analyze(kernel)
     choices = [_choose(op, target, infos, wide) for op in dots]
@@ -113,13 +114,14 @@ def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str,
         return f"{text}: {target.name} has no matrix instruction for {e}", span
     best = rows[0]
     if len(extents) != 3:
-        return f"{text}: it has a batch", span
+        return f"{text}: a product with a batch axis uses no matrix instruction", span
     if any(n & (n - 1) for n in extents):
-        return f"{text}: its extents are not all powers of two", span
+        return f"{text}: an extent of its tiles is not a power of two", span
     for n, least, what in zip(extents, (best.rows, best.columns, best.depth),
-                              ("rows", "columns", "numbers along the inner axis"), strict=True):
+                              ("rows", "columns", "elements along the inner axis"), strict=True):
         if n < least:
-            return f"{text}: {best.name} wants {least} {what}, the tile has {n}", span
+            return f"{text}: {best.name} needs at least {least} {what}, and the tile has {n}", span
     if best.kind == WGMMA and not best.transposes:
-        return f"{text}: {best.name} wants both operands contiguous along the inner axis", span
-    return f"{text}, as another product of the kernel or the number of warps asks for", span
+        return f"{text}: {best.name} needs both operands contiguous along the inner axis", span
+    return (f"{text}: another product of the kernel, or the number of warps, rules out a better "
+            "instruction", span)

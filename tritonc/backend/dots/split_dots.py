@@ -53,8 +53,8 @@ def split_dots(kernel: Kernel, context: Context) -> bool:
     for one in found:
         _split(kernel, one, slices)
     kernel.attributes["num_warps"] = warps * slices
-    context.remark("split_dots", f"{slices} groups of {warps} warps share the inner axis of this "
-                   "product", found[-1].dot.span)
+    context.remark("split_dots", f"the inner axis of this product is split among {slices} groups "
+                   f"of {warps} warps", found[-1].dot.span)
     return True
 
 

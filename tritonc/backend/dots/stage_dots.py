@@ -100,8 +100,8 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
         share_operands(kernel)
     for one in staged:
         if one.bits > one.wanted:
-            context.remark("stage_dots", f"this product goes in {1 << one.bits} slices of its "
-                           "inner axis: its operands do not fit into shared memory",
+            context.remark("stage_dots", f"this product is computed in {1 << one.bits} slices of "
+                           "its inner axis: its operands do not fit into shared memory",
                            one.dot.span, missed=True)
     return bool(staged)
 

@@ -51,14 +51,14 @@ def coarsen(kernel: Kernel, context: Context) -> bool:
         return False
     reason = obstacle(kernel, found.kernel)
     if reason is not None:
-        context.remark("coarsen", f"no second body for launches of few programs: {reason}",
+        context.remark("coarsen", f"no smaller tiles for launches of few programs: {reason}",
                        kernel.span, missed=True)
         return False
     given = context.meta.get("coarsen")
     most, worth = (found.most, found.worth) if given is None else (given, 0)
     tile = " x ".join(map(str, found.kernel.tile.values()))
     join(kernel, found.kernel, most, worth)
-    context.remark("coarsen", f"launches of at most {most} programs run a second body, of tiles of "
+    context.remark("coarsen", f"launches of at most {most} programs use smaller tiles: "
                    f"{tile}", kernel.span)
     return True
 
@@ -66,18 +66,18 @@ def coarsen(kernel: Kernel, context: Context) -> bool:
 def obstacle(large: Kernel, small: Kernel) -> str | None:
     """Why two kernels that went through the passes cannot be one; None if they can."""
     if ratios(large.tile, small.tile) is None:
-        return "the larger tile is no multiple of the smaller one"
+        return "the larger tile is not a multiple of the smaller one"
     if large.attributes["num_warps"] != small.attributes["num_warps"]:
-        return "its bodies have different numbers of warps"
+        return "the two tiles need different numbers of warps"
     if any(kernel.attributes.get("cluster", 1) > 1 for kernel in (large, small)):
-        return "a cluster is a part of the launch"
+        return "the kernel is launched in clusters"
     # A producer warp runs what it does in both bodies, or in none.
     roles = [kernel.attributes.get("copier_warps", 0) for kernel in (large, small)]
     if roles[0] != roles[1] and any(op.name in (*SETUP, *COPIES) for op in
                                     (large, small)[roles.index(0)].ops()):
-        return "one of its bodies has a producer warp"
+        return "one of the tiles uses a producer warp"
     if not roles[0] and roles[1]:
-        return "its small body has a producer warp"
+        return "the smaller tile uses a producer warp"
     return None
 
 

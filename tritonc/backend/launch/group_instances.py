@@ -60,7 +60,7 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
                   lambda b: _longest_first(b, grows) if grows else _banded(b, group, None))
         return True
     looping = persist.body(kernel)
-    context.remark("group_instances", "blocks stay, and go from instance to instance (persistent)",
+    context.remark("group_instances", "persistent blocks: each block computes several programs",
                    kernel.span)
     plain = [block for block in kernel.blocks[1:] if block not in looping]
     count = persist.axes(looping)

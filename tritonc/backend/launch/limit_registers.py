@@ -45,10 +45,10 @@ def _check_length(kernel: Kernel) -> None:
     for block in kernel.blocks:
         dots = [op for op in block.ops if op.name == "fma_dot"]
         if (steps := sum(map(_multiply_adds, dots))) > MOST_MULTIPLY_ADDS:
-            raise fail("dot-too-large", dots[0].span, f"this product takes {steps} multiply-adds "
-                       f"of each thread, an instruction for each; {MOST_MULTIPLY_ADDS} are the "
-                       "most", Note("a loop over parts of the inner axis needs fewer, as do "
-                       "smaller tiles"))
+            raise fail("dot-too-large", dots[0].span, f"this product takes {steps} multiply-add "
+                       "instructions in each thread, and the limit is "
+                       f"{MOST_MULTIPLY_ADDS}",
+                       Note("loop over parts of the inner axis, or use smaller tiles"))
 
 
 def _multiply_adds(dot: Op) -> int:
@@ -63,15 +63,16 @@ def _tell(kernel: Kernel, context: Context) -> None:
     found, sure = estimate.pressure(), estimate.between_blocks()
     if sure.registers > room:
         found = sure
-    said = f"about {found.registers} registers of a thread live here"
-    context.remark("limit_registers", f"{said}, the most of kernel '{kernel.name}'; {room} can",
+    said = f"about {found.registers} registers per thread are live here"
+    context.remark("limit_registers", f"{said}, the highest number in kernel '{kernel.name}'; "
+                                      f"{room} are available",
                    found.span or kernel.span)
     if found.registers <= OVER * room and found is not sure:
         return
     threads = kernel.attributes["num_warps"] * context.target.warp_size
     parts = [f"{value.name or 'a value'} {value.type}: {round(held)}"
              for value, held in found.live[:4] if held >= LARGE]
-    context.warn("registers", f"{said}, and a thread of {threads} has {room}: the assembler keeps "
-                 "the rest in memory, or refuses", found.span or kernel.span,
+    context.warn("registers", f"{said}, and a block of {threads} threads has {room} for each: the "
+                 "assembler spills the rest, or refuses", found.span or kernel.span,
                  *([Note(f"the largest: {', '.join(parts)}")] if parts else []),
                  Note("smaller tiles need fewer"))

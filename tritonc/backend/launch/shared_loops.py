@@ -55,17 +55,17 @@ class SharedLoop:
 def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedLoop | str:
     """The loop as one that blocks can share, or what is in the way."""
     if loop.parent is not None or loop.preheader is None or loop.latch is None:
-        return "the loop stands in another one, or has several beginnings"
+        return "the loop is nested in another loop, or has several entries"
     if len(loop.exits) != 1 or loop.exits[0][0] is not loop.header:
-        return "the loop is left from several places"
+        return "the loop has several exits"
     exit_block = loop.exits[0][1]
     if cfg.predecessors[exit_block] != [loop.header] or exit_block.phis():
-        return "other ways lead behind the loop"
+        return "other paths join behind the loop"
     inside = {op for block in loop.blocks for op in block.ops}
     for op in inside:
         row = ALL_OPS[op.name]
         if not row.terminator and (row.effects - {READ} or op.attributes.get("volatile")):
-            return f"the loop has a {op.name}, whose effects have an order"
+            return f"the loop contains a {op.name}, whose order matters"
     counters, sums, others = [], [], []
     for phi in loop.header.phis():
         counter = _counter(phi, loop, inside)
@@ -81,13 +81,13 @@ def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedL
     if isinstance(steps, str):
         return steps
     if not sums:
-        return "the loop carries no sum"
+        return "the loop accumulates nothing"
     for op in inside:
         if op not in sums and any(reader not in inside for result in op.results
                                   for reader in readers.get(result, ())):
-            return "what an iteration computes is used behind the loop"
+            return "a value of an iteration is used behind the loop"
     if not _ends_for_all(loop, counters, inside, others):
-        return "the loop's end is not a comparison of a counter with a bound"
+        return "the loop's condition does not compare a counter with a bound"
     return SharedLoop(loop, loop.preheader, loop.latch, exit_block, tuple(counters), tuple(sums),
                       tuple(others), tuple(steps))
 

@@ -51,20 +51,22 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
         f"{context.target.name} has no clusters", kernel.span)
     if isinstance(found, tuple):
         reason, span = found
-        context.remark(NAME, f"no cluster shares a loop: {reason}", span, missed=True)
+        context.remark(NAME, f"no loop is split over a cluster: {reason}", span, missed=True)
         return False
     plans = [(one, sums, _owner(kernel, one, sums, blocks)) for one in found
              for sums in [_sums_behind(kernel, one)]]
     for one, sums, owner in plans:
         received = sum(map(_bytes, sums)) * (blocks - 1) // (blocks if owner else 1)
         if received > context.target.shared_per_block // 2:
-            context.remark(NAME, f"no cluster shares a loop: a block would get {received} bytes of "
-                           "sums from the others", one.loop.header.terminator.span, missed=True)
+            context.remark(NAME, "no loop is split over a cluster: a block would receive "
+                           f"{received} bytes of partial sums",
+                           one.loop.header.terminator.span, missed=True)
             return False
     for one, sums, owner in plans:
         _split(kernel, one, sums, owner, blocks)
     kernel.attributes["cluster"] = blocks
-    context.remark(NAME, f"clusters of {blocks} blocks share this loop's iterations",
+    context.remark(NAME, f"the iterations of this loop are split among the {blocks} blocks of a "
+                         "cluster",
                    found[-1].loop.header.terminator.span)
     return True
 
@@ -93,7 +95,7 @@ def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]
             if op.name == "assume" or row.terminator or not row.effects - {READ}:
                 continue
             if sum(cfg.dominates(one.exit, block) for one in found) != 1:
-                return f"a {op.name} does not stand behind a loop of sums", op.span
+                return f"a {op.name} does not come after an accumulation loop", op.span
     return found
 
 

@@ -53,8 +53,8 @@ def assign_layouts(kernel: Kernel, context: Context) -> bool:
     """Give every tile of the kernel a layout."""
     nesting = layout_choice.nesting_of(context.meta)
     if nesting is None:
-        context.remark("assign_layouts", "micro- and nano-tiles are the usual ones: those given do "
-                       "not nest in the 32 threads of a warp", kernel.span, missed=True)
+        context.remark("assign_layouts", "the default micro- and nano-tiles are used: those given "
+                       "do not fit the 32 threads of a warp", kernel.span, missed=True)
     choice = _Assignment(kernel, nesting or layout_choice.DEFAULT)
     choice.run()
     rewrite_layouts(kernel, choice)

@@ -38,14 +38,15 @@ def merge_stores(kernel: Kernel, context: Context) -> bool:
                     if infos is None:
                         infos = axis_info.analyze(kernel)
                     if not _distinct(op.operands[0], infos):
-                        context.remark("merge_stores", "two stores under opposite conditions stay "
-                                       "two: elements of the tile may have one address", op.span,
+                        context.remark("merge_stores", "two stores under opposite conditions are "
+                                       "not merged: several elements of the tile may have the same "
+                                       "address", op.span,
                                        missed=True)
                     else:
                         ops.remove(last)
                         ops += _merged(last, op, *parts)
                         context.remark("merge_stores", "two stores under opposite conditions are "
-                                       "one", op.span)
+                                       "merged into one", op.span)
                         last, changed = ops[-1], True
                         continue
             ops.append(op)

@@ -44,7 +44,8 @@ def narrow_loops(kernel: Kernel, context: Context) -> bool:
     while (loop := _next(kernel, done)) is not None:
         done.update(loop.blocks)
         _narrow(kernel, loop)
-        context.remark("narrow_loops", "loop runs in one warp", loop.header.terminator.span)
+        context.remark("narrow_loops", "this loop runs in a single "
+                                       "warp", loop.header.terminator.span)
         changed = True
     return changed
 

@@ -68,7 +68,7 @@ def pad_tiles(kernel: Kernel, context: Context) -> bool:
 def legal(kernel: Kernel, op: Op) -> str | None:
     """What holds afterwards, for the verifier: extents are powers of two."""
     wrong = next((r.type for r in op.results if padded(shape(r.type)) != shape(r.type)), None)
-    return f"an extent of {wrong} is no power of two" if wrong is not None else None
+    return f"an extent of {wrong} is not a power of two" if wrong is not None else None
 
 
 def padded(extents: Shape) -> Shape:

@@ -76,7 +76,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
         why = None if None in meets.values() else next(iter(meets.values()))
         gathered = [op for op in gathered if meets[op] is None]
     if why is not None:
-        context.remark("privatize_atomics", f"atomics not gathered in shared memory: {why}",
+        context.remark("privatize_atomics", f"atomics not accumulated in shared memory: {why}",
                        found[0].span, missed=True)
         return False
     facts = Facts(kernel)
@@ -105,8 +105,8 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
         _add_up(kernel, done, base, kind, table)
     assert all(table.op is not None for table in tables.values())
     kernel.entry.ops[:0] = [table.op for table in tables.values() if table.op is not None]
-    context.remark("privatize_atomics", f"atomics gathered in shared memory: indices below "
-                   f"{max(sizes.values())} are counted there", found[0].span)
+    context.remark("privatize_atomics", f"atomics on indices below {max(sizes.values())} are "
+                   "accumulated in shared memory first", found[0].span)
     return True
 
 
@@ -143,23 +143,23 @@ def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:
     readers = uses(kernel)
     for op in found:
         if readers.get(op.result):
-            return "a result of one is read"
+            return "the result of an atomic is used"
         if _base(op) is None:
-            return "an address is not a parameter and an index"
+            return "an address is not of the form parameter + index"
         if op.attributes["kind"] not in NEUTRAL or scalar(op.operands[1].type) != I32:
-            return "only integers of 32 bits are added there"
+            return "only additions of 32-bit integers can be"
     for op in kernel.ops():
         if op.attributes.get("volatile") or op.name in ("atomic_cas", "dot") \
                 or (SYNC in ALL_OPS[op.name].effects and READ in ALL_OPS[op.name].effects):
-            return "other accesses have an order"
+            return "the kernel has ordered accesses"
         if op.name == "get_program_id" and op.attributes["axis"] > 1:
-            return "programs are numbered along three axes"
+            return "the launch has three axes"
     roots = pointer_roots(kernel)
     kinds = {op.attributes["kind"] for op in found}
     if len(kinds) > 1 and any(may_alias(kernel, a.operands[0], b.operands[0], roots)
                               for a in found for b in found
                               if a.attributes["kind"] != b.attributes["kind"]):
-        return "atomics of different kinds may meet"
+        return "different kinds of atomics may access the same address"
     return None
 
 
@@ -170,7 +170,7 @@ def _meets(kernel: Kernel, atomic: Op) -> str | None:
     for op in _after(kernel, atomic):
         if op.name != "atomic_rmw" and ALL_OPS[op.name].effects & {READ, WRITE} and op.operands \
                 and may_alias(kernel, op.operands[0], atomic.operands[0], roots):
-            return f"a later {op.name} may meet what they change ('restrict' says that none does)"
+            return f"a later {op.name} may access the same memory; `restrict` says that it does not"
     return None
 
 

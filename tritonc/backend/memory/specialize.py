@@ -91,7 +91,7 @@ def _copies_tensors(kernel: Kernel, context: Context) -> bool:
 
 def promise(found: Wanted) -> str:
     """What the fast body assumes, in words."""
-    parts = ["its tile is full"] if found.full else []
+    parts = ["the tile is full"] if found.full else []
     if found.units:
         parts.append(f"{_all([spoken(v) for v in found.units])} == 1")
     by_unit: dict[str, list[str]] = {}
@@ -108,10 +108,10 @@ def promise(found: Wanted) -> str:
     if coordinates := [spoken(v) for v in filter(found.coordinate, found.signs)]:
         parts.append(f"{_all(coordinates)} < 2**31")
     if found.apart.pairs:
-        parts.append(f"what is accessed of {_all([spoken(v) for v in found.apart.ranges])} does "
-                     "not overlap, where it is changed")
-    return (f"fast body for programs of which this holds: {'; '.join(parts)} (tested at run time; "
-            "what the source promises needs no test)")
+        parts.append(f"the accessed parts of {_all([spoken(v) for v in found.apart.ranges])} do "
+                     "not overlap")
+    return (f"fast path when {'; '.join(parts)} (checked at run time; assume(...) or "
+            "multiple_of(...) drops a check)")
 
 
 def _all(names: list[str]) -> str:
@@ -124,7 +124,7 @@ def spoken(value: Value) -> str:
         return f"'{value.name}'"
     span = value.op.span
     text = " ".join(span.file.text[span.start : span.end].split())
-    return f"'{text}'" if len(text) <= 40 else "a value that is computed"
+    return f"'{text}'" if len(text) <= 40 else "a computed value"
 
 
 # ---- where it begins

@@ -85,11 +85,11 @@ def _reason(op: Op, info: axis_info.AxisInfo, guard: axis_info.AxisInfo | None, 
     """Why the access moves less than it might."""
     text = f"{op.name} moves {width} of {widest} elements at a time: "
     if width < reach:
-        return text + "a thread holds no more neighbours in the layout of this tile"
+        return text + "the layout of this tile gives a thread no more neighbours"
     if info.contiguity[axis] == 1:
-        return text + "neighbours in the tile are not known to be neighbours in memory"
+        return text + "neighbours in the tile may not be neighbours in memory"
     if info.contiguity[axis] < widest:
-        return text + f"{info.contiguity[axis]} neighbours at most are known to be contiguous"
+        return text + f"only {info.contiguity[axis]} neighbours are known to be contiguous"
     if guard is not None and guard.constancy[axis] < widest:
-        return text + f"its mask is known to be one for {guard.constancy[axis]} neighbours only"
-    return text + "the address of the first is not known to be a multiple of what it moves"
+        return text + f"its mask is known to be equal for only {guard.constancy[axis]} neighbours"
+    return text + "its first address may not be aligned"

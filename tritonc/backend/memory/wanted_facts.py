@@ -216,15 +216,15 @@ class _Collector:
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach)
             if needs is None:
-                found.hindered.append((op, "an offset or a stride depends on a value that is not "
-                                       f"known to be a multiple of {reach}, nor before the access "
-                                       "runs"))
+                found.hindered.append((op, "an offset or a stride is computed from a value that "
+                                       f"may not be a multiple of {reach}, and cannot be checked "
+                                       "before the access runs"))
                 return
             self.want(needs)
         mask = affinity.mask(op.guard, len(t.shape))
         if mask is None and guard is not None and guard.constancy[axis] < reach:
-            found.hindered.append((op, f"its mask is not known to be one for {reach} neighbours: "
-                                   "it is no conjunction of bounds of the axes"))
+            found.hindered.append((op, f"its mask may differ among {reach} neighbours: it is not a "
+                                   "bound on each axis"))
         for bound in mask.bounds if mask else ():
             self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
 

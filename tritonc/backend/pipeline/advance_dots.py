@@ -68,7 +68,7 @@ def advance_dots(kernel: Kernel, context: Context) -> bool:
         if parts is None:
             continue
         if _registers(parts) > MOST_REGISTERS:
-            context.remark("advance_dots", "products stay in turn: two of them in flight do not "
+            context.remark("advance_dots", "products do not overlap: two of them in flight do not "
                            "fit into registers", parts.products[0].span, missed=True)
             continue
         rotation = _Rotation(kernel, parts)
@@ -76,11 +76,12 @@ def advance_dots(kernel: Kernel, context: Context) -> bool:
         if len(parts.products) == 2 and context.meta.get("take_turns", _long(parts)
                                                          and not has_copier(kernel)):
             rotation.take_turns()
-            context.remark("advance_dots", "warpgroups start these products in turn (take_turns)",
+            context.remark("advance_dots", "the warpgroups take turns to start these products "
+                                           "(ping-pong)",
                            parts.products[0].span)
-        context.remark("advance_dots", "a product runs one iteration ahead of the other"
+        context.remark("advance_dots", "the first product runs one iteration ahead of the second"
                        if len(parts.products) == 2 else "products run one iteration ahead of the "
-                       "sums that they are for",
+                       "accumulations that use them",
                        parts.products[0].span)
         changed = True
     return changed

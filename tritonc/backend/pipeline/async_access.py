@@ -27,20 +27,20 @@ def copied_load(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | s
     """The load whose work and the store's cp.async does as well; if there is no such, why."""
     load = source_load(store)
     if load is None:
-        return "something is computed of what is loaded"
+        return "the loaded value is changed before the product uses it"
     if not any(load in block.ops for block in staged.always):
         return "it is not loaded in every iteration"
     if store.attributes.get("round"):
-        return "it is rounded to tf32 on its way"
+        return "it is rounded to tf32"
     if load.attributes.get("other", 0) != 0:
-        return "what is masked is not zero"
+        return "masked elements are not zero"
     if load.attributes.get("volatile"):
         return "the load is volatile"
     pointer = load.operands[0]
     width = copy_width(pointer, load.guard, store.operands[0], infos)
     t, info = pointer.type, infos.get(pointer)
     if width < 4 or info is None or not isinstance(t, Tile) or t.layout is None:
-        return "less than 4 bytes are known to be contiguous, aligned and under one mask"
+        return "fewer than 4 bytes are known to be contiguous, aligned and equally masked"
     # Narrow copies of what is contiguous in memory but not in the buffer ask for the same sectors
     # again and again.
     size = scalar(pointee(t)).bytes

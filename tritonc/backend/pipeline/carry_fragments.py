@@ -75,8 +75,8 @@ def carry_fragments(kernel: Kernel, context: Context) -> bool:
     found = [one for one in found if not any(_piecemeal(op, infos) for op in one.body.ops)]
     for one in found:
         _carry(one)
-        context.remark("carry_fragments", "the product's first operands are read in the iteration "
-                       "before", one.dot.span)
+        context.remark("carry_fragments", "the first operands of this product are read one "
+                       "iteration ahead (register double buffering)", one.dot.span)
     return bool(found)
 
 

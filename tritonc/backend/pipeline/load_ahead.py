@@ -71,8 +71,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             if not loads or part is None:
                 break
             if not done:
-                context.remark("load_ahead", "loaded an iteration ahead, beside the products"
-                               if products else f"loaded ahead by iterations: {times}",
+                context.remark("load_ahead", "loaded one iteration ahead, while the products run"
+                               if products else f"loaded {times} iterations ahead",
                                loads[0].span)
             _rewrite(kernel, loop, loads, part)
             changed = True

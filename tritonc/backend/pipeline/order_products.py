@@ -87,8 +87,8 @@ def _choose(kernel: Kernel, chain: Chain, context: Context) -> bool:
     chain.take(best[1])
     flying = max(op.attributes["pending"] for op in chain.body.ops if op.name == "wgmma_wait")
     if flying:
-        context.remark("order_products", "products of this chain run beside what is computed of "
-                       f"those before: {flying + 1} at once", chain.starts[0].span)
+        context.remark("order_products", f"up to {flying + 1} products of this chain are in flight "
+                       "at once", chain.starts[0].span)
     return [op.name for op in before] != [op.name for op in chain.body.ops]
 
 

@@ -53,7 +53,7 @@ def overlap_sums(kernel: Kernel, context: Context) -> bool:
     parts = [part for loop in Cfg(kernel).loops if (part := _part(loop)) is not None]
     for part in parts:
         _unroll(kernel, part)
-        context.remark("overlap_sums", "sums of products are computed beside the next product",
+        context.remark("overlap_sums", "the accumulation of each product overlaps the next product",
                        part.wait.span)
     return bool(parts)
 

@@ -84,7 +84,7 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
         changed |= _pipeline(kernel, staged, infos, context)
     for span, reason in hindered.items():
         if span not in served:
-            context.remark("pipeline", f"operand not brought by the copy engine: {reason}", span,
+            context.remark("pipeline", f"operand not loaded by TMA: {reason}", span,
                            missed=True)
     return changed
 
@@ -120,7 +120,8 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return False
     kernel.entry.ops[:0] = [one.turned for one in channels if one.turned is not None]
     Rewrite(kernel, staged, part, channels, stages, distance).run()
-    context.remark("pipeline", f"loop pipelined: operands copied {distance} iterations ahead",
+    context.remark("pipeline", f"loop pipelined: operands are copied (cp.async) {distance} "
+                               "iterations ahead",
                    copied[0].span)
     return True
 

@@ -50,24 +50,25 @@ def _overlap(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
     part = find_slice(staged.loop, [staged.condition, *stored], ALL_OPS, staged.always)
     loads = part.loads if part else []
     if part is None or not loads:
-        context.remark("prefetch", "loop not pipelined: an operand does not come from loads whose "
-                       "addresses follow from the loop's counters", staged.stores[0].span,
+        context.remark("prefetch", "loop not pipelined: an operand is not loaded from addresses "
+                       "that the loop's counters determine", staged.stores[0].span,
                        missed=True)
         return False
     if registers(staged, stored) > MOST_REGISTERS:
-        context.remark("prefetch", "loop not pipelined: the next operands and this product do not "
-                       "fit into registers together", loads[0].span, missed=True)
+        context.remark("prefetch", "loop not pipelined: the next operands do not fit into "
+                       "registers beside this product", loads[0].span, missed=True)
         return False
     if stages_that_fit(staged, context.target.shared_per_block) < STAGES:
         context.remark("prefetch", f"loop not pipelined: {STAGES} stages of the operands do not "
                        "fit into shared memory", loads[0].span, missed=True)
         return False
     if stores_may_reach(kernel, staged.loop.blocks, loads, pointer_roots(kernel)):
-        context.remark("prefetch", "loop not pipelined: a store in it may change what it loads",
+        context.remark("prefetch", "loop not pipelined: a store in the loop may change what it "
+                                   "loads",
                        loads[0].span, missed=True)
         return False
     channels = [Channel(store, Means.REGISTERS) for store in staged.stores]
     Rewrite(kernel, staged, part, channels, STAGES, STAGES - 1).run()
-    context.remark("prefetch", f"loop pipelined: {len(loads)} loads one iteration ahead",
+    context.remark("prefetch", f"loop pipelined: {len(loads)} loads run one iteration ahead",
                    loads[0].span)
     return True

@@ -58,8 +58,8 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
     if not starts:
         return False
     if not _apart(kernel, starts):
-        context.remark("specialize_warps", "no producer warp: the copies depend on what the other "
-                       "warps compute", kernel.span, missed=True)
+        context.remark("specialize_warps", "no producer warp: the addresses of the copies depend "
+                       "on results of the other warps", kernel.span, missed=True)
         return False
     found = registers(kernel.attributes["num_warps"], context.target)
     if found is None:

@@ -90,7 +90,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
                 changed |= _in_parts(kernel, block, op, _source(kernel, op))
     for span, reason in hindered.items():
         if span not in served:
-            context.remark("store_tensors", f"not stored by the copy engine: {reason}", span,
+            context.remark("store_tensors", f"not stored by TMA: {reason}", span,
                            missed=True)
     return changed or bool(served)
 
@@ -113,18 +113,18 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if isinstance(strip, str):
         return strip
     if not forward(strip, known):
-        return "its stride, or where it begins, is not known not to be negative"
+        return "its stride or its start may be negative"
     if place is None or not all(available(v, place, cfg) for v in strip.map_values()):
-        return "whether or where it stores depends on what is computed"
+        return "its mask or its addresses depend on computed data"
     inner, outer = strip.axes
     bits, extents = _parts(t.layout, inner, e.bytes)
     swizzle = next((s for s in (128, 64, 32) if extents[inner] * e.bytes >= s), None)
     size = e.bytes * extents[0] * extents[1]
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
-        return "the engine does not store parts of a tile of these extents"
+        return "TMA does not support tiles of these extents"
     again = _again(cfg, block)
     if (again and not _parted(strip, t.shape)) or not _alone(kernel, cfg, block, op):
-        return "other accesses of the instance may meet with it"
+        return "other accesses of the program may overlap it"
     room = context.target.shared_per_block - LEFT
     sliced = slices(kernel, block, op, value, bits, stored=True)
     together = slices(kernel, block, op, value, bits, stored=False)
@@ -177,7 +177,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     at = block.ops.index(op)
     block.ops[at : at + 1] = made.ops
     _wait_at_end(kernel, claimed.slot.result)
-    context.remark("store_tensors", "stored by the copy engine, beside what comes next", op.span)
+    context.remark("store_tensors", "stored by TMA, while the block goes on", op.span)
     return None
 
 

@@ -95,19 +95,19 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
         return "its tile does not have two axes"
     if info is None or form is None or form.base is None or (
             iteration is not None and iteration.counter.op is not None):
-        return "its addresses are not known to be base + row * stride + column"
+        return "its addresses may not be of the form base + row * stride + column"
     inner = next((d for d in (1, 0) if form.strides[d].constant == 1), None)
     if inner is None or info.contiguity[inner] < t.shape[inner]:
-        return "neighbours in the tile are not known to be neighbours in memory"
+        return "neighbours in the tile may not be neighbours in memory"
     if info.divisibility[inner] % ALIGNMENT:
-        return f"its rows are not known to begin at multiples of {ALIGNMENT} bytes"
+        return f"its rows may not be aligned to {ALIGNMENT} bytes"
     mask = affinity.mask(op.guard, 2)
     if mask is None or mask.conditions:
-        return "its mask is no conjunction of bounds of the axes"
+        return "its mask is not a bound on each axis"
     stride = form.strides[1 - inner]
     split = form.offset.split(iteration.counter) if iteration else (form.offset, Linear())
     if split is None:
-        return "it does not move equally far in each iteration"
+        return "its step differs between iterations"
     first, step = split
     starts = split_start(first, stride)
     for steps in _steps(step, stride):
@@ -115,7 +115,7 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
         if extents is not None and steps[0] * size % ALIGNMENT == 0:
             return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
                              size, affinity)
-    return "it does not move along its mask, by whole rows or by multiples of 16 bytes"
+    return "its step is not along its mask, by whole rows, or by multiples of 16 bytes"
 
 
 def forward(strip: Strip, signs: Signs) -> bool:
@@ -155,19 +155,19 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
                 if _divisor(term * unit, signs) * size % ALIGNMENT:
                     if small:
                         continue
-                    return "it begins at an offset that is not known to be a multiple of 16 bytes"
+                    return "its first offset may not be a multiple of 16 bytes"
                 origin = origin + term * unit
             else:
                 step = Linear(((tuple(v for v in monomial if v is not numbers[0]), n),)) * unit
                 if n < 0 or not signs.holds(numbers[0]) or not signs.fits(numbers[0]) \
                         or _divisor(step, signs) * size % ALIGNMENT:
-                    return "where it begins is not known to be a row and a column"
+                    return "its first offset may not be a row and a column"
                 depth.append((symbol(numbers[0]), step))
             starts[axis] = starts[axis] - term
             limit = extents[axis]
             extents[axis] = limit - term if limit is not None else None
     if len(depth) > MOST_DEPTH:
-        return f"it begins at a sum of more than {MOST_DEPTH} products"
+        return f"its first offset is a sum of more than {MOST_DEPTH} products"
     return replace(strip, starts=(starts[0], starts[1]), extents=(extents[0], extents[1]),
                    depth=tuple(depth), origin=origin)
 

@@ -81,7 +81,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             staged, "this product is so small that the threads' own copies are faster")
     place = claim_place(kernel, staged.preheader)
     if place is None:
-        return False, _all(staged, "the way to the loop depends on what it computes")
+        return False, _all(staged, "whether the loop is reached depends on computed data")
     channels, hindered = _channels(kernel, staged, place, infos)
     boxes = [one.boxes for one in channels if one.boxes is not None]
     copied = [one.load for one in channels if one.copied and one.load is not None]
@@ -93,7 +93,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     inputs = [*moving, *(v for load in copied for v in load.inputs())]
     part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
     if part is None:
-        return False, hindered or _all(staged, "the way to the loop depends on what it computes")
+        return False, hindered or _all(staged, "whether the loop is reached depends on computed "
+                                               "data")
     loads = [one.load for one in channels if one.load is not None]
     if stores_may_reach(
             kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
@@ -148,12 +149,12 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         and cfg.dominates(staged.preheader, around.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
     rewrite.run()
-    context.remark("pipeline", f"loop pipelined: tensor copies {distance} iterations ahead",
+    context.remark("pipeline", f"loop pipelined: TMA loads run {distance} iterations ahead",
                    boxes[0].load.span)
     for one in channels:
         if one.boxes is None and one.load is not None:
-            context.remark("pipeline", f"operand copied asynchronously, {distance} iterations "
-                           "ahead", one.load.span)
+            context.remark("pipeline", f"operand copied asynchronously (cp.async), {distance} "
+                           "iterations ahead", one.load.span)
     return True, hindered
 
 
@@ -181,13 +182,13 @@ def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info
 def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: Signs) -> str:
     """Why the engine cannot bring what looks like boxes; "" if it can."""
     if _stored_before(kernel, cfg, staged, [boxes.load]):
-        return "what it loads may have been stored before, by another way than that of the engine"
+        return "an earlier store, not by TMA, may have written what it loads"
     moving = boxes.strip.moving(staged.preheader, cfg)
     if not all(available(v, staged.preheader, cfg) for v in boxes.strip.map_values()) \
             or find_slice(staged.loop, moving, ALL_OPS, staged.always) is None:
-        return "what it loads depends on what the loop computes"
+        return "its addresses depend on results of the loop"
     if not forward(boxes.strip, known):
-        return "its strides and where it begins are not known not to be negative"
+        return "its strides or its start may be negative"
     return ""
 
 
@@ -235,9 +236,9 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration,
     """The load that the store stores, as boxes of a tensor; if it is not such, why."""
     load, buffer = source_load(store), store.operands[0].type
     if load is None:
-        return "something is computed of what is loaded"
+        return "the loaded value is changed before the product uses it"
     if load.attributes.get("other", 0) != 0:
-        return "what is masked is not zero"
+        return "masked elements are not zero"
     assert isinstance(buffer, Buffer)
     size, t = buffer.element.bytes, load.operands[0].type
     strip = recognize(load, size, affinity, iteration, infos)
@@ -248,7 +249,7 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration,
     swizzle = next((s for s in (128, 64, 32) if t.shape[inner] * size >= s), None)
     if swizzle is None or t.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
             t.shape, (inner, outer), size, swizzle):
-        return "the engine does not bring a tile of these extents as the product reads it"
+        return "TMA does not support tiles of these extents in the layout that the product reads"
     columns = swizzle // size
     return Boxes(load, buffer.element, strip, swizzle, (columns, t.shape[outer]),
                    t.shape[inner] // columns)

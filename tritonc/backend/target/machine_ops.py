@@ -42,20 +42,20 @@ def _step_pointers(types: Sequence[Type], attributes: Attributes, stated: Type |
     p, offset, *strides = types
     if not is_pointer(p) or len(strides) != len(shape(p)) or not is_int(offset) or shape(offset) \
             or any(s != I64 for s in strides):
-        raise TypeMismatch(f"a tile of pointers, an offset and strides wanted, found {types}")
+        raise TypeMismatch(f"expected a tile of pointers, an offset and strides, found {types}")
     return (p,)
 
 
 def _buffer(t: Type) -> Buffer:
     if not isinstance(t, Buffer):
-        raise TypeMismatch(f"a buffer wanted, found {t}")
+        raise TypeMismatch(f"expected a buffer, found {t}")
     return t
 
 
 def _stage(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     whole = _buffer(types[0])
     if types[1] != I32:
-        raise TypeMismatch(f"i32 wanted, found {types[1]}")
+        raise TypeMismatch(f"expected i32, found {types[1]}")
     return (Buffer(whole.element, whole.shape, 1, whole.layout),)
 
 
@@ -91,7 +91,7 @@ def _gather(types: Sequence[Type], attributes: Attributes, stated: Type | None) 
     if not isinstance(source, Tile | Buffer) or element(index) != I32 or not shape(index):
         raise TypeMismatch(f"cannot gather from {source} by {index}")
     if isinstance(source, Buffer) and source.stages != 1:
-        raise TypeMismatch(f"one stage wanted, found {source}")
+        raise TypeMismatch(f"expected one stage, found {source}")
     return (with_element(index, source.element),)
 
 
@@ -130,7 +130,7 @@ def _join_parts(types: Sequence[Type], attributes: Attributes, stated: Type | No
 
 def _buffer_view(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     if not isinstance(stated, Buffer) or not isinstance(types[0], Buffer):
-        raise TypeMismatch(f"buffers wanted, found {types[0]} and {stated}")
+        raise TypeMismatch(f"expected buffers, found {types[0]} and {stated}")
     return (stated,)
 
 
@@ -158,7 +158,7 @@ def _held_apart(types: Sequence[Type], attributes: Attributes, stated: Type | No
 def _packed(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = types[0]
     if not isinstance(t, Tile) or t.element.bits not in (8, 16):
-        raise TypeMismatch(f"a tile of 8 or 16 bits wanted, found {t}")
+        raise TypeMismatch(f"expected a tile of 8 or 16 bits, found {t}")
     each = 32 // t.element.bits
     extents = (*t.shape[:-1], t.shape[-1] // each)
     layout = t.layout

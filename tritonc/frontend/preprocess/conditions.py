@@ -156,7 +156,7 @@ class _Evaluator:
         parenthesis = self._take("(")
         name = self._next()
         if name.kind != "identifier":
-            raise _InvalidCondition(operator.span, "'defined' wants the name of a macro")
+            raise _InvalidCondition(operator.span, "'defined' needs the name of a macro")
         if parenthesis:
             self._want(")", bracket)
         return int(name.text in self.macros)

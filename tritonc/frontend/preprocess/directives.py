@@ -117,7 +117,7 @@ class Preprocessor(Files):
         if match is None:
             if len(self.diagnostics.items) == known:
                 self.diagnostics.error("invalid-directive", _whole(directive, line),
-                                       '#include wants "FILE" or <FILE>')
+                                       '#include needs "FILE" or <FILE>')
             return
         first, last = line[0].span, line[-1].span
         rest = text[match.end() :].lstrip()
@@ -181,7 +181,7 @@ class Preprocessor(Files):
     def _macro_name(self, directive: Token, line: list[Token]) -> str | None:
         if not line or line[0].kind != "identifier":
             self.diagnostics.error("invalid-directive", (line[0] if line else directive).span,
-                                   f"#{directive.text} wants the name of a macro")
+                                   f"#{directive.text} needs the name of a macro")
             return None
         self._end_of_directive(directive, line[1:])
         return line[0].text
@@ -276,13 +276,13 @@ class Preprocessor(Files):
         digits = line[0].text if line and line[0].kind == "number" else ""
         if not re.fullmatch("[0-9]{1,10}", digits) or not 0 < int(digits) <= LAST_LINE:
             self.diagnostics.error("invalid-directive", (line[0] if line else directive).span,
-                                   "#line wants a line number from 1 to 2147483647")
+                                   "#line needs a line number from 1 to 2147483647")
             return
         name, _ = directive.span.presumed
         if len(line) > 1:
             try:
                 if line[1].kind != "string":
-                    raise ValueError("#line wants a file name in quotes after the number")
+                    raise ValueError("#line needs a file name in quotes after the number")
                 name = lexer.literal_bytes(line[1].text).decode("utf-8", "replace")
             except ValueError as error:
                 self.diagnostics.error("invalid-directive", line[1].span, str(error))

@@ -68,7 +68,7 @@ def parse_definition(line: list[Token], directive: Span, diagnostics: Diagnostic
     """The macro that the tokens after `#define` define; None after reporting "invalid-macro"."""
     try:
         if not line:
-            raise _InvalidMacro(directive, "#define wants a name")
+            raise _InvalidMacro(directive, "#define needs a name")
         name = line[0]
         if name.kind != "identifier" or name.text in ("defined", "__VA_ARGS__"):
             raise _InvalidMacro(name.span, f"'{name.text}' cannot be the name of a macro")
@@ -142,7 +142,7 @@ def _pieces(name: str, body: tuple[Token, ...], parameters: tuple[str, ...] | No
         space, spelling, stringize = token.space_before, token.span, False
         if token.text == "#" and parameters is not None:
             if at == len(body) or body[at].text not in index:
-                raise _InvalidMacro(token.span, f"'#' in macro '{name}' wants a parameter after it")
+                raise _InvalidMacro(token.span, f"'#' in macro '{name}' needs a parameter after it")
             token, stringize, at = body[at], True, at + 1
         parameter = index.get(token.text, -1)
         if parameter < 0 and token.text == "__VA_ARGS__":

@@ -42,7 +42,7 @@ def predefined_macros(result: Preprocessed, pragma: Callable[[str, Span], None],
     def pragma_operator(use: Token, arguments: list[list[Token]]) -> list[Token]:
         (argument,) = arguments
         if len(argument) != 1 or argument[0].kind != "string":
-            diagnostics.error("invalid-directive", use.span, "_Pragma wants one string")
+            diagnostics.error("invalid-directive", use.span, "_Pragma needs one string")
             return []
         text = argument[0].text
         text = text[text.index('"') + 1 : -1].replace('\\"', '"').replace("\\\\", "\\")

@@ -110,7 +110,7 @@ def _combined_type(context: Context, entity: FunctionEntity, given: CType, node:
             return None
     first = types[0] if types else None
     if first is None or any(t is not first for t in types) or not _plain(first):
-        context.error("combining-function", node.span, f"'{node.callee}' wants a function that "
+        context.error("combining-function", node.span, f"'{node.callee}' needs a function that "
                       "combines two numbers, or two structs of numbers, to one of the same type; "
                       f"'{entity.name}' does not", Note("it is declared here", entity.span))
         return None

@@ -59,7 +59,7 @@ def library_function(file: str, name: str, count: int = 1, whole: tuple[int, ...
             element = term.type.element
             if not isinstance(element, Number) or not element.is_int:
                 return context.error("type-mismatch", node.arguments[at].span, "an integer is "
-                                     f"wanted here, found {term.type}")
+                                     f"expected here, found {term.type}")
         shape = shapes.meet_shapes(context, node.span, *operands, *integers)
         if shape is None:
             return POISON

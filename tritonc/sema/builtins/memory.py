@@ -49,9 +49,9 @@ def atomic(operation: str) -> Lower:
         words = _said(context)
         tile = next((t for t in arguments if t.shape), None)
         if words.order not in ("", "relaxed") and tile is not None:
-            return context.error("atomic-order", node.span, f"the accesses of a tile, here "
-                                 f"{tile.type}, have no order; '{words.order}' says something of a "
-                                 "scalar pointer alone")
+            return context.error("atomic-order", node.span, "the accesses of a tile, here "
+                                 f"{tile.type}, have no order; '{words.order}' applies only to a "
+                                 "scalar pointer")
         return memory.atomic(context, operation, pointer, arguments[1:count], mask, shape,
                              node.span, [a.span for a in node.arguments[: len(arguments)]],
                              used=context.statement is not node, words=words)

@@ -37,16 +37,16 @@ def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_sp
     for term in (a, b):
         element = term.type.element
         if not isinstance(element, Number) or element is BOOL or len(term.shape) < 2:
-            return context.error("dot-operands", span, "a matrix product wants tiles of numbers "
+            return context.error("dot-operands", span, "a matrix product needs tiles of numbers "
                                  f"with two axes or more, found {a.type} and {b.type}",
                                  *(hint or context.declarations()))
     if a.type.element is not b.type.element:
-        return context.error("dot-operands", span, "a matrix product wants operands of one element "
+        return context.error("dot-operands", span, "a matrix product needs operands of one element "
                              f"type, found {a.type} and {b.type}",
                              Note("a cast converts one of them, as in (half)a"),
                              *context.declarations())
     if len(a.shape) != len(b.shape) or a.shape[2:] != b.shape[2:]:
-        return context.error("dot-operands", span, "a matrix product wants operands with the same "
+        return context.error("dot-operands", span, "a matrix product needs operands with the same "
                              f"axes behind the first two, found {a.type} and {b.type}",
                              *context.declarations())
     if a.shape[1] != b.shape[0]:
@@ -55,7 +55,7 @@ def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_sp
             notes = (Note("trans(b) would fit"),)
         elif a.shape[0] == b.shape[0]:
             notes = (Note("trans(a) would fit"),)
-        return context.error("dot-operands", span, f"a matrix product wants [M, K] and [K, N], "
+        return context.error("dot-operands", span, "a matrix product needs [M, K] and [K, N], "
                              f"found {a.type} and {b.type}", *notes, *context.declarations())
     element = a.type.element
     assert isinstance(element, Number)

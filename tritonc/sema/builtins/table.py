@@ -304,8 +304,8 @@ def _words(context: Context, said: list[syntax.Name]) -> Words | None:
     for word in said:
         what = "order" if word.name in ORDERS else "scope" if word.name in SCOPES else "cache"
         if what in found:
-            context.error("call-arguments", word.span, f"'{found[what]}' and '{word.name}' are one "
-                          "too many: an access has one of them")
+            context.error("call-arguments", word.span, f"'{found[what]}' and '{word.name}' exclude "
+                          "each other: an access takes one of them")
             return None
         found[what] = word.name
     if "cache" in found:
@@ -338,8 +338,8 @@ def call(context: Context, row: Builtin, node: syntax.Call) -> Term:
             said.append(argument)
             continue
         if said:
-            return context.error("call-arguments", argument.span, f"'{said[-1].name}' and its like "
-                                 "stand behind all other arguments")
+            return context.error("call-arguments", argument.span, f"'{said[-1].name}' must come "
+                                 "after all other arguments")
         term = context.lower(argument) if at in row.strings else context.operand(
             argument, row.structs and at == 0)
         good = good and not term.poisoned

@@ -280,7 +280,7 @@ def logical(context: Context, node: syntax.Logical) -> Term:
 def _checked(context: Context, term: Term, node: syntax.Expression) -> Term:
     """What `context.operand` checks, of a term that is lowered already."""
     if term.type is VOID_TYPE:
-        return context.error("void-value", node.span, "a value is wanted here; this call of a "
+        return context.error("void-value", node.span, "a value is expected here; this call of a "
                              "void function gives none")
     return term
 

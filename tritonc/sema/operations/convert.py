@@ -123,7 +123,7 @@ def common_element(context: Context, span: Span, *terms: Term) -> Number | None:
     for e, t in zip(elements, terms):
         if not isinstance(e, Number):
             number = next((u.type for u in terms if isinstance(u.type.element, Number)), None)
-            context.error("type-mismatch", span, f"a number is wanted here, found {t.type}"
+            context.error("type-mismatch", span, f"a number is expected here, found {t.type}"
                           if number is None else f"{t.type} and {number} have no type in common")
             return None
     assert isinstance(found, Number)

@@ -103,7 +103,7 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
                              f"{term.type}; a number converts to a pointer only by a cast", *notes)
     if source.is_float and to.is_int and to is not BOOL and not _exact_integer(term):
         context.warning("float-to-int", span, f"{what} is {to}: the {source} is cut off to an "
-                        f"integer here; a cast ({to}) would say that this is meant", *notes)
+                        f"integer here; a cast ({to}) makes this explicit", *notes)
     if isinstance(term.constant, int) and to.is_int and to is not BOOL and source.is_int:
         bits, held = to.ir.bits, term.constant
         if not source.signed and held < 0:  # as a signed number
@@ -112,11 +112,11 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
         most = 1 << (bits - 1 if to.signed and source.signed and bits >= 32 else bits)
         if not -(1 << (bits - 1)) <= held < most:
             context.warning("constant-conversion", span, f"{what} is {to}, which does not hold "
-                            f"{held}; a cast ({to}) would say that this is meant", *notes)
+                            f"{held}; a cast ({to}) makes this explicit", *notes)
     result = convert.number(context, term, to)
     if to.is_float and _too_large(term, result, to):
         context.warning("constant-conversion", span, f"{what} is {to}, whose greatest number is "
-                        f"{largest(to.ir):g}; a cast ({to}) would say that this is meant", *notes)
+                        f"{largest(to.ir):g}; a cast ({to}) makes this explicit", *notes)
     return result
 
 

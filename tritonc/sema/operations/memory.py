@@ -74,7 +74,7 @@ def pointee(context: Context, pointer: Term, span: Span, user: str = "'*'") -> N
     element = pointer.type.element
     if isinstance(element, PointerTo):
         return element.target
-    context.error("not-a-pointer", span, f"{user} wants a pointer or a tile of pointers, found "
+    context.error("not-a-pointer", span, f"{user} needs a pointer or a tile of pointers, found "
                   f"{pointer.type}", *context.declarations())
     return None
 

@@ -125,6 +125,10 @@ def test_random_numbers_are_those_of_triton() -> None:
         want = [math.sqrt(-2 * math.log(max(1e-7, uniform(w[0])))) * math.cos(
             2 * math.pi * float(uniform(w[1]))) for w in words]
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
+        for i in range(4):
+            got = evaluate(f"(double)philox({seed}, (int)x, 0, 0, 0).c{i}", "double",
+                           [offsets.astype(float)])
+            assert got.tolist() == [w[i] for w in words]
     long = evaluate("(double)randint(5, (long)x << 30)", "double", [offsets.astype(float)])
     assert long.tolist() == [philox(5, int(o) << 30)[0] for o in offsets]
     negative = evaluate("(double)randint(-5, (int)x)", "double", [offsets.astype(float)])

@@ -20,8 +20,14 @@ SMALL = ((1, 1), (4, 4), (8, 4))  # rows and warps of a program
 LARGE = ((1, 4), (1, 8), (1, 16))
 
 
+def _distinct(t: Any) -> Mapping[str, Any]:
+    """Rows of which no two numbers are equal, so that places are certain."""
+    return {"x": torch.rand(t.x.shape, device=t.device).argsort(1).float()}
+
+
 def tile(kernel: str, want: Callable[[Any], Mapping[str, Any]], names: str, rows: Any,
-         macros: Sequence[Mapping[str, int]], tolerance: float | None = None) -> Kind:
+         macros: Sequence[Mapping[str, int]], tolerance: float | None = None,
+         inputs: Any = None) -> Kind:
     """A kernel of rows that are as long as macro N says; `names` are the peer's arguments."""
     def peers(t: Any) -> Launches:
         def launches(kit: Any) -> Launches:
@@ -38,6 +44,7 @@ def tile(kernel: str, want: Callable[[Any], Mapping[str, Any]], names: str, rows
         return with_triton(launches)
 
     return Kind(GROUP, want=want, peers=peers, variants=macros, tolerance=tolerance,
+                inputs=inputs,
                 told=lambda s: tiles((1,), (2,), (4,), (8,), names="TM") if rows[0][0] else [])
 
 
@@ -69,7 +76,7 @@ KINDS = {
     "tile_sort": tile("sort", lambda t: {"y": torch.sort(t.x, 1)[0]}, "x y M", SMALL,
                       ({"N": 256}, {"N": 1024})),
     "tile_topk": tile("topk", _top, "x values places M", SMALL,
-                      ({"N": 256, "K": 8}, {"N": 1024, "K": 32})),
+                      ({"N": 256, "K": 8}, {"N": 1024, "K": 32}), inputs=_distinct),
     "tile_topk_values": tile("topk_values", lambda t: {"values": t.x.topk(t.K, 1)[0]},
                              "x values M", SMALL, ({"N": 256, "K": 8}, {"N": 1024, "K": 32})),
     "tile_gather": tile(

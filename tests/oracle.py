@@ -321,6 +321,8 @@ class Oracle:
 
     def of_subscript(self, node: syntax.Subscript, scope: Scope) -> Value:
         a = self.expression(node.base, scope)
+        if a.type == "pointer" and isinstance(node.entries[0], syntax.Index):
+            return self.load(self.element(a, node, scope))
         data, t, axis = a.data, a.type, 0
         for entry in node.entries:
             if isinstance(entry, syntax.Keep):
@@ -361,6 +363,12 @@ class Oracle:
         return replace(found, data=np.broadcast_to(found.data, np.broadcast_shapes(
             mask.shape, found.shape)))
 
+    def element(self, pointer: Value, node: syntax.Subscript, scope: Scope) -> Value:
+        """The address of p[i]."""
+        (entry,) = node.entries
+        assert isinstance(entry, syntax.Index)
+        return binary("+", pointer, self.expression(entry.index, scope))
+
     def load(self, pointer: Value) -> Value:
         whole = self.memory[pointer.base]
         return value(whole.type, whole.data[np.clip(pointer.data, 0, max(whole.data.size - 1, 0))])
@@ -377,8 +385,11 @@ class Oracle:
 
     def of_assign(self, node: syntax.Assign, scope: Scope) -> Value:
         target = node.target
-        if isinstance(target, syntax.Deref | syntax.MaskedDeref):
-            pointer = self.expression(target.pointer, scope)
+        element = isinstance(target, syntax.Subscript)
+        if isinstance(target, syntax.Deref | syntax.MaskedDeref | syntax.Subscript):
+            pointer = self.expression(target.base if element else target.pointer, scope)
+            if element:
+                pointer = self.element(pointer, target, scope)
             mask = scope.mask
             if isinstance(target, syntax.MaskedDeref):
                 more = convert(self.expression(target.mask, scope), "bool").data

@@ -32,6 +32,18 @@ def half_away(x: Array) -> Array:
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
 
 
+def fmin(a: Array, b: Array) -> Array:
+    """The lesser; -0 is less than 0, which NumPy leaves open."""
+    found = np.fmin(a, b)
+    if found.dtype.kind != "f":
+        return found
+    return np.where((a == 0) & (b == 0), np.where(np.signbit(a), a, b), found)
+
+
+def fmax(a: Array, b: Array) -> Array:
+    return -fmin(-a, -b) if a.dtype.kind == "f" else np.fmax(a, b)
+
+
 def extreme(compute: Callable[[Array, Array], Array]) -> Callable[..., Value]:
     def call(_: Any, a: Value, b: Value) -> Value:
         a, b, t = both(a, b)
@@ -40,13 +52,13 @@ def extreme(compute: Callable[[Array, Array], Array]) -> Callable[..., Value]:
 
 
 def least(_: Any, a: Value, b: Value) -> Value:
-    return extreme(np.fmin)(_, a, b)
+    return extreme(fmin)(_, a, b)
 
 
 def clamp(_: Any, x: Value, low: Value, high: Value) -> Value:
     t = common(common(x.type, low.type), high.type)
     x, low, high = (convert(v, t) for v in (x, low, high))
-    return value(t, np.fmin(np.fmax(x.data, low.data), high.data))
+    return value(t, fmin(fmax(x.data, low.data), high.data))
 
 
 def magnitude(_: Any, a: Value) -> Value:
@@ -197,7 +209,7 @@ def folded(a: Value, axis: int, scan: bool, combine: Callable[[Value, Value], Va
 
 
 BUILTINS: dict[str, Callable[..., Value]] = {
-    "min": extreme(np.fmin), "max": extreme(np.fmax), "abs": magnitude, "clamp": clamp,
+    "min": extreme(fmin), "max": extreme(fmax), "abs": magnitude, "clamp": clamp,
     "select": lambda oracle, c, a, b: oracle.choice(convert(c, "bool").data, a, b),
     "fma": lambda _, a, b, c: fused(a, b, c),
     "sqrt": of_floats(np.sqrt), "floor": of_floats(np.floor), "ceil": of_floats(np.ceil),

@@ -259,6 +259,8 @@ class Expressions:
         if not names or scope.callee is not None:
             return None
         at = self.expression(scope, "int", shape, depth)
+        if self.chance(0.3):
+            return f"{self.rng.choice(names)}[({at}) & {ROOM - 1}]"
         return f"(*({self.rng.choice(names)} + (({at}) & {ROOM - 1})))"
 
     def call(self, scope: Scope, kind: str, shape: Shape, depth: int) -> str | None:

@@ -10,7 +10,8 @@ import math
 import random
 from collections.abc import Callable
 
-from random_expressions import KINDS, ROOM, Expressions, Function, Scope, Shape, Variable
+from random_expressions import ROOM, Function, Scope, Shape, Variable
+from random_predicates import Predicates
 
 # Inputs: declaration of the parameter, its data.  Every index below ROOM is inside.
 INPUTS = {
@@ -40,6 +41,7 @@ COUNTERS = 16
 COMBINING = ("mixed", "latter", "most")
 LIBRARY = """\
 struct pair { int a; float b; };
+struct nest { pair inner; int k; };
 struct best { int value, place; };
 struct affine { int factor, add; };
 
@@ -51,11 +53,13 @@ best better(best a, best b) {
 }
 affine after(affine a, affine b) { return {a.factor * b.factor, a.add * b.factor + b.add}; }
 pair[N] turned(pair p[N]) { return {p.a * 3 + N, -p.b}; }
+auto fetched(auto p, auto k) { return *(p + k); }
+auto parted(auto a, auto b) { return a / b; }
 auto same(auto x) { auto y = x; return y; }
 """
 
 
-class Generator(Expressions):
+class Generator(Predicates):
     """Grows one program.  `text()` is the file."""
 
     def __init__(self, seed: int) -> None:
@@ -93,7 +97,8 @@ class Generator(Expressions):
         choices: list[tuple[float, Callable[[Scope], list[str]]]] = [
             (5, self.declare), (4, self.assign), (2, self.output), (0 if deep else 2, self.branch),
             (0 if deep else 2, self.loop), (0 if deep else 2.5, self.predicated),
-            (1, self.masked_load), (0.8, self.lines), (1, self.memory), (1, self.count),
+            (1, self.masked_load), (0.8, self.lines), (0.8, self.crossed), (1, self.memory),
+            (1, self.count),
             (0.7, self.leave), (0.4, self.product_loop), (0.8, self.assume), (0.7, self.pair),
             (0.6, self.combined)]
         weights, makers = zip(*choices, strict=True)
@@ -162,6 +167,8 @@ class Generator(Expressions):
             if self.chance(0.3):
                 return f"*?({condition}) ({pointer}) = {value};"
             return f"@({condition}) *({pointer}) = {value};"
+        if self.chance(0.2):
+            return f"{name}[{pointer.partition(' + ')[2]}] = {value};"
         return f"*({pointer}) = {value};"
 
     def block(self, scope: Scope, count: int) -> list[str]:
@@ -248,8 +255,14 @@ class Generator(Expressions):
         a = self.expression(scope, "int", shape, 2)
         b = self.expression(scope, "float", shape, 2)
         lines = [f"pair {p}{extents} = {{{a}, {b}}};"]
-        way = self.rng.randrange(4)
-        if way == 0:
+        way = self.rng.randrange(5)
+        if way == 4:
+            lines += [f"nest {q}{extents} = {{{p}, {self.expression(scope, 'int', shape, 1)}}};",
+                      f"{q}.inner.a {self.rng.choice(('=', '-=', '|='))} {q}.k;",
+                      f"{q} = {self.expression(scope, 'bool', shape, 1)} ? {q} : "
+                      f"(nest{extents}){{{{3, 0.5f}}, {p}.a}};",
+                      f"int {v}{extents} = {q}.inner.a ^ {q}.k;"]
+        elif way == 0:
             lines += [f"{p}.a {self.rng.choice(('=', '+=', '^='))} "
                       f"{self.expression(scope, 'int', shape, 1)};", f"int {v}{extents} = {p}.a;"]
         elif way == 1:
@@ -288,62 +301,6 @@ class Generator(Expressions):
         scope.variables.append(Variable(v, "int", (m, n)))
         return [f"int {v}[{m}, {n}] = scan((affine[{m}, {n}]){{{a}, {places}}}, {axis}, after)"
                 ".add;"]
-
-    def masked_load(self, scope: Scope) -> list[str]:
-        """Indices that may be outside, and a load of those that are not."""
-        if scope.callee is not None or (scope.mask is not None and scope.mask.shape == ()):
-            return self.declare(scope)
-        shape = scope.mask.shape if scope.mask else self.rng.choice(((self.t,), (self.m, self.n)))
-        at, inside, name = self.name("k"), self.name("m"), self.name("v")
-        array = self.rng.choice(list(KINDS))
-        kind = KINDS[array]
-        extents = self.spell(shape)
-        lines = [f"long {at}{extents} = {self.expression(scope, 'int', shape, 2)} % 100;",
-                 f"bool {inside}{extents} = {at} >= 0 && {at} < {ROOM};"]
-        t, other = self.type_of(kind), self.other(scope, kind, shape, 1)
-        way = self.rng.randrange(3)
-        if way == 0:
-            lines.append(f"{t} {name}{extents} = {inside} ? *({array} + {at}) : {other};")
-        elif way == 1:
-            lines += [f"{t} {name}{extents} = {other};",
-                      f"@{inside} {name} = *({array} + {at});"]
-        else:
-            lines += [f"{t} {name}{extents} = *?({inside}) ({array} + {at});",
-                      f"@(!{inside}) {name} = {other};"]
-        scope.variables += [Variable(at, "int", shape),
-                            Variable(inside, "bool", shape),
-                            Variable(name, kind, shape)]
-        return lines
-
-    def lines(self, scope: Scope) -> list[str]:
-        """A row or a column loaded for a tile's predicate, at places that only it makes safe."""
-        if scope.callee is not None or scope.mask is not None:
-            return self.declare(scope)
-        rng, rows = self.rng, self.chance(0.5)
-        length, shape = (self.m if rows else self.n), (self.m, self.n)
-        at, inside, line = self.name("k"), self.name("m"), self.name("v")
-        array = rng.choice(list(KINDS))
-        kind = KINDS[array]
-        axis = "[:, newaxis]" if rows else rng.choice(("[newaxis, :]", ""))
-        load = f"*({array} + {at})"
-        value = rng.choice((load, load, f"{load} + {load}",
-                            f"trans(trans(({load})[newaxis, :]))[+, :]",
-                            f"({self.literal('bool')} && {inside} ? {load} : 0)",
-                            f"sum(*({array} + {at}[:, newaxis] + 0 * (0 ... 4)), 1)",
-                            f"({self.literal('int')} / (1 + ({inside} && {load} > 0)))"))
-        if kind == "float" and "sum" in value:
-            value = load
-        lines = [f"long {at}[{length}] = {self.expression(scope, 'int', (length,), 2)} % 100;",
-                 f"bool {inside}[{length}] = {at} >= 0 && {at} < {ROOM};"]
-        condition = f"({inside}){axis} && {self.expression(scope, 'bool', shape, 2)}"
-        rest = self.expression(scope, kind, shape, 2)
-        if self.chance(0.5):
-            return [*lines, f"@({condition}) " + self.store(
-                scope, f"({rest}) + ({value}){axis}", kind, shape)]
-        t = self.type_of(kind)
-        return [*lines, f"if ({condition}) {{", f"  {t} {line}[{length}] = {value};", "  " +
-                self.store(scope.inner(mask=Variable("", "bool", shape)),
-                           f"({rest}) + ({line}){axis}", kind, shape), "}"]
 
     def memory(self, scope: Scope) -> list[str]:
         """Writes a tile to memory and reads it in another order."""

@@ -131,9 +131,9 @@ PARSER: dict[str, Row] = {
     "misplaced-pragma": Row("warning",
         "#pragma unroll must come right before a loop; before anything else it is ignored."),
     "range-precedence": Row("warning",
-        "A range binds tighter than every other binary operator, so that 0 ... T * 8 multiplies "
-        "each element of 0 ... T by 8. Parentheses silence the warning: (0 ... T) * 8 or "
-        "0 ... (T * 8)."),
+        "What follows the end of a range with + - << or >> applies to each of its elements: "
+        "0 ... T - 1 is (0 ... T) - 1, though 0 ... T * 8 is 0 ... (T * 8). Parentheses silence "
+        "the warning: (0 ... T) - 1 or 0 ... (T - 1)."),
 }
 
 SEMA: dict[str, Row] = {

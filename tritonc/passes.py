@@ -81,6 +81,7 @@ from tritonc.opt.fetch_late import fetch_late
 from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.hoist_addresses import hoist_addresses
 from tritonc.opt.improve_combiners import improve_combiners
+from tritonc.opt.keep_high_halves import keep_high_halves
 from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.merge_tails import merge_tails
@@ -118,6 +119,12 @@ OPT: list[Pass] = [
          "passes below fold."),
     Pass("peephole", peephole,
          "Again: with the true numbers of uses, sums move into dots; selects are new."),
+    Pass("keep_high_halves", keep_high_halves,
+         "What nobody asks for is gone, so that the halves that are left are seen."),
+    Pass("fold_constants", fold_constants,
+         "Again: the high halves of constants."),
+    Pass("peephole", peephole,
+         "Again: the high half of what an extension or a shift made is that."),
     Pass("improve_combiners", improve_combiners,
          "Elements that are combined are what tiles have; nothing below looks into functions."),
     Pass("canonicalize_loops", canonicalize_loops,

@@ -89,7 +89,6 @@ def test_without_a_place_for_the_tables_they_are_made_anew(
     ("pid * TM + 0 ... TM", "((pid * TM) + (0 ... TM))"),
     ("-1 ... n", "((-1) ... n)"),
     ("0 ... TM < n", "((0 ... TM) < n)"),
-    ("a @ 0 ... 4", "(a @ (0 ... 4))"),
     ("-a * +b", "((-a) * (+b))"),
     ("!~a", "(!(~a))"),
     ("a ^ b", "(a ^ b)"),
@@ -190,7 +189,8 @@ def test_float(source: str, text: str, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("source, where", [
-    ("0 ... T * 8", "0 ... T"), ("a + 0 ... T - 1", "0 ... T"), ("0 ... T << 2", "0 ... T"),
+    ("0 ... T * 8 - 1", "0 ... T * 8"), ("a + 0 ... T - 1", "0 ... T"),
+    ("0 ... T << 2", "0 ... T"),
 ])
 def test_range_that_looks_longer_warns(source: str, where: str) -> None:
     diagnostics = Diagnostics()
@@ -204,12 +204,22 @@ def test_range_that_looks_longer_warns(source: str, where: str) -> None:
 
 @pytest.mark.parametrize("source", [
     "(0 ... T) * 8", "0 ... (T * 8)", "pid * T + 0 ... T", "0 ... T < n", "0 ... T == 3",
-    "a ? 0 ... T : b",
+    "a ? 0 ... T : b", "0 ... D / 2", "a * 0 ... T * 8 % 3",
 ])
 def test_clear_range_does_not_warn(source: str) -> None:
     diagnostics = Diagnostics()
     parse(f"void f() {{ x = {source}; }}", diagnostics)
     assert diagnostics.items == []
+
+
+@pytest.mark.parametrize("short, long", [
+    ("0 ... D / 2", "0 ... (D / 2)"), ("0 ... T * 8 / 2", "0 ... ((T * 8) / 2)"),
+    ("a * 0 ... T * 8", "a * (0 ... (T * 8))"), ("a / b * 0 ... T", "(a / b) * (0 ... T)"),
+    ("0 ... a @ b * 2", "0 ... ((a @ b) * 2)"), ("a + 0 ... T", "a + (0 ... T)"),
+    ("a * T + 0 ... T", "(a * T) + (0 ... T)"), ("-1 ... T % 3 + b", "((-1) ... (T % 3)) + b"),
+])
+def test_factors_behind_a_range_are_its_end(short: str, long: str) -> None:
+    assert show(expression(short)) == show(expression(long))
 
 
 # --- types and declarations ---

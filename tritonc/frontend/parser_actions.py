@@ -19,7 +19,7 @@ from tritonc.frontend.parser_declarations import DeclarationActions
 from tritonc.source import Span
 
 # To the right of an unparenthesised range these look as if they belonged to its end.
-_MISLEADING_AFTER_RANGE = frozenset(["*", "/", "%", "@", "+", "-", "<<", ">>"])
+_MISLEADING_AFTER_RANGE = frozenset(["+", "-", "<<", ">>"])
 
 
 class Actions(DeclarationActions):
@@ -150,15 +150,17 @@ class Actions(DeclarationActions):
         span = self.span(firsts[0], last)
         before = self.ranges.get(firsts[1] - 1)
         if operator.text == "...":
-            if before is not None:
-                self.diagnostics.error("syntax-error", operator.span,
-                                       "a range has two ends; '...' cannot be chained")
             self.ranges[last] = span
             return syntax.Range(span, left, right)
         if before is not None:
             self._check_after_range(operator, before)
         kind = syntax.Logical if operator.text in ("&&", "||") else syntax.Binary
         return kind(span, operator.text, left, right, operator.span)
+
+    def error_chained(self, values: list[Any], firsts: list[int], last: int) -> syntax.Expression:
+        self.diagnostics.error("syntax-error", values[1].span,
+                               "a range has two ends; '...' cannot be chained")
+        return self.binary(values, firsts, last)
 
     def _check_after_range(self, operator: Token, span: Span) -> None:
         if operator.text in _MISLEADING_AFTER_RANGE:

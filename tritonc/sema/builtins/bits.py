@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tritonc.frontend import syntax
 from tritonc.sema.builtins import library
+from tritonc.sema.builtins.moves import structure
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, operators
 from tritonc.sema.types import constants, shapes
@@ -153,6 +154,21 @@ def _words(context: Context, offset: Term) -> tuple[Term, Term]:
     wide = convert.number(context, offset, ULONG)
     high = context.op("lshr", wide.type, wide, Term(wide.type, constant=32))
     return low, convert.number(context, high, UINT)
+
+
+def philox(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """philox(seed, c0, c1, c2, c3): four words, as the members c0 to c3."""
+    if context.constant_for is not None:
+        return constants.not_constant(context, node.span, context.constant_for,
+                                      f"'{node.callee}' is a function of the library")
+    found = integers(context, node, arguments, unify=False)
+    if found is None:
+        return POISON
+    seed = convert.number(context, arguments[0], ULONG)
+    counters = [convert.number(context, term, UINT) for term in found[1:]]
+    words = [library.call(context, "random.tc", f"philox_{i}", [seed, *counters], 32, node.span)
+             for i in range(4)]
+    return structure("philox", tuple(f"c{i}" for i in range(4)), words)
 
 
 def random(name: str) -> Lower:

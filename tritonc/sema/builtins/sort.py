@@ -10,7 +10,7 @@ from tritonc.sema.builtins.tiles import tile_and_axis
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
 from tritonc.sema.types import constants, shapes
-from tritonc.sema.types.ctypes import BOOL, INT, LONG, NUMBERS, Number, ctype
+from tritonc.sema.types.ctypes import BOOL, INT, LONG, NUMBERS, UINT, Number, ctype
 from tritonc.sema.types.term import POISON, Term
 from tritonc.source import Span
 
@@ -128,7 +128,8 @@ def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     high = context.op("shl", keys.type, keys, Term(keys.type, constant=32))
     last = Term(ctype(INT, x.shape), constant=n - 1)
     place = context.op("sub", last.type, last, along(context, x.shape, axis))
-    both = context.op("or", keys.type, high, convert.number(context, place, LONG))
+    low = convert.number(context, convert.number(context, place, UINT), LONG)
+    both = context.op("or", keys.type, high, low)
     both = _greatest_first(context, both, axis, k)
     found_key = context.op("ashr", both.type, both, Term(both.type, constant=32))
     signed = NUMBERS[SIGNED[max(element.ir.bits, 8)]]

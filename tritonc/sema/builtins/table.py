@@ -137,6 +137,8 @@ BUILTINS: tuple[Builtin, ...] = (
          bits.funnel(False), "__funnelshift_r"),
     _row("cdiv(a, b)", 2, 2, "(a + b - 1) / b, of integers.", bits.ceiling_quotient,
          divides=True),
+    _row("philox(seed, c0, c1, c2, c3)", 5, 5, "Philox 4x32-10 of a counter of four words, as "
+         "Triton's `tl.philox`: members `c0`, `c1`, `c2` and `c3`.", bits.philox),
     _row("randint(seed, offset)", 2, 2, "A random unsigned int, by Philox 4x32-10 as Triton's "
          "`tl.randint`.", bits.random("randint")),
     _row("rand(seed, offset)", 2, 2, "A random float of [0, 1), that of Triton's `tl.rand`.",

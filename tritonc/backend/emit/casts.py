@@ -177,7 +177,8 @@ def round_to_tf32(body: Body) -> None:
 def fpcast(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     if not convert_bytes(f, op) and not convert_to_bytes(f, op):
-        _each(f, op, lambda a: _of_word(f, source, target, a) or convert_float(f, source, target, a))
+        _each(f, op, lambda a: _of_word(f, source, target, a)
+              or convert_float(f, source, target, a))
 
 
 def _of_word(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) -> str:

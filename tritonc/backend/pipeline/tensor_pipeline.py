@@ -161,6 +161,10 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: tensor copies {distance} iterations ahead",
                    boxes[0].load.span)
+    for one in fixed if behind else ():
+        assert one.load is not None
+        context.remark("pipeline", "brought by the producer warp, ahead of the loop that reads it",
+                       one.load.span)
     for one in channels:
         if one.boxes is None and one.load is not None:
             context.remark("pipeline", f"operand copied asynchronously, {distance} iterations "

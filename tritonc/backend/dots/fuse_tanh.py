@@ -3,6 +3,8 @@
 Before:  %t = tanh %x                     After:  %e = exp2 %x * (-2 log2(e))
          %s = fadd %t, 1                          %s = fdiv 2, %e + 1 {approximate}
 
+The half of a number times that is a quotient of the number itself.
+
 An element takes two of the hardware's approximations where tanh takes a polynomial near 0 besides,
 which a sum with 1 has no use for.  The quotient's error is relative to it, at most 2.5 ulp and what
 the argument's rounding makes of it, |x| 2^-22; that of the sum is relative to 1, and all of it
@@ -16,7 +18,7 @@ from tritonc.analysis.values import constant_of, defined_by
 from tritonc.backend.dots.fuse_exponents import LOG2_E
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numbers import round_to
 from tritonc.ir.types import F32, element
 
@@ -26,6 +28,7 @@ def fuse_tanh(kernel: Kernel, context: Context) -> bool:
     if not context.contract or context.precise_math or context.fast_math:
         return False
     replaced: dict[Value, Value] = {}
+    readers = uses(kernel)
     for block in kernel.blocks:
         for op in [op for op in block.ops if op.name == "fadd"]:
             argument = _argument(op)
@@ -37,10 +40,25 @@ def fuse_tanh(kernel: Kernel, context: Context) -> bool:
                 argument, factor = scale.operands[0], factor * float(number)
             power = b.value("exp2", b.value("fmul", argument, b.constant(
                 float(round_to(F32, factor)), t)))
-            replaced[op.result] = b.value("fdiv", b.constant(2.0, t), b.value(
-                "fadd", power, b.constant(1.0, t)), approximate=True)
+            total = b.value("fadd", power, b.constant(1.0, t))
+            product, halved = _halved(op, readers)
+            if product is not None and product in block.ops:
+                b = Builder(block, block.ops.index(product), product.span)
+            result = b.value("fdiv", halved or b.constant(2.0, t), total, approximate=True)
+            replaced[product.result if product is not None else op.result] = result
     kernel.replace(replaced)
     return bool(replaced)
+
+
+def _halved(total: Op, readers: dict[Value, list[Op]]) -> tuple[Op | None, Value | None]:
+    """The product of half a number and the sum, if that alone reads the sum, and the number."""
+    product = readers[total.result][0]
+    if product.name == "fmul" and readers[total.result] == [product]:
+        for value in product.operands:
+            half = defined_by(value, "fmul")
+            if half is not None and constant_of(half.operands[1]) == 0.5:
+                return product, half.operands[0]
+    return None, None
 
 
 def _argument(op: Op) -> Value | None:

@@ -15,8 +15,8 @@ whatever the launch's size, and instances have no order that a program could see
 Where all operands depend on the second number, as those of a batch do, instances share nothing
 across it: they keep the order of i, in which those of one column run together.  Where the work
 grows with the first number, as under a causal mask, or falls, those with most of it come first, of
-a few columns, as many as the L2 cache serves at once: what ends last is short.  A persistent block
-takes every other column backwards instead: each gets as much work as the others.
+a few columns, as many as the L2 cache serves at once: what ends last is short.  Persistent blocks
+take every other round of such instances backwards: each gets as much work as the others.
 
 Products on wgmma are computed by persistent blocks (`persist`), in the same order.
 
@@ -64,7 +64,7 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
                    kernel.span)
     plain = [block for block in kernel.blocks[1:] if block not in looping]
     count = persist.axes(looping)
-    home, number = persist.add_loop(kernel, looping)
+    home, number = persist.add_loop(kernel, looping, back=group == 0)
     _renumber(kernel, looping, home, lambda b: _numbers(b, group, number, count, axes))
     if plain and group > 1:
         _renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
@@ -124,12 +124,7 @@ def _banded(b: Builder, group: int, number: Value | None) -> tuple[Value, Value]
     """
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
     if not group and number is not None:
-        m, n = b.value("urem", number, rows), b.value("udiv", number, rows)
-        one = b.constant(1, I32)
-        odd = b.value("icmp", b.value("and", n, one), one, predicate="eq")
-        back = b.value("sub", b.value("sub", rows, one), m)
-        # The remainder changes nothing, but says that the number is not negative.
-        return b.value("urem", b.value("select", odd, back, m), rows), n
+        return b.value("urem", number, rows), b.value("udiv", number, rows)
     new_m, new_n = _bands(b, number or _own(b), rows, columns, group)
     new_m.name, new_n.name = "row", "column"
     return new_m, new_n

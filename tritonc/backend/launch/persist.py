@@ -21,14 +21,16 @@ only the body that is taken first gets the loop: what is made once per block is 
 
 Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma and is so
 large that the copy engine brings its operands: then there are tensor maps to make, and a block
-fills a multiprocessor.  Not if one dot feeds another one of its iteration: their loop is slower in
-another loop, where the assembler keeps stages and addresses in registers of threads.
+fills a multiprocessor.  Where one dot feeds another one of its iteration, as in attention, only if
+a producer warp can be ahead of both, into the next instance too (`_ahead`).
 Meta-parameter `persistent`: 0 leaves one block for each instance.
 """
 
 from __future__ import annotations
 
-from tritonc.backend.dots.together import fed, large
+from tritonc.backend.dots.raw_operands import is_plain
+from tritonc.backend.dots.together import fed, large, products
+from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
@@ -36,15 +38,16 @@ from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I32, Tile
+from tritonc.ir.types import I32, Tile, shape
 
+ROWS = 128  # of a product on two warpgroups, which a producer warp feeds
 _NUMBERS = ("get_program_id", "get_num_programs")
 
 
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
     brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
-    if not context.meta.get("persistent", brought and not any(map(fed, kernel.blocks))):
+    if not context.meta.get("persistent", brought and _ahead(kernel, context)):
         return False
     if context.meta.get("cluster_k", 1) > 1 or _alternatives(kernel):
         return False
@@ -55,6 +58,29 @@ def wanted(kernel: Kernel, context: Context) -> bool:
         name = op.attributes.get("instruction") if op.name == "dot" else None
         found |= name is not None and BY_NAME[name].kind == WGMMA
     return found
+
+
+def _ahead(kernel: Kernel, context: Context) -> bool:
+    """Whether shared memory holds what a producer warp brings for chained products: two stages of
+    an iteration's tiles, what all iterations read, and a result that leaves meanwhile."""
+    part = body(kernel)
+    general = rare(kernel, part)
+    blocks = [block for block in part if block not in general and products(block.ops)]
+    if not any(map(fed, blocks)):
+        return True
+    dots, loads = products(blocks[0].ops), [op for op in blocks[0].ops if op.name == "load"]
+    operands = [v for dot in dots for v in dot.operands[:2]]
+    if len(blocks) > 1 or len(dots) != 2 or shape(dots[0].result.type)[0] < ROWS \
+            or not all(isinstance(op.result.type, Tile) for op in loads) \
+            or sum(is_plain(v, masked=True) for v in operands) < 3:
+        return False
+    fixed = [v for v in operands if v.op not in blocks[0].ops]
+    stored = [op.operands[1] for block in part if block not in general for op in block.ops
+              if op.name == "store"]
+    total = sum(times * v.type.size * v.type.element.bytes for times, values in (
+        (2, [op.result for op in loads]), (1, fixed), (1, stored)) for v in values
+        if isinstance(v.type, Tile) and len(v.type.shape) > 1)
+    return bool(total <= context.target.shared_per_block - LEFT)
 
 
 def _alternatives(kernel: Kernel) -> bool:
@@ -139,9 +165,11 @@ def _return_alone(kernel: Kernel, source: Block) -> None:
             end.blocks[i] = own
 
 
-def add_loop(kernel: Kernel, part: list[Block], each: int = 1) -> tuple[Block, Value]:
+def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = False
+             ) -> tuple[Block, Value]:
     """Put blocks of the kernel into a loop over instances.  The first of them begins an instance.
-    `each`: blocks that go through it on each multiprocessor.
+    `each`: blocks that go through it on each multiprocessor; `back`: every other turn, the last
+    block takes the first instance, so that all get as much work where that falls or grows.
 
     Returns the block that begins one now, and the instance's number.
     """
@@ -157,18 +185,25 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1) -> tuple[Block, V
     if each > 1:
         blocks = b.value("mul", blocks, b.constant(each, I32))
     b.emit("cond_br", b.value("icmp", own, blocks, predicate="slt"), blocks=[begin, over])
-    Builder(begin).emit("br", blocks=[head])
-    number = Op("phi", [own], {}, (I32,), blocks=[begin])
+    b = Builder(begin)
+    starts = [own]
+    if back:
+        last = b.value("sub", blocks, b.constant(1, I32))
+        # The minimum changes nothing, but says that the number is not negative.
+        starts.append(b.value("umin", b.value("sub", last, own), blocks))
+    b.emit("br", blocks=[head])
+    numbers = [Op("phi", [value], {}, (I32,), blocks=[begin]) for value in starts]
+    number = numbers[0]
     number.result.name = "instance"
-    head.ops.append(number)
+    head.ops += numbers
     b = Builder(head)
     b.emit("cond_br", b.value("icmp", number.result, total, predicate="slt"),
            blocks=[start, done])
     b = Builder(following)
-    after = b.value("add", number.result, blocks)
+    for phi, before in zip(numbers, reversed(numbers), strict=True):
+        phi.operands.append(b.value("add", before.result, blocks))
+        phi.blocks.append(following)
     b.emit("br", blocks=[head])
-    number.operands.append(after)
-    number.blocks.append(following)
     for block in part:
         if block.terminator.name == "ret":
             block.ops[-1] = Op("br", [], blocks=[following], span=block.terminator.span)

@@ -14,7 +14,7 @@ the addresses and the loop's condition depend on runs ahead in phis of its own. 
 stage that a copy overwrites was read in the iteration before, and the one barrier after the wait,
 which makes the data visible to all threads, says too that all have read it.  With wgmma, D = S - 2:
 the product stays in flight across the back edge (`wgmma_wait` leaves one pending), so the stage was
-read two iterations ago, by products that have ended.
+read two iterations ago, by products that have ended.  Chained products end in it: D = S - 1.
 
 After the loop nothing may be in flight, since the stages' bytes may serve another buffer.
 
@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_instances
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.pipeline.async_access import TURNED, by_threads, copy_width
@@ -45,7 +46,11 @@ from tritonc.backend.pipeline.staged_loop import (
     staged_loops,
     stages_that_fit,
 )
-from tritonc.backend.pipeline.tensor_pipeline import tensor_pipeline
+from tritonc.backend.pipeline.tensor_pipeline import (
+    RELEASED_STAGES,
+    others_beside,
+    tensor_pipeline,
+)
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
@@ -91,9 +96,10 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
 
 def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
               context: Context) -> bool:
-    stages = context.meta.get("num_stages") or copied_stages(
-        kernel, staged, context.target)
-    distance = stages - 2 if staged.asynchronous else stages - 1
+    stages = context.meta.get("num_stages") or (
+        RELEASED_STAGES if others_beside(kernel, staged, context.target)
+        else copied_stages(kernel, staged, context.target))
+    distance = stages - 2 if staged.asynchronous and not chained(staged.body) else stages - 1
     if distance < 1:
         return False
     channels = [by_threads(store, staged, infos) for store in staged.stores]

@@ -25,9 +25,10 @@ from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.roles import leading_to
 from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
-from tritonc.backend.pipeline.staged_loop import StagedLoop
+from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.shared.shared_memory import accesses
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -64,10 +65,10 @@ def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
     return found
 
 
-def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop) -> int:
+def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known: set[Op]) -> int:
     """Bytes of shared memory that other operations of the blocks want: buffers that are not set
-    apart yet, and one for the largest exchange, which may go in parts of EXCHANGE bytes.  What only
-    an inner loop uses, others may use when it does not run."""
+    apart yet, nor `known`, and one for the largest exchange, which may go in parts of EXCHANGE
+    bytes.  What only an inner loop uses, others may use when it does not run."""
     readers, cfg = uses(kernel), Cfg(kernel)
     buffers: dict[Op, set[Loop | None]] = {}
     exchange: dict[Loop | None, int] = {None: 0}
@@ -76,7 +77,8 @@ def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop) -> in
         for op in block.ops if block not in staged.loop else ():
             exchange[loop] = max(exchange.get(loop, 0), min(_exchanged(op, readers), EXCHANGE))
             for access in accesses(op):
-                if not access.allocation.attributes.get("pinned"):
+                if access.allocation not in known and not access.allocation.attributes.get(
+                        "pinned"):
                     buffers.setdefault(access.allocation, set()).add(loop)
     own = {loop: size + sum(_stage_bytes(op.result) for op, users in buffers.items()
                             if users == {loop}) for loop, size in exchange.items()}
@@ -112,6 +114,9 @@ class RegionRewrite(TensorRewrite):
 
     def run(self) -> None:
         """Rewrite the loop."""
+        fixed = {one.store for one in self.fixed}
+        before = self.staged.preheader
+        before.ops = [op for op in before.ops if op not in fixed]
         self.prologue()
         self.phis({})
         self.hand_over()
@@ -130,12 +135,46 @@ class RegionRewrite(TensorRewrite):
         for phi in (self.ring[0], self.phase, *self.brings):
             self.thread(phi)
         self.use_stage()
+        if self.fixed:
+            self.bring_fixed()
         if self.staged.asynchronous:
             self.keep_in_flight()
 
+    def bring_fixed(self) -> None:
+        """Around the loop: what all its iterations read is there; the loop has read it."""
+        before, leave, kernel = self.staged.preheader, self.staged.exit, self.kernel
+        stores = [one.store for one in self.fixed]
+        stage, phase = (make_op("undef", [], I32).result for _ in range(2))
+        opened = [widen(v, self.fixed_stages, stage, 0) for v in (
+            self.rings[-1], self.released[-1], *(store.operands[0] for store in stores))]
+        full, free, *views = (op.result for op in opened)
+        block = Block("")
+        block.ops += opened
+        b = Builder(block, span=self.span)
+        b.insert(make_op("ring_acquire", [free, b.value("xor", phase, self.number(1)), *views],
+                         table=ALL_OPS))
+        b.insert(make_op("ring_expect", [full], table=ALL_OPS, bytes=sum(map(self.bytes, stores))))
+        first = len(self.channels) - len(stores)
+        for i, view in enumerate(views, first):
+            self.copy(b, i, view, full, self.number(0), None)
+        b.insert(make_op("ring_wait", [full, phase], table=ALL_OPS))
+        buffers = [store.operands[0] for store in stores]
+        for inner in self.staged.loop.blocks:
+            for op in inner.ops:
+                op.replace_inputs(dict(zip(buffers, views, strict=True)))
+        before.ops[-1:-1] = block.ops
+        next_stage = self.turn(stage, self.fixed_stages)
+        next_phase = self.turn_phase(next_stage[-1].result, phase)
+        leave.ops[len(leave.phis()):len(leave.phis())] = [
+            make_op("ring_release", [free, *views], table=ALL_OPS), *next_stage, *next_phase]
+        for old, new in ((stage, next_stage), (phase, next_phase)):
+            rewire(kernel, Cfg(kernel), old, {self.place: self.number(0), leave: new[-1].result},
+                   [(op, before) for op in (*block.ops, *next_stage, *next_phase)
+                    if old in op.operands])
+
     def start_ring(self, ops: list[Op]) -> None:
         super().start_ring(ops)
-        for store in self.staged.stores:
+        for store in (*self.staged.stores, *(one.store for one in self.fixed)):
             assert store.operands[0].op is not None
             store.operands[0].op.attributes["continues"] = True
 

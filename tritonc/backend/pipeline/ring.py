@@ -287,12 +287,13 @@ class Rewrite:
         """Where in the body later copies start."""
         return len(self.staged.body.phis())
 
-    def turn(self, stage: Value) -> list[Op]:
+    def turn(self, stage: Value, stages: int = 0) -> list[Op]:
         """The stage after this one, around the ring."""
-        if self.stages == 2:
+        stages = stages or self.stages
+        if stages == 2:
             return [make_op("sub", [self.number(1), stage])]
         step = make_op("add", [stage, self.number(1)])
-        last = make_op("icmp", [step.result, self.number(self.stages)], predicate="eq")
+        last = make_op("icmp", [step.result, self.number(stages)], predicate="eq")
         wrap = make_op("select", [last.result, self.number(0), step.result])
         return [step, last, wrap]
 

@@ -70,7 +70,7 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
     """All such loops of the kernel."""
     cfg = Cfg(kernel)
     outer = {loop.parent for loop in cfg.loops}
-    users = _buffer_users(kernel)
+    users = buffer_users(kernel)
     readers = uses(kernel)
     pinned = [op for op in kernel.ops() if op.attributes.get("pinned")]
     found = []
@@ -164,7 +164,7 @@ def source_load(store: Op) -> Op | None:
     return value.op if value.op is not None and value.op.name == "load" else None
 
 
-def _buffer_users(kernel: Kernel) -> dict[Op, list[Op]]:
+def buffer_users(kernel: Kernel) -> dict[Op, list[Op]]:
     """The operations that use each alloc_shared, views looked through."""
     users: dict[Op, list[Op]] = {}
     for op in kernel.ops():
@@ -206,7 +206,7 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
     alone = sum(op.name == "wgmma" for op in body.ops) == 1
     if not staged.asynchronous or not (alone or chained(body)):
         return
-    users = _buffer_users(kernel)
+    users = buffer_users(kernel)
     own = {allocation(store.operands[0])[0] for store in staged.stores}
     roots = [root for root, ops in users.items() if root not in own
              and _buffer(root.result).stages == 1 and all(

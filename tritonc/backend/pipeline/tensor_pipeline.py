@@ -35,6 +35,7 @@ from tritonc.backend.pipeline.roles import registers
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
     StagedLoop,
+    buffer_users,
     double_computed,
     source_load,
     stages_that_fit,
@@ -51,7 +52,7 @@ from tritonc.backend.pipeline.tensor_access import (
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.pipeline.warm_start import copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
-from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.shared.shared_memory import LEFT, allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
@@ -102,7 +103,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if held and staged_registers(staged, held) > MOST_REGISTERS:
         return False, hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
-    alone = not _others_beside(kernel, staged, target)
+    alone = not others_beside(kernel, staged, target)
     separate = (not hindered and not part.loads and handed_over(kernel, staged)
                 and (kernel.attributes["num_warps"] > WARPGROUP or (
                     len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
@@ -110,15 +111,22 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                 and bool(context.meta.get("copier", _pays(staged))))
     behind: list[Block] = []  # where one ring goes on, of a warp of its own
     room = target.shared_per_block - LEFT
-    if separate and context.meta.get("continued", 1) and not (
-            len(groups) > 1 and fed(staged.body)) and bring_up(
-                [v for a in boxes for v in a.strip.map_values()], place, cfg):
+    again = staged.preheader in cfg.innermost
+    fixed = _fixed(kernel, staged, infos) if again else []
+    around = [one.boxes for one in fixed if one.boxes is not None]
+    if separate and context.meta.get("continued", 1) and (
+            again or len(groups) == 1 or not fed(staged.body)) and bring_up(
+                [v for a in (*boxes, *around) for v in a.strip.map_values()], place, cfg):
         cfg = Cfg(kernel)
-        behind = region(kernel, staged, place, boxes)
-        beside = needed_beside(kernel, behind, staged)
-        if stages_that_fit(staged, room - beside) >= (
-                COPIER_STAGES if len(groups) == 1 else RELEASED_STAGES):
-            staged.exchange += beside
+        behind = region(kernel, staged, place, [*boxes, *around])
+        buffers = {allocation(one.store.operands[0])[0] for one in fixed}
+        beside = needed_beside(kernel, behind, staged, buffers)
+        wanted = COPIER_STAGES if len(groups) == 1 else RELEASED_STAGES
+        twice = sum(TensorRewrite.bytes(one.store) for one in fixed)
+        if stages_that_fit(staged, room - beside - twice) < wanted:
+            twice = 0
+        if stages_that_fit(staged, room - beside) >= wanted:
+            staged.exchange += beside + twice
         else:
             behind = []
     # A producer warp starts once, and so does its ring.
@@ -139,18 +147,25 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return False, _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are not asked for")
     distance = max(1, stages - 2)
-    around = staged.loop.parent if behind else None  # whose first turn is known to come
+    outer = staged.loop.parent if behind else None  # whose first turn is known to come
     rewrite = (RegionRewrite if behind else TensorRewrite)(
-        kernel, staged, part, channels, stages, 0 if behind else distance)
+        kernel, staged, part, [*channels, *fixed] if behind else channels, stages,
+        0 if behind else distance)
     rewrite.place, rewrite.moving = place, moving
-    rewrite.products, rewrite.separate, rewrite.outer = groups, separate, around
-    rewrite.warm = separate and (around is None or (
-        counts_instances(around) and around.latch is not None
-        and cfg.dominates(staged.preheader, around.latch))) and copyable(
+    if behind and fixed:
+        rewrite.fixed, rewrite.fixed_stages = fixed, 2 if twice else 1
+    rewrite.products, rewrite.separate, rewrite.outer = groups, separate, outer
+    rewrite.warm = separate and (outer is None or (
+        counts_instances(outer) and outer.latch is not None
+        and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: TMA loads run {distance} iterations ahead",
                    boxes[0].load.span)
+    for one in fixed if behind else ():
+        assert one.load is not None
+        context.remark("pipeline", "brought by the producer warp, ahead of the loop that reads it",
+                       one.load.span)
     for one in channels:
         if one.boxes is None and one.load is not None:
             context.remark("pipeline", f"operand copied asynchronously (cp.async), {distance} "
@@ -177,6 +192,25 @@ def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info
         else:
             channels.append(Channel(store, Means.BOXES, found.load, found))
     return channels, hindered
+
+
+def _fixed(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) -> list[Channel]:
+    """What the block before the loop loads by boxes and stores for the loop's products alone."""
+    cfg, users = Cfg(kernel), buffer_users(kernel)
+    known = known_signs(kernel, cfg, staged.preheader)
+    found = []
+    for store in [op for op in staged.preheader.ops if op.name == "shared_store"]:
+        root = allocation(store.operands[0])[0]
+        if store.operands[0] is not root.result or root.attributes.get("pinned") or any(
+                op is not store and (op.name != "wgmma" or op not in staged.body.ops)
+                for op in users[root]):
+            continue
+        one = _recognize(store, Affinity(signs=known), None, infos)
+        if not isinstance(one, str) and forward(one.strip, known) \
+                and not one.strip.moving(staged.preheader, cfg) \
+                and not _stored_before(kernel, cfg, staged, [one.load]):
+            found.append(Channel(store, Means.BOXES, one.load, one))
+    return found
 
 
 def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: Signs) -> str:
@@ -212,7 +246,7 @@ def _all(staged: StagedLoop, why: str) -> Hindered:
     return [(source_load(store) or store, why) for store in staged.stores[:1]]
 
 
-def _others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
+def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
     """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
     they fill its time, and need its shared memory and the registers of a producer warp."""
     return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
@@ -231,7 +265,7 @@ def _pays(staged: StagedLoop) -> bool:
     return len(blocks) > 1 or any(chained(block) or large(block) for block in blocks)
 
 
-def _recognize(store: Op, affinity: Affinity, iteration: Iteration,
+def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
                infos: axis_info.Infos) -> Boxes | str:
     """The load that the store stores, as boxes of a tensor; if it is not such, why."""
     load, buffer = source_load(store), store.operands[0].type

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tritonc.analysis.linear import Linear, emit
+from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import widen
 from tritonc.backend.pipeline.tensor_access import available, claim, make_map
@@ -35,6 +38,8 @@ class TensorRewrite(Rewrite):
     coming: Value | None = None  # whether the iteration comes that is being copied
     here = 0  # products whose operands of the first iteration are there
     filled: Value  # whether they are
+    fixed: Sequence[Channel] = ()  # of what all iterations read, at the end of `channels`
+    fixed_stages = 1
 
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
@@ -47,6 +52,9 @@ class TensorRewrite(Rewrite):
         self.slot = claimed.slot.result
         self.rings = [self.new_ring("ring") for _ in self.products]
         self.released = [self.new_ring("released") for _ in self.products if self.apart]
+        if self.fixed:
+            for rings, name in ((self.rings, "ring"), (self.released, "released")):
+                rings.append(self.new_ring(name, self.fixed_stages))
         before = Block("")
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
@@ -165,10 +173,10 @@ class TensorRewrite(Rewrite):
         """Whether each product has its own ring, and warps release its stages."""
         return self.separate or len(self.products) > 1
 
-    def new_ring(self, name: str) -> Value:
+    def new_ring(self, name: str, stages: int = 0) -> Value:
         """Barriers for the stages, at the entry."""
-        ring = make_op("alloc_shared", [], Buffer(I64, (1,), self.stages, row_major((1,))),
-                       table=ALL_OPS, pinned=True)
+        t = Buffer(I64, (1,), stages or self.stages, row_major((1,)))
+        ring = make_op("alloc_shared", [], t, table=ALL_OPS, pinned=True)
         ring.result.name = name
         self.kernel.entry.ops.insert(0, ring)
         return ring.result
@@ -209,25 +217,29 @@ class TensorRewrite(Rewrite):
         b.insert(make_op("ring_expect", [barrier.result], guard=runs, table=ALL_OPS,
                          bytes=sum(map(self.bytes, stores))))
         for i, view in zip(members, views, strict=True):
-            access = self.channels[i].boxes
-            assert access is not None
-            starts = []
-            for axis in range(len(access.strip.all_starts)):
-                parts = [self.starts.get((i, axis)), self.outside.get((i, axis))]
-                if axis < 2:
-                    step = b.constant(access.strip.steps[axis], I32)
-                    parts.insert(0, b.value("mul", turn, step))
-                if self.later[i, axis].terms:
-                    parts.append(emit(b, self.later[i, axis], I32,
-                                      lambda v: self.now.get(v, v)))
-                start, *others = [part for part in parts if part is not None]
-                for part in others:
-                    start = b.value("add", start, part)
-                starts.append(start)
-            b.insert(make_op("tensor_copy", [view.result, barrier.result, self.slot, *starts],
-                             guard=runs, span=access.load.span, table=ALL_OPS, index=self.maps[i],
-                             panels=access.panels, box=access.box))
+            self.copy(b, i, view.result, barrier.result, turn, runs)
         return block.ops
+
+    def copy(self, b: Builder, i: int, view: Value, barrier: Value, turn: Value,
+             runs: Value | None) -> None:
+        """The copy of one operand in the loop's iteration `turn`."""
+        access = self.channels[i].boxes
+        assert access is not None
+        starts = []
+        for axis in range(len(access.strip.all_starts)):
+            parts = [self.starts.get((i, axis)), self.outside.get((i, axis))]
+            if axis < 2 and access.strip.steps[axis]:
+                step = b.constant(access.strip.steps[axis], I32)
+                parts.insert(0, b.value("mul", turn, step))
+            if self.later[i, axis].terms:
+                parts.append(emit(b, self.later[i, axis], I32, lambda v: self.now.get(v, v)))
+            start, *others = [part for part in parts if part is not None] or [self.number(0)]
+            for part in others:
+                start = b.value("add", start, part)
+            starts.append(start)
+        b.insert(make_op("tensor_copy", [view, barrier, self.slot, *starts], guard=runs,
+                         span=access.load.span, table=ALL_OPS, index=self.maps[i],
+                         panels=access.panels, box=access.box))
 
     @staticmethod
     def bytes(store: Op) -> int:

@@ -18,14 +18,15 @@ ROOT = Path(__file__).parent.parent
 # The table of contents: every page, in reading order.
 NAVIGATION = {
     "Start": ["README.md", "docs/tutorial.md", "docs/coming_from.md", "docs/problems.md",
-              "docs/debugging.md", "docs/tuning.md", "docs/embedding.md", "docs/python.md"],
+              "docs/debugging.md", "docs/proofs.md", "docs/tuning.md", "docs/embedding.md",
+              "docs/python.md"],
     "Reference": ["docs/language.md", "docs/cli.md", "docs/diagnostics.md", "docs/targets.md",
                   "docs/ir.md", "docs/ops.md"],
     "Speed": ["docs/performance.md", "docs/paper.md"],
     "The compiler": ["docs/architecture.md", "docs/passes.md", "docs/bugs.md", "CONTRIBUTING.md",
                      "CHANGELOG.md"],
     "Notes": ["docs/notes/measurements.md", "docs/notes/ways.md", "docs/notes/variants.md",
-              "docs/notes/messages.md"],
+              "docs/notes/messages.md", "docs/notes/trust.md"],
 }  # fmt: skip
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 _FENCED = re.compile(r"^```.*?^```$|^    .*?$", re.MULTILINE | re.DOTALL)

@@ -31,6 +31,8 @@ sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is insta
 import conversions  # noqa: E402
 import fuzz  # noqa: E402
 import hostile  # noqa: E402
+import mutations  # noqa: E402
+import random_products  # noqa: E402
 import random_programs  # noqa: E402
 from damage import Input, damaged  # noqa: E402
 from programs import PTXAS  # noqa: E402
@@ -144,6 +146,17 @@ CAMPAIGNS: dict[str, Campaign] = {
         "Every conversion between two formats, of all numbers of 8 and 16 bits and some wider.",
         conversions.make, lambda given, rng: _judged(lambda: conversions.check(given)),
         conversions.COUNT),
+    "proofs": Campaign(
+        "Samples with mistakes in their indices: the interpreter against `tritonc prove`.",
+        lambda seed, number: Input(mutations.mutated(seed * 10**9 + number)[1].encode(), "tc"),
+        lambda given, rng: _judged(lambda: "wrong" if mutations.doubted(
+            given.data.decode())["wrong"] else "ran", 300)),
+    "products": Campaign(
+        "Random products for sm_90a, meta-parameters forced: the simulators of operations and of "
+        "LLVM IR.",
+        lambda seed, number: Input(str(random_products.make(seed * 10**9 + number)).encode(), "tc"),
+        lambda given, rng: _judged(lambda: random_products.check(
+            random_products.Product.read(given.data.decode()), rng.random() < 0.5), 120)),
     "ptxas": Campaign("Random programs for all targets, assembled.", _program, _assembled),
 }
 

@@ -63,6 +63,14 @@ class Refused(Exception):
     """The compiler takes no program that is as nested as this one."""
 
 
+# Meta-parameters that are forced on some programs for sm_90a.
+FORCED: dict[str, tuple[int, ...]] = {
+    "num_warps": (1, 2, 4, 8), "num_stages": (1, 2, 3), "group": (1, 2), "min_blocks": (0, 1, 2),
+    "wgmma": (0, 1), "slices": (1, 2), "tensor_copy": (0, 1), "tensor_store": (0, 1),
+    "persistent": (0, 1), "continued": (0, 1), "copier": (0, 1), "take_turns": (0, 1),
+}  # fmt: skip
+
+
 @dataclass
 class Settings:
     """Under what a program is compiled: drawn from its seed."""
@@ -75,8 +83,11 @@ class Settings:
         rng = random.Random(f"settings {seed}")
         arch = rng.choice(("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a"))
         # Contraction rounds once what the interpreter rounds twice.
-        return Settings(Options(arch=arch, opt_level=rng.choice((0, 1, 2, 2, 2, 3)),
-                                fp_contract=False, warnings=("no-all",)), every_pass)
+        level = rng.choice((0, 1, 2, 2, 2, 3))
+        forced = {name: rng.choice(values) for name, values in FORCED.items()
+                  if arch == "sm_90a" and rng.random() < 0.3}
+        return Settings(Options(arch=arch, opt_level=level, fp_contract=False, tune=forced,
+                                warnings=("no-all",)), every_pass)
 
 
 def analysed(text: str, options: Options) -> tuple[Module, Data]:
@@ -144,7 +155,7 @@ def check(text: str, settings: Settings) -> int:
 def _passes(module: Module, data: Data, want: Arrays, settings: Settings) -> int:
     options, kernel = settings.options, module.kernels[0]
     context = Context(table=dict(ALL_OPS), target=find(options.arch, options.ptx),
-                      contract=options.fp_contract)
+                      contract=options.fp_contract, meta=dict(options.tune))
     runs = 0
 
     def run(label: str) -> None:

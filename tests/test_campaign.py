@@ -14,7 +14,8 @@ FOUND = sorted(campaign.FINDINGS.glob("*.json"))
 
 
 @pytest.mark.parametrize("name, count", [("programs", 2), ("sources", 30), ("passes", 10),
-                                         ("hostile", 4), ("conversions", 12), ("ptxas", 2)])
+                                         ("hostile", 4), ("conversions", 12), ("ptxas", 2),
+                                         ("products", 12), ("proofs", 3)])
 def test_some_inputs(name: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
                      ) -> None:
     if name == "ptxas" and PTXAS is None:
@@ -54,6 +55,16 @@ def test_conversions_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
                         lambda source, target, held: right(source, target, held) + 1)
     _outcome, failure = campaign.CAMPAIGNS["conversions"].attempt(given, campaign.generator(0, 0))
     assert failure is not None and "float#" in failure
+
+
+def test_small_formats_against_ml_dtypes() -> None:
+    """All conversions to bfloat16 and float8 from numbers of at most 16 bits, of which all are
+    tried; the campaign does all pairs."""
+    pytest.importorskip("ml_dtypes")
+    conversions = campaign.conversions
+    for source, target in (("float16", "bfloat16"), ("bfloat16", "float8_e4m3"),
+                           ("float16", "float8_e5m2"), ("float8_e5m2", "float8_e4m3")):
+        conversions.check(conversions.make(0, conversions.PAIRS.index((source, target))))
 
 
 def test_a_loop_for_ever_is_a_finding() -> None:

@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 from programs import ROOT, Setting, compiled
+from simt_functions import CALLS
 from simt_matrix import MatrixMachine
 
+from tritonc import driver
 from tritonc.interp.memory import Memory
 from tritonc.ir.formats import from_memory, memory_dtype, to_memory
 from tritonc.launch.compare import differences
 from tritonc.launch.data import Data
+from tritonc.options import Options
+from tritonc.source import SourceFile
 
 
 def execute(setting: Setting, target: str) -> set[str]:
@@ -49,3 +53,17 @@ def test_heads_by_boxes_of_three_axes(name: str, values: str) -> None:
     pairs = tuple((n, v) for n, _, v in (pair.partition("=") for pair in values.split(",")))
     seen = execute(Setting(path, pairs), "sm_90a")
     assert "cp.async.bulk.tensor.g2s.tile.3d" in seen, seen
+
+
+def test_what_the_simulator_does_not_know() -> None:
+    """A call that it does not know is an error: a copy that never happened would go unseen."""
+    with pytest.raises(KeyError, match="tomorrow"):
+        CALLS("llvm.nvvm.of.tomorrow")
+    source = SourceFile("k.tc", "kernel void k(float* x) { *x = 1; }")
+    result = driver.compile(source, Options(), ("ll",))
+    text = result.outputs["ll"].replace("  ret void", "  call void @llvm.nvvm.of.tomorrow()\n"
+                                        "  ret void", 1)
+    memory = Memory()
+    machine = MatrixMachine(text, memory, 32)
+    with pytest.raises(KeyError, match="tomorrow"):
+        machine.launch("k", [memory.allocate(np.zeros(1, np.float32), "x")], (1, 1, 1))

@@ -247,3 +247,14 @@ kernel void f(int* x) { for (int i = 0; i < STEP; i++) *(x + i) = STEP; }
     for defines in ((), ("STEP=3",), ("STEP",)):
         (outcome,) = run_problems(source, Options(defines=defines), "tc", Diagnostics())
         assert outcome.ok, outcome.line()
+
+
+@pytest.mark.parametrize(("extent", "message"), [
+    ("10**30", "a launch has at most 2147483647 there"),
+    ("10**9", "the interpreter would run 1000000000 programs")])
+def test_ranges_beyond_any_launch(extent: str, message: str) -> None:
+    """Nothing is made of that size on the way to the message."""
+    source = SourceFile("k.tc", f"//! range: {extent}\n//! arg: x = zeros(1)\n//! expect: x = x\n"
+                        "kernel void k(float* x) {}\n")
+    with pytest.raises(CompileError, match=message):
+        list(run_problems(source, Options(warnings=("no-all",)), "tc", Diagnostics()))

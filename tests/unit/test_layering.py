@@ -34,7 +34,8 @@ LAYERS: list[list[str]] = [
     ["tritonc.bindings"],
     ["tritonc.driver"],
     ["tritonc.launch"],
-    ["tritonc.tune", "tritonc.torch", "tritonc.debugger", "tritonc.reduce"],
+    ["tritonc.tune", "tritonc.torch", "tritonc.debugger", "tritonc.reduce",
+     "tritonc.prove"],
     ["tritonc.cli"],
     ["tritonc.__main__"],
 ]

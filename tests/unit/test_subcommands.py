@@ -99,7 +99,8 @@ def words(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("line, wanted", [
-    ("", ["<file>", "run", "test", "debug", "tune", "bench", "info", "reduce", "bug"]),
+    ("", ["<file>", "run", "test", "debug", "tune", "bench", "info", "prove", "reduce",
+         "bug"]),
     ("t", ["<file>", "test", "tune"]),
     ("run ", ["<file>"]), ("--cmake", ["--cmake-dir"]), ("run --cmake", []),
     ("tune --bud", ["--budget"]), ("--arch sm_8", ["sm_80", "sm_86", "sm_87", "sm_89"]),

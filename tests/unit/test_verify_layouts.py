@@ -72,6 +72,33 @@ def test_what_does_not_fit(pattern: str, new: str, message: str, late: str, tmp_
     assert message in said and re.search(rf"x\.tir:{line}:\d+: error: ", said), said
 
 
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Sums of rows as insert_barriers leaves them: reductions, and what broadcasts them."""
+    path = tmp_path_factory.mktemp("rows") / "rows.tir"
+    made = tritonc(str(ROOT / "samples/softmax.tc"), "--arch=sm_80", "--tune=TM=4,TN=128",
+                   "--stop-after=insert_barriers", "-o", str(path))
+    assert made.code == 0, made.err
+    return path.read_text()
+
+
+@pytest.mark.parametrize("op, message", [("reduce", "does not lie in"),
+                                         ("broadcast", "threads hold other elements")])
+def test_threads_hold_what_moves_between_registers_alone(op: str, message: str, rows: str,
+                                                         tmp_path: Path) -> None:
+    """The operation's layout has a register and a lane change places."""
+    found = next(m for m in re.finditer(rf" = {op} .*: \w+\*?<[^;]*; (#l\d+)>", rows))
+    whole = re.search(rf"^{found[1]} = (#layout<.*register=\[)([\d,]*)(\], lane=\[)([\d,]*)(\].*)$",
+                      rows, re.MULTILINE)
+    assert whole
+    register, lane = whole[2].split(","), whole[4].split(",")
+    other = whole[1] + ",".join([*register[:-1], lane[0]]) + whole[3] + ",".join(
+        [register[-1], *lane[1:]]) + whole[5]
+    changed = rows.replace(found[0], found[0].replace(found[1], "#other"), 1)
+    said = compiled(f"#other = {other}\n{changed}", tmp_path)
+    assert message in said, said
+
+
 def test_every_attribute_has_a_kind_or_a_rule() -> None:
     special = {"extent", "function", "n", "number", "order", "other", "predicate", "scope", "start",
                "stop", "value"}

@@ -95,6 +95,13 @@ NVIDIA's ptxas is installed, also print the registers and shared memory that the
 FILE, print what this machine has: versions, GPUs, targets.""",
                     "tritonc.cli.info_command:info_command",
                     "Print how kernels are launched, or what this machine has."),
+    "prove": Command("tritonc prove [options] FILE", """\
+Prove that each access of the kernels of FILE is in bounds for all sizes that the problem's where:
+lines allow, and that no two instances touch one byte of a buffer. Each question is answered by
+proved, REFUTED (with sizes, instance and element), or unknown (with the missing fact). Exit code 1:
+something is refuted, or FILE is wrong. Exit code 4: something is unknown.""",
+                     "tritonc.cli.prove_command:prove_command",
+                     "Prove that accesses are in bounds, for all sizes."),
     "reduce": Command("tritonc reduce [options] FILE -- COMMAND...", """\
 Shrink FILE (.tc or .tir) as far as possible while COMMAND still ends with the same exit status. In
 COMMAND, {} stands for the path of the text to try; without {} the path becomes the last argument.
@@ -112,7 +119,8 @@ _RUNNING = ("run", "test")
 _BOTH = ("compile", *_RUNNING, "bug")
 _MEASURING = ("tune", "bench")
 _DEBUG = ("debug",)
-_ALL = (*_BOTH, *_DEBUG, *_MEASURING, "info")
+_PROVING = ("prove",)
+_ALL = (*_BOTH, *_DEBUG, *_PROVING, *_MEASURING, "info")
 _READING = (*_ALL, "reduce")
 OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
     "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
@@ -171,7 +179,7 @@ TABLE: tuple[Option, ...] = (
     Option("language", ("-x", "--language"), "The language of the source.",
            OTHER, "LANGUAGE", choices=("tc", "tir"), default="by the suffix of FILE; tc for "
                                                              "unknown ones",
-           commands=(*_BOTH, "info", "reduce")),
+           commands=(*_BOTH, *_PROVING, "info", "reduce")),
     Option("arch", ("--arch", "-arch"), "The GPU to compile for: a target of --list-targets, or "
            "native for the GPU of this machine. Several targets, as in sm_80,sm_90a, go into one "
            "fatbin.",
@@ -316,7 +324,7 @@ TABLE: tuple[Option, ...] = (
     Option("device", ("--device",), "Where to run the kernels.", RUNNING, "DEVICE",
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Use only the problems of this kernel.", RUNNING, "NAME",
-           commands=(*_RUNNING, *_DEBUG, *_MEASURING)),
+           commands=(*_RUNNING, *_DEBUG, *_PROVING, *_MEASURING)),
     Option("commands", ("-x", "--commands"), "Read the debugger's commands from FILE.", RUNNING,
            "FILE", default="standard input", commands=_DEBUG),
     Option("order", ("--order",), "The order in which the interpreter runs program instances: "

@@ -93,6 +93,31 @@ def broadcast(layout: Layout, shape: tuple[int, ...]) -> Layout:
     return _rename(layout, shape, _axis_table(layout.shape, shape, range(len(shape))), added)
 
 
+def broadcasts(source: Layout, result: Layout) -> bool:
+    """Whether each thread has the elements of `source` that a broadcast to `result` repeats."""
+    table = {
+        new: old
+        for axis in range(len(result.shape))
+        for new, old in zip(axis_bases(result.shape, axis), axis_bases(source.shape, axis))
+    }
+    threads = [table.get(basis, 0) for basis in result.thread]
+    return _threads_alike(threads, source.thread) and all(
+        table.get(basis, 0) in (0, *source.register) for basis in result.register)
+
+
+def reduces(source: Layout, result: Layout, axes: Iterable[int]) -> bool:
+    """Whether a reduction of `axes` leaves each thread the elements that `result` says."""
+    natural = slice_axes(source, axes)
+    return _threads_alike(natural.thread, result.thread) and all(
+        basis in (0, *natural.register) for basis in result.register)
+
+
+def _threads_alike(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Bases of equal threads; warps that are not named hold copies."""
+    most = max(len(a), len(b))
+    return [*a, *[0] * (most - len(a))] == [*b, *[0] * (most - len(b))]
+
+
 def slice_axes(layout: Layout, axes: Iterable[int]) -> Layout:
     """The layout of a tile without `axes`, as after a reduction of them.
 

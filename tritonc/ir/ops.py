@@ -160,7 +160,7 @@ _ROWS: list[OpInfo] = [
     _elementwise("fmul", "a b", rules.same_float, "Product, rounded to nearest even.",
                  lambda m, op, a, b: a * b, commutative=True, optional=_CONTRACT),
     _elementwise("fdiv", "a b", rules.same_float, "Quotient, rounded to nearest even.",
-                 lambda m, op, a, b: m.divide(a, b), optional=("exact",)),
+                 lambda m, op, a, b: m.divide(a, b), optional=("exact", "approximate")),
     _elementwise("fneg", "a", rules.same_float, "The sign changed.", lambda m, op, a: -a),
     _elementwise("fmin", "a b", rules.same_float, "The lesser; the number beside a NaN.",
                  lambda m, op, a, b: m.fmin(a, b), commutative=True),

@@ -256,14 +256,21 @@ def _operation(op: Op, row: OpInfo) -> str | None:
 
 
 def _layout(op: Op) -> str | None:
-    """Whether the layout of what moves no data follows from the operand's."""
-    if op.name not in ("reshape", "trans") or not op.results:
+    """Whether the layout of what moves no data, or no data between threads, follows from the
+    operand's."""
+    if op.name not in ("reshape", "trans", "broadcast", "reduce") or not op.results:
         return None
     source, t = op.operands[0].type, op.results[0].type
     if not isinstance(source, Tile) or not isinstance(t, Tile):
         return None
     if source.layout is None or t.layout is None:
         return None if source.layout is t.layout else "one of the two tiles has no layout"
+    if op.name == "broadcast":
+        return None if layout_ops.broadcasts(source.layout, t.layout) else (
+            f"threads hold other elements of {source.layout} than a broadcast to {t.layout} needs")
+    if op.name == "reduce":
+        return None if layout_ops.reduces(source.layout, t.layout, op.attributes["axes"]) else (
+            f"a reduction of {source.layout} does not lie in {t.layout}")
     wanted = (layout_ops.reshape(source.layout, t.shape) if op.name == "reshape"
               else layout_ops.transpose(source.layout, op.attributes["permutation"]))
     return None if wanted == t.layout else f"expected the layout {wanted}, found {t.layout}"

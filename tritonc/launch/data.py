@@ -152,6 +152,10 @@ def size_values(problem: Problem, changed: Mapping[str, int]) -> dict[str, int]:
             values[size.name] = changed[size.name]
         else:
             values[size.name] = integer(size.expression, values, f"size '{size.name}'")
+    for line in problem.wheres:
+        if not evaluate(line, {**macros(problem), **values}):
+            given = ", ".join(f"{name} = {value}" for name, value in values.items())
+            raise fail("problem-expression", line.span, f"this does not hold of {given}")
     return values
 
 
@@ -173,7 +177,7 @@ def prepare(problem: Problem, module: Module, kernel: Kernel, changed: Mapping[s
     Raises CompileError where the problem and the kernel do not fit, or an expression has no value.
     """
     sizes = size_values(problem, changed)
-    names = _Environment({**kernel.tunables, **_macros(problem), **sizes})
+    names = _Environment({**kernel.tunables, **macros(problem), **sizes})
     _check_arguments(problem, kernel)
     values: dict[str, Value] = {}
 
@@ -204,7 +208,7 @@ def _evaluate(named: Named, names: Mapping[str, Any], seed: int) -> Any:
     return evaluate(named.expression, ChainMap(names, functions))  # type: ignore[arg-type]
 
 
-def _macros(problem: Problem) -> dict[str, Any]:
+def macros(problem: Problem) -> dict[str, Any]:
     """The macros of `define:` lines whose text is an expression."""
     values: dict[str, Any] = {}
     for name, text, span in problem.defines:
@@ -230,19 +234,7 @@ def _check_arguments(problem: Problem, kernel: Kernel) -> None:
 def _round(argument: Argument, kind: Type, info: ParameterInfo, found: Any) -> Value:
     """The argument as the parameter's type, or the type stated after it, holds it."""
     pointer = isinstance(kind, Pointer)
-    element = kind.element if isinstance(kind, Pointer) else kind
-    assert isinstance(element, Scalar), f"a parameter of type {kind}"
-    unsigned = "unsigned" in info.ctype or "uint" in info.ctype
-    if argument.type is not None:
-        words = argument.type.split()
-        known = PREDECLARED_TYPES.get(words[0]) if len(words) == 1 else None
-        known = known or scalar_type(words)
-        if known not in _ELEMENTS:
-            raise fail("problem-syntax", argument.span, f"'{argument.type}' is no element type")
-        if not pointer and SCALARS[_ELEMENTS[known]] != element:
-            raise fail("problem-syntax", argument.span, f"'{argument.name}' is a parameter of type "
-                       f"{element}, which the problem cannot change to {argument.type}")
-        element, unsigned = SCALARS[_ELEMENTS[known]], known.startswith("u")
+    element, unsigned = element_of(argument, kind, info)
     try:
         held = round_array(element, np.asarray(found))
     except (TypeError, ValueError, OverflowError) as error:
@@ -256,6 +248,23 @@ def _round(argument: Argument, kind: Type, info: ParameterInfo, found: Any) -> V
         return Value(argument.name, element, unsigned, False, numbers.fit(element, number),
                      span=argument.span)
     return Value(argument.name, element, unsigned, True, held, span=argument.span)
+
+
+def element_of(argument: Argument, kind: Type, info: ParameterInfo) -> tuple[Scalar, bool]:
+    """The type of an argument's elements, and whether it is unsigned."""
+    element = kind.element if isinstance(kind, Pointer) else kind
+    assert isinstance(element, Scalar), f"a parameter of type {kind}"
+    if argument.type is None:
+        return element, "unsigned" in info.ctype or "uint" in info.ctype
+    words = argument.type.split()
+    known = PREDECLARED_TYPES.get(words[0]) if len(words) == 1 else None
+    known = known or scalar_type(words)
+    if known not in _ELEMENTS:
+        raise fail("problem-syntax", argument.span, f"'{argument.type}' is no element type")
+    if not isinstance(kind, Pointer) and SCALARS[_ELEMENTS[known]] != element:
+        raise fail("problem-syntax", argument.span, f"'{argument.name}' is a parameter of type "
+                   f"{element}, which the problem cannot change to {argument.type}")
+    return SCALARS[_ELEMENTS[known]], known.startswith("u")
 
 
 def round_array(element: Scalar, array: Array) -> Array:

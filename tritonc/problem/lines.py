@@ -5,6 +5,7 @@ needs no kernel.  docs/problems.md describes the lines; in short:
 
     //! kernel: NAME                 begins a problem; may be missing when there is one
     //! size: N = 1000, M = 2        define: MACRO = VALUE      bench: N = 4096, M = 4096
+    //! where: 1 <= N <= 4096, M % 2 == 0
     //! range: M, N                  pad: ARGUMENT = BYTES      clobber: ARGUMENT, ARGUMENT
     //! arg: x = randn(N) : half     let: NAME = EXPRESSION     symbol: TABLE = EXPRESSION
     //! expect: y = EXPRESSION       tolerance: 1e-6            flops: EXPRESSION
@@ -52,6 +53,7 @@ class Problem:
     kernel: str | None
     span: Span
     sizes: list[Named] = field(default_factory=list)
+    wheres: list[Expression] = field(default_factory=list)  # comparisons that hold of the sizes
     range: list[Expression] = field(default_factory=list)
     arguments: list[Argument] = field(default_factory=list)
     lets: list[Named] = field(default_factory=list)
@@ -145,6 +147,14 @@ def _size(problem: Problem, value: str, at: Span, number: int) -> None:
     problem.sizes += _assignments(value, at, number)
 
 
+def _where(problem: Problem, value: str, at: Span, number: int) -> None:
+    plain, named = parse_arguments(value, at)
+    if named or not all(isinstance(e.node, ast.Compare) for e in plain):
+        raise fail("problem-syntax", at, "comparisons of sizes are wanted here, such as "
+                   "`1 <= N <= 4096, N % 8 == 0`")
+    problem.wheres += plain
+
+
 def _range(problem: Problem, value: str, at: Span, number: int) -> None:
     plain, named = parse_arguments(value, at)
     if named:
@@ -222,8 +232,8 @@ def _bench(problem: Problem, value: str, at: Span, number: int) -> None:
 
 
 _READERS = {
-    "size": _size, "range": _range, "arg": _argument, "let": _let, "expect": _expect,
-    "tolerance": _tolerance, "define": _define, "symbol": _symbol, "pad": _pad,
+    "size": _size, "where": _where, "range": _range, "arg": _argument, "let": _let,
+    "expect": _expect, "tolerance": _tolerance, "define": _define, "symbol": _symbol, "pad": _pad,
     "clobber": _clobber, "bench": _bench, "flops": _flops, "bytes": _bytes,
 }  # fmt: skip
 

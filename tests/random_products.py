@@ -1,0 +1,156 @@
+"""Random products for sm_90a, with meta-parameters forced: the simulators against the reference.
+
+`make(seed)` writes a product with a tile, layouts of its operands, masks, a loop and an epilogue at
+random, and forces what the passes would choose: tensor copies and stores, persistence, a producer
+warp, slices, clusters, stages, warps.  `check` runs its problem as operations of the machine, with
+barriers and copies in flight, and as LLVM IR on simulated threads.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonc import driver
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp.machine import handlers
+from tritonc.launch.compare import differences
+from tritonc.launch.data import prepare
+from tritonc.launch.interpreter import launch
+from tritonc.launch.run_problems import kernel_of, read_problems
+from tritonc.options import Options
+from tritonc.source import CompileError, Diagnostics, SourceFile
+
+TARGET = "sm_90a"
+# What is forced, each with a probability of a half.
+_FORCED: dict[str, tuple[int, ...]] = {
+    "num_warps": (4, 8), "num_stages": (1, 2, 3, 4), "group": (1, 2, 16), "wgmma": (0, 1),
+    "slices": (1, 2, 4), "tensor_copy": (0, 1), "tensor_store": (0, 1), "persistent": (0, 1),
+    "continued": (0, 1), "copier": (0, 1), "cluster_k": (1, 1, 1, 2, 4), "take_turns": (0, 1),
+    "min_blocks": (0, 1, 2),
+}  # fmt: skip
+_LIMITS = ("too much", "too many", "does not fit", "more shared memory", "cannot be compiled",
+           "limit")
+
+
+@dataclass(frozen=True)
+class Product:
+    """A program, and what is forced."""
+
+    text: str
+    forced: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return "// forced: " + " ".join(f"{n}={v}" for n, v in self.forced) + "\n" + self.text
+
+    @staticmethod
+    def read(text: str) -> Product:
+        first, _, rest = text.partition("\n")
+        words = first.removeprefix("// forced:").split()
+        return Product(rest, tuple((n, int(v)) for n, _, v in (w.partition("=") for w in words)))
+
+
+def make(seed: int) -> Product:
+    rng = random.Random(f"product {seed}")
+    tm, tn, tk = rng.choice((64, 64, 128)), rng.choice((16, 32, 64, 128)), rng.choice((16, 32, 64))
+    kind = rng.choice(("half", "half", "bfloat16", "float8_e4m3"))
+    out = rng.choice((kind, "float")) if kind != "float8_e4m3" else "bfloat16"
+    step = rng.choice((1, 2, 8, 16, 16))
+    m, n, k = (rng.randrange(1, 3 * t) for t in (tm, tn, 2 * tk))
+    m, n, k = (max(step, v // step * step) for v in (m, n, k))
+    turned_a, turned_b = rng.random() < 0.3, rng.random() < 0.4
+    whole = rng.random() < 0.2
+    if whole:
+        k = max(tk, k // tk * tk)
+    a = "rk[newaxis, :] * M + rm[:, newaxis]" if turned_a else "rm[:, newaxis] * K + rk"
+    b = "rk[:, newaxis] + rn * K" if turned_b else "rk[:, newaxis] * N + rn"
+    inner = "" if whole else " && rk < K"
+    inner_b = "" if whole else "(rk < K)[:, newaxis] && "
+    end, expected = _epilogue(rng)
+    loop = rng.choice(("for (int k = 0; k < K; k += TK) {", "int k = 0; while (k < K) {",
+                       "for (int j = K; j > 0; j -= TK) { int k = K - j;"))
+    last = "k += TK; }" if "while" in loop else "}"
+    text = f"""\
+//! size: M = {m}, N = {n}, K = {k}
+//! range: M, N
+//! arg: a = randn({'K, M' if turned_a else 'M, K'})
+//! arg: b = randn({'N, K' if turned_b else 'K, N'})
+//! arg: bias = randn(N)
+//! arg: c = zeros(M, N)
+//! arg: M = M
+//! arg: N = N
+//! arg: K = K
+//! let: s = {'a.T' if turned_a else 'a'} @ {'b.T' if turned_b else 'b'}
+//! expect: c = {expected}
+//! tolerance: 0.05
+#define TM {tm}
+#define TN {tn}
+#define TK {tk}
+kernel void product(const {kind}* a, const {kind}* b, const float* bias, {out}* c, int M, int N,
+                    int K) {{
+  int rm[TM] = get_global_range(0);
+  int rn[TN] = get_global_range(1);
+  float acc[TM, TN] = 0;
+  {loop}
+    int rk[TK] = k + 0 ... TK;
+    {kind} ta[TM, TK] = (rm < M)[:, newaxis]{inner} ? *(a + {a}) : 0;
+    {kind} tb[TK, TN] = {inner_b}(rn < N)[newaxis, :] ? *(b + {b}) : 0;
+    acc = dot(ta, tb, acc);
+  {last}
+  {end}
+  @((rm < M)[:, newaxis] && rn < N) *(c + rm[:, newaxis] * N + rn) = acc;
+}}
+"""
+    forced = tuple((name, rng.choice(values)) for name, values in _FORCED.items()
+                   if rng.random() < 0.5)
+    if rng.random() < 0.3:  # all roles of a persistent block
+        forced = (("wgmma", 1), ("tensor_copy", 1), ("copier", 1), ("persistent", 1),
+                  ("num_stages", rng.choice((2, 3, 4))))
+    return Product(text, forced)
+
+
+def _epilogue(rng: random.Random) -> tuple[str, str]:
+    return rng.choice((
+        ("", "s"), ("", "s"), ("acc = max(acc, 0);", "np.maximum(s, 0)"),
+        ("acc = acc * 0.5;", "s * 0.5"),
+        ("float add[TN] = rn < N ? *(bias + rn) : 0;\n  acc = acc + add[newaxis, :];", "s + bias"),
+        ("float total[TM] = acc[:, max];\n  acc = acc - acc;\n  acc = acc + 1;",
+         "np.ones((M, N))"),
+    ))
+
+
+def check(product: Product, threads: bool) -> str:
+    """How it was computed; raises AssertionError where a number differs, and what simulators do.
+
+    `threads`: as LLVM IR too.
+    """
+    source = SourceFile("product.tc", product.text)
+    options = Options(arch=TARGET, warnings=("no-all",), verify_each=True,
+                      tune=dict(product.forced))
+    (problem,) = read_problems(source, options, "tc", Diagnostics())
+    try:
+        result = driver.compile(source, options, ("ll", "manifest"))
+    except CompileError as error:
+        if all(any(word in d.message for word in _LIMITS) for d in error.diagnostics):
+            return "refused"
+        raise
+    assert result.module is not None
+    data = prepare(problem, result.module, kernel_of(problem, result.module), {})
+    wrong = differences(data, launch(result.module, data, ALL_OPS, handlers()))
+    assert not wrong, f"as operations: {wrong}"
+    names = {op.name for op in data.kernel.ops()}
+    how = "wgmma" if any("wgmma" in name for name in names) else "mma" if "mma_dot" in names \
+        else "fma"
+    how += " roles" if "start_copier" in names else ""
+    how += " tensor copies" if any("tensor_copy" in name for name in names) else ""
+    if threads and data.kernel.attributes.get("cluster", 1) == 1:
+        sys.path.insert(0, str(Path(__file__).parent / "unit"))
+        from test_emit_sources import launch as launch_threads
+
+        _machine, found = launch_threads(result.outputs["ll"], data)
+        wrong = differences(data, found)
+        assert not wrong, f"on threads: {wrong}"
+        how += ", threads"
+    return how

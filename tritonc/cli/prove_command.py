@@ -1,0 +1,45 @@
+"""`tritonc prove FILE`: accesses in bounds, and instances apart, for all sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tritonc import driver
+from tritonc.cli.console import (
+    INPUT_ERROR,
+    SUCCESS,
+    Messages,
+    check_settings,
+    language_of,
+    native,
+    only_file,
+    options_from,
+    read_source,
+)
+
+UNPROVED = 4  # nothing is refuted, but not all is proved
+
+
+def prove_command(files: tuple[str, ...], **given: Any) -> int:
+    """`tritonc prove FILE`: the exit code.  `given` has the parameters by name."""
+    from tritonc.prove.accesses import PROVED, REFUTED
+    from tritonc.prove.report import prove
+
+    path, options = only_file(files), options_from(given)
+    check_settings(options)
+    options = native(options)
+    diagnostics = driver.new_diagnostics(options)
+    source = read_source(path, diagnostics)
+    verdicts: list[str] = []
+    for proof in prove(source, options, language_of(path, given), diagnostics, given["kernel"]):
+        for line in proof.lines():
+            click.echo(line)
+        verdicts += proof.verdicts()
+    Messages(given).show(diagnostics.items)
+    counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in dict.fromkeys(verdicts))
+    click.echo(counts or "no access")
+    if REFUTED in verdicts:
+        return INPUT_ERROR
+    return SUCCESS if all(v == PROVED for v in verdicts) else UNPROVED

@@ -1,0 +1,563 @@
+"""What a value is at one element of its tile: a polynomial of sizes, indices and counters.
+
+`Terms.at(value, index)` answers for the element `index`, polynomials themselves.  The value is
+congruent to the polynomial modulo 2**bits; it *is* the polynomial where that fits the type.  Steps
+that depend on more than congruence (a wider type, an address) state *needs*: bounds that have to be
+proved before the term counts.
+
+What has no polynomial is a `Symbol`, and `rules` has what is known of it: lists of branches, of
+which one holds.  A phi of a loop's header that advances by a step that stays the same is start +
+counter * step, as in `analysis.affine`; the counter is a symbol of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
+
+from tritonc.analysis.facts import Facts
+from tritonc.analysis.linear import Linear, number, symbol
+from tritonc.analysis.values import int_of
+from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import element, is_int, is_pointer, shape
+from tritonc.prove.model import Model, Symbol, key
+
+Index = tuple[Linear, ...]
+ONE = number(1)
+_MOST_TERMS = 24  # of a polynomial; a longer one is a symbol
+_DEPTH = 5  # of phis within phis
+
+
+@dataclass(frozen=True)
+class Need:
+    """low <= poly <= high, where the polynomials `under` are not negative."""
+
+    poly: Linear
+    low: int
+    high: int
+    value: Value | None = None
+    under: tuple[Linear, ...] = ()
+
+
+@dataclass(frozen=True)
+class Term:
+    """See the top; `base`: the pointer parameter or table that an address counts from."""
+
+    poly: Linear
+    needs: tuple[Need, ...] = ()
+    base: Value | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """poly >= 0, if the needs are met."""
+
+    poly: Linear
+    needs: tuple[Need, ...] = ()
+
+
+Branch = tuple[Claim, ...]  # claims that hold together
+Rule = tuple[Branch, ...]  # of which one holds
+
+
+def substituted(poly: Linear, mapping: dict[Value, Linear]) -> Linear:
+    """The polynomial with polynomials in place of symbols."""
+    if not any(v in mapping for m, _ in poly.terms for v in m):
+        return poly
+    total = Linear()
+    for monomial, n in poly.terms:
+        product = number(n)
+        for v in monomial:
+            product = product * (mapping[v] if v in mapping else symbol(v))
+        total = total + product
+    return total
+
+
+def fits(poly: Linear, bits: int, value: Value | None = None) -> Need:
+    """As a signed number."""
+    return Need(poly, -(1 << (bits - 1)), (1 << (bits - 1)) - 1, value)
+
+
+@dataclass
+class Terms:
+    """`rules` and `origins` are of symbols: what is known of one, and what it was made of."""
+
+    kernel: Kernel
+    model: Model
+    rules: dict[Value, list[Rule]] = field(default_factory=dict)
+    origins: dict[Value, tuple[Op | None, tuple[Linear, ...]]] = field(default_factory=dict)
+    counters: dict[Value, Loop] = field(default_factory=dict)
+    programs: dict[int, Symbol] = field(default_factory=dict)
+    known: dict[tuple[Value, Index], Term] = field(default_factory=dict)
+    shared: dict[Hashable, Linear] = field(default_factory=dict)  # symbols by what they stand for
+    depth: int = 0  # of phis that are looked through
+
+    def __post_init__(self) -> None:
+        self.facts = Facts(self.kernel)
+        self.cfg = Cfg(self.kernel)
+        self.loops = {loop.header: loop for loop in self.cfg.loops}
+        self.blocks = {op: block for block in self.kernel.blocks for op in block.ops}
+        self.loop_counters: dict[Loop, Symbol] = {}
+        for loop in self.cfg.loops:
+            counter = Symbol(f"turn of {loop.header.name}", own=True)
+            self.loop_counters[loop] = counter
+            self.counters[counter] = loop
+        self.stored = self._stored()
+
+    def at(self, value: Value, index: Index) -> Term:
+        """The value's element."""
+        place = value, index
+        if place not in self.known:
+            found = self._term(value, index)
+            if found is None or len(found.poly.terms) > _MOST_TERMS:
+                found = self.opaque(value)
+            self.known[place] = found
+        return self.known[place]
+
+    def varies(self, poly: Linear, loop: Loop) -> bool:
+        """Whether the polynomial may change from one iteration of the loop to the next."""
+        return any(self._varies(v, loop) for v in poly.values())
+
+    def _varies(self, v: Value, loop: Loop) -> bool:
+        if v in self.counters:
+            return self.counters[v].header in loop
+        op, parts = self.origins.get(v, (None, ()))
+        if op is not None and not parts:
+            return self.blocks[op] in loop
+        return any(self.varies(part, loop) for part in parts)
+
+    # symbols
+
+    def opaque(self, value: Value) -> Term:
+        """A symbol that `Facts` bounds."""
+        found = Symbol(value.name or (value.op.name if value.op else "value"), own=True,
+                       inside=value)
+        self.origins[found] = value.op, ()
+        poly = symbol(found)
+        if is_int(value.type):
+            low, high = self.facts.interval(value)
+            self.rules[found] = [_sure(poly - number(low), number(high) - poly)]
+        return Term(poly)
+
+    def derived(self, name: str, op: Op, parts: tuple[Linear, ...], *extra: Hashable
+                ) -> tuple[Linear, bool]:
+        """The symbol of an operation on these polynomials, and whether it is a new one."""
+        place = (name, *map(key, parts), *extra)
+        if place in self.shared:
+            return self.shared[place], False
+        own = any(not isinstance(v, Symbol) or v.own for part in parts for v in part.values())
+        found = Symbol(name, own, op.results[0])
+        self.origins[found] = (None if parts else op), parts
+        self.shared[place] = symbol(found)
+        return self.shared[place], True
+
+    def rule(self, poly: Linear, *rules: Rule) -> None:
+        """What is known of the symbol that `poly` is."""
+        (v,) = poly.values()
+        self.rules.setdefault(v, []).extend(rules)
+
+    def program(self, axis: int) -> Linear:
+        """The symbol for an index of this instance."""
+        if axis not in self.programs:
+            self.programs[axis] = Symbol(f"program {axis}", own=True)
+        return symbol(self.programs[axis])
+
+    # one rule for each operation
+
+    def _term(self, value: Value, index: Index) -> Term | None:
+        op = value.op
+        if op is None:
+            if is_pointer(value.type):
+                return Term(Linear(), (), value)
+            found = self.model.numbers.get(value)
+            return Term(found) if found is not None else None
+        if not is_int(value.type) and not is_pointer(value.type):
+            return None
+        method = getattr(self, f"_{op.name}", None)
+        return method(op, index) if method is not None else None
+
+    def _constant(self, op: Op, index: Index) -> Term | None:
+        found = int_of(op.result)
+        return Term(number(found)) if found is not None else None
+
+    def _range(self, op: Op, index: Index) -> Term:
+        return Term(number(op.attributes["start"]) + index[0])
+
+    def _get_program_id(self, op: Op, index: Index) -> Term:
+        return Term(self.program(op.attributes["axis"]))
+
+    def _get_global_range(self, op: Op, index: Index) -> Term:
+        return Term(self.program(op.attributes["axis"]).scaled(op.attributes["extent"]) + index[0])
+
+    def _get_num_programs(self, op: Op, index: Index) -> Term | None:
+        axis = op.attributes["axis"]
+        extent = self.model.range[axis] if axis < len(self.model.range) else ONE
+        if extent is None:
+            return None
+        count, new = self.derived("programs", op, (), axis)
+        if new:
+            (v,) = count.values()
+            assert isinstance(v, Symbol)
+            v.own = False
+            self.origins[v] = None, ()
+            tile = self.kernel.tile.get(axis, 1)
+            self.rule(count, _sure(count.scaled(tile) - extent, count - ONE,
+                                   extent - ONE - (count - ONE).scaled(tile)))
+        return Term(count)
+
+    def _constant_table(self, op: Op, index: Index) -> Term:
+        return Term(Linear(), (), op.result)
+
+    def _splat(self, op: Op, index: Index) -> Term:
+        return self.at(op.operands[0], ())
+
+    def _broadcast(self, op: Op, index: Index) -> Term:
+        before, after = shape(op.operands[0].type), shape(op.result.type)
+        return self.at(op.operands[0], tuple(
+            i if m == n else Linear() for i, m, n in zip(index, before, after, strict=True)))
+
+    def _reshape(self, op: Op, index: Index) -> Term | None:
+        moved = reshaped(op, index)
+        return self.at(op.operands[0], moved) if moved is not None else None
+
+    def _trans(self, op: Op, index: Index) -> Term:
+        permutation = op.attributes["permutation"]
+        return self.at(op.operands[0], tuple(
+            index[permutation.index(d)] for d in range(len(index))))
+
+    def _add(self, op: Op, index: Index) -> Term:
+        a, b = (self.at(v, index) for v in op.operands)
+        return Term(a.poly + b.poly, _all(a, b))
+
+    def _sub(self, op: Op, index: Index) -> Term:
+        a, b = (self.at(v, index) for v in op.operands)
+        return Term(a.poly - b.poly, _all(a, b))
+
+    def _mul(self, op: Op, index: Index) -> Term:
+        a, b = (self.at(v, index) for v in op.operands)
+        named = self.model.named
+        if a.poly.constant is not None or b.poly.constant is not None:
+            return Term(a.poly * b.poly, _all(a, b))
+        return Term(named(a.poly) * named(b.poly), _all(a, b))
+
+    def _addptr(self, op: Op, index: Index) -> Term:
+        p, offset = (self.at(v, index) for v in op.operands)
+        e = element(op.operands[1].type)
+        needs = (fits(offset.poly, e.bits, op.operands[1]),) if e.bits < 64 else ()
+        return Term(p.poly + offset.poly, _all(p, offset) + needs, p.base)
+
+    def _sext(self, op: Op, index: Index) -> Term | None:
+        bits = element(op.operands[0].type).bits
+        if bits == 1:
+            return None
+        a = self.at(op.operands[0], index)
+        return Term(a.poly, (*a.needs, fits(a.poly, bits, op.operands[0])))
+
+    def _zext(self, op: Op, index: Index) -> Term | None:
+        bits = element(op.operands[0].type).bits
+        if bits == 1:
+            return None
+        a = self.at(op.operands[0], index)
+        return Term(a.poly, (*a.needs, Need(a.poly, 0, (1 << bits) - 1, op.operands[0])))
+
+    def _truncate(self, op: Op, index: Index) -> Term | None:
+        return self.at(op.operands[0], index) if element(op.result.type).bits > 1 else None
+
+    def _assume_multiple(self, op: Op, index: Index) -> Term:
+        return self.at(op.operands[0], index)
+
+    def _shl(self, op: Op, index: Index) -> Term | None:
+        a, by = self.at(op.operands[0], index), int_of(op.operands[1])
+        if by is None or not 0 <= by < element(op.result.type).bits:
+            return None
+        return Term(a.poly.scaled(1 << by), a.needs)
+
+    def _sdiv(self, op: Op, index: Index) -> Term | None:
+        return self._quotient(op, index)[0]
+
+    _udiv = _sdiv
+
+    def _srem(self, op: Op, index: Index) -> Term | None:
+        quotient, a, b = self._quotient(op, index)
+        if b.poly.constant is not None or a.poly.divided(b.poly) is not None:
+            return Term(a.poly - quotient.poly * b.poly, quotient.needs)
+        bits = element(op.result.type).bits
+        rest, new = self.derived("rest", op, (a.poly, b.poly), op.name[0], bits)
+        if new:
+            by = self.model.named(b.poly)
+            exact = a.poly - quotient.poly * by - rest
+            self.rule(rest, (tuple(Claim(p, self._natural(op, a, b)) for p in (
+                rest, by - ONE - rest, exact, exact.scaled(-1))),))
+        return Term(rest, quotient.needs)
+
+    _urem = _srem
+
+    def _lshr(self, op: Op, index: Index) -> Term | None:
+        by = int_of(op.operands[1])
+        if by is None or not 0 <= by < element(op.result.type).bits - 1:
+            return None
+        a = self.at(op.operands[0], index)
+        return self._divided(op, a, Term(number(1 << by)))
+
+    _ashr = _lshr
+
+    def _and(self, op: Op, index: Index) -> Term | None:
+        mask = int_of(op.operands[1])
+        if mask is None or mask < 0 or mask & (mask + 1) or element(op.result.type).bits == 1:
+            return None
+        a = self.at(op.operands[0], index)
+        by = number(mask + 1)  # the low bits depend on the operand modulo 2**bits alone
+        quotient, new = self.derived("quotient", op, (a.poly, by))
+        if new:
+            rest = a.poly - quotient * by
+            self.rule(quotient, _sure(rest, by - ONE - rest),
+                      ((Claim(quotient, (_least(a.poly, 0, op),)),),))
+        return Term(a.poly - quotient * by, a.needs)
+
+    def _quotient(self, op: Op, index: Index) -> tuple[Term, Term, Term]:
+        a, b = (self.at(v, index) for v in op.operands)
+        return self._divided(op, a, b), a, b
+
+    def _divided(self, op: Op, a: Term, b: Term) -> Term:
+        """a / b: of numbers that are not negative, whether signed or not; a symbol otherwise."""
+        needs = _all(a, b)
+        bits = element(op.result.type).bits
+        sure = self._natural(op, a, b)
+        exact = a.poly.divided(b.poly)
+        if exact is not None:
+            return Term(exact, (*needs, *sure))
+        quotient, new = self.derived("quotient", op, (a.poly, b.poly), op.name[0], bits)
+        if new:
+            by = self.model.named(b.poly)
+            rest = a.poly - quotient * by
+            self.rule(quotient, (tuple(Claim(p, sure) for p in (
+                quotient, rest, by - ONE - rest, a.poly - quotient)),),
+                _sure(quotient + number(1 << (bits - 1)), number((1 << (bits - 1)) - 1) - quotient))
+        return Term(quotient, needs)
+
+    def _natural(self, op: Op, a: Term, b: Term) -> tuple[Need, Need]:
+        """A dividend that is not negative, and a positive divisor."""
+        most = (1 << (element(op.result.type).bits - 1)) - 1
+        return Need(a.poly, 0, most, op.operands[0]), Need(b.poly, 1, most, op.operands[1])
+
+    def _smin(self, op: Op, index: Index) -> Term:
+        return self._extreme(op, index, 1)
+
+    def _smax(self, op: Op, index: Index) -> Term:
+        return self._extreme(op, index, -1)
+
+    def _extreme(self, op: Op, index: Index, sign: int) -> Term:
+        a, b = (self.at(v, index) for v in op.operands)
+        bits = element(op.result.type).bits
+        found, new = self.derived(op.name, op, (a.poly, b.poly), bits)
+        if new:
+            needs = tuple(fits(t.poly, bits, v) for t, v in zip((a, b), op.operands, strict=True))
+            less = [Claim((t.poly - found).scaled(sign), needs) for t in (a, b)]
+            same = [Claim((found - t.poly).scaled(sign), needs) for t in (a, b)]
+            self.rule(found, (tuple(less),), ((same[0],), (same[1],)))
+        return Term(found, _all(a, b))
+
+    def _select(self, op: Op, index: Index) -> Term | None:
+        condition, *values = op.operands
+        return self._choice(op, [(condition, True, values[0]), (condition, False, values[1])],
+                            index)
+
+    def _psi(self, op: Op, index: Index) -> Term | None:
+        """Of two opposite predicates; others may leave the value undefined."""
+        pairs = list(zip(op.operands[0::2], op.operands[1::2], strict=True))
+        first, second = (p for p, _ in pairs) if len(pairs) == 2 else (None, None)
+        if (first is None or second is None or first is second or first.op is not second.op
+                or first.op is None or first.op.name != "cmpp"):
+            return None
+        return self._choice(op, [(p, True, v) for p, v in pairs], index)
+
+    def _choice(self, op: Op, ways: list[tuple[Value, bool, Value]], index: Index) -> Term | None:
+        found = self.opaque(op.result)
+        branches: list[Branch] = []
+        for condition, holds, value in ways:
+            term = self.at(value, index)
+            if term.base is not None or is_pointer(op.result.type):
+                return None
+            needs = (*term.needs, fits(term.poly, element(op.result.type).bits, value))
+            same = (Claim(found.poly - term.poly, needs), Claim(term.poly - found.poly, needs))
+            wheres = self.holds(condition, index if shape(condition.type) else (), holds)
+            branches += [(*where, *same) for where in wheres]
+        self.rule(found.poly, tuple(branches))
+        return found
+
+    def _load(self, op: Op, index: Index) -> Term | None:
+        """A number of a table that nothing changes, within the bounds of its expression."""
+        if not is_int(op.result.type) or element(op.result.type).bits == 1:
+            return None
+        pointer = self.at(op.operands[0], index)
+        array = self.model.arrays.get(pointer.base) if pointer.base is not None else None
+        found = self.opaque(op.result)
+        if (array is None or array.low is None or array.high is None or array.pad
+                or pointer.base in self.stored or None in self.stored
+                or array.element_bytes != element(op.result.type).bytes):
+            return found
+        self.rules[found.poly.values()[0]] = []
+        bounds = (Claim(found.poly - array.low), Claim(array.high - found.poly))
+        if op.guard is None:
+            self.rule(found.poly, (bounds,))
+        else:
+            self.rule(found.poly, (bounds, *self.holds(op.guard, index, False)))
+        return found
+
+    def _stored(self) -> set[Value | None]:
+        """The bases that something is stored to; None for one that is not known."""
+        found: set[Value | None] = set()
+        for op in self.kernel.ops():
+            if op.name in ("store", "atomic_rmw", "atomic_cas"):
+                found.add(base_of(op.operands[0]))
+        return found
+
+    # phis
+
+    def _phi(self, op: Op, index: Index) -> Term | None:
+        loop = self.loops.get(self.blocks[op])
+        if loop is None or loop.latch is None or loop.preheader is None or len(op.operands) != 2:
+            return self._merge(op, index) if loop is None else None
+        if self.depth > _DEPTH:
+            return None
+        start = self.at(incoming(op, loop.preheader), index)
+        last = Symbol("before", own=True)
+        self.origins[last] = op, ()
+        kept = dict(self.known)
+        self.known[op.result, index] = Term(symbol(last), (), start.base)
+        self.depth += 1
+        after = self.at(incoming(op, loop.latch), index)
+        self.depth -= 1
+        self.known = kept
+        step = after.poly - symbol(last)
+        if after.base is not start.base or any(
+                self.varies(p, loop) for p in (step, *(n.poly for n in after.needs))):
+            return None
+        turn = symbol(self.loop_counters[loop])
+        needs = tuple(replace(n, under=(*n.under, turn - ONE)) for n in after.needs)
+        return Term(start.poly + turn * step, start.needs + needs, start.base)
+
+    def _merge(self, op: Op, index: Index) -> Term | None:
+        """Where ways join: the value of one of them."""
+        if is_pointer(op.result.type):
+            return None
+        found = self.opaque(op.result)
+        self.known[op.result, index] = found
+        branches: list[Branch] = []
+        for value in op.operands:
+            term = self.at(value, index)
+            needs = (*term.needs, fits(term.poly, element(op.result.type).bits, value))
+            branches.append((Claim(found.poly - term.poly, needs),
+                             Claim(term.poly - found.poly, needs)))
+        self.rule(found.poly, tuple(branches))
+        return found
+
+    # conditions
+
+    def holds(self, value: Value, index: Index, truth: bool) -> Rule:
+        """What follows if a boolean's element is `truth`; ((),) if nothing does."""
+        op = value.op
+        if op is None:
+            return ((),)
+        if op.name == "cmpp":
+            return self.holds(op.operands[0], index, truth == (value is op.results[0]))
+        if op.name == "splat":
+            return self.holds(op.operands[0], (), truth)
+        if op.name == "broadcast":
+            before, after = shape(op.operands[0].type), shape(op.result.type)
+            return self.holds(op.operands[0], tuple(
+                i if m == n else Linear() for i, m, n in zip(index, before, after, strict=True)),
+                truth)
+        if op.name == "reshape":
+            moved = reshaped(op, index)
+            return self.holds(op.operands[0], moved, truth) if moved is not None else ((),)
+        if op.name == "trans":
+            order = op.attributes["permutation"]
+            return self.holds(op.operands[0], tuple(
+                index[order.index(d)] for d in range(len(index))), truth)
+        if op.name == "constant":
+            return ((),) if bool(op.attributes["value"]) == truth else ()
+        if op.name in ("and", "or"):
+            a, b = (self.holds(v, index, truth) for v in op.operands)
+            if (op.name == "and") == truth:
+                both = tuple(x + y for x in a for y in b)
+                return both if len(both) <= 4 else ((),)
+            return a + b
+        if op.name == "xor" and int_of(op.operands[1]) is not None:
+            return self.holds(op.operands[0], index, truth != bool(int_of(op.operands[1])))
+        return self._compared(op, index, truth) if op.name == "icmp" else ((),)
+
+    def _compared(self, op: Op, index: Index, truth: bool) -> Rule:
+        predicate = op.attributes["predicate"] if truth else _OPPOSITE[op.attributes["predicate"]]
+        a, b = (self.at(v, index) for v in op.operands)
+        bits = element(op.operands[0].type).bits
+        if is_pointer(op.operands[0].type) or bits == 1:
+            return ((),)
+        needs = (*a.needs, *b.needs, fits(a.poly, bits, op.operands[0]),
+                 fits(b.poly, bits, op.operands[1]))
+        low, high = a.poly, b.poly
+        if predicate[1:] in ("gt", "ge"):
+            low, high = high, low
+        strict = number(int(predicate[1:] in ("lt", "gt")))
+        if predicate == "eq":
+            return ((Claim(low - high, needs), Claim(high - low, needs)),)
+        if predicate == "ne":
+            return ((Claim(high - low - ONE, needs),), (Claim(low - high - ONE, needs),))
+        if predicate[0] == "u":  # below a number that is not negative as a signed one
+            needs = (*needs, Need(high, 0, (1 << (bits - 1)) - 1))
+            return ((Claim(low, needs), Claim(high - low - strict, needs)),)
+        return ((Claim(high - low - strict, needs),),)
+
+
+_OPPOSITE = {"eq": "ne", "ne": "eq"} | {
+    s + a: s + b for s in "su" for a, b in (("lt", "ge"), ("ge", "lt"), ("gt", "le"), ("le", "gt"))}
+
+
+def _sure(*polys: Linear) -> Rule:
+    return (tuple(map(Claim, polys)),)
+
+
+def _all(*terms: Term) -> tuple[Need, ...]:
+    return tuple(dict.fromkeys(need for term in terms for need in term.needs))
+
+
+def _least(poly: Linear, low: int, op: Op) -> Need:
+    return Need(poly, low, (1 << (element(op.result.type).bits - 1)) - 1, op.operands[0])
+
+
+def reshaped(op: Op, index: Index) -> Index | None:
+    """The operand's index for a result's, where axes of extent 1 come and go; None otherwise."""
+    before, after = shape(op.operands[0].type), shape(op.result.type)
+    if [n for n in before if n > 1] != [n for n in after if n > 1]:
+        return None
+    moved = iter([i for i, n in zip(index, after, strict=True) if n > 1])
+    return tuple(next(moved) if n > 1 else Linear() for n in before)
+
+
+def base_of(pointer: Value, most: int = 200) -> Value | None:
+    """The parameter or table that an address counts from; None if it may be several."""
+    stack, seen, found = [pointer], set[Value](), set[Value]()
+    while stack:
+        value = stack.pop()
+        if value in seen or len(seen) > most:
+            continue
+        seen.add(value)
+        if value.op is None or value.op.name == "constant_table":
+            found.add(value)
+        elif value.op.name in ("addptr", "splat", "broadcast", "reshape", "trans",
+                               "assume_multiple"):
+            stack.append(value.op.operands[0])
+        elif value.op.name == "phi":
+            stack += value.op.operands
+        elif value.op.name == "select":
+            stack += value.op.operands[1:]
+        elif value.op.name == "psi":
+            stack += value.op.operands[1::2]
+        else:
+            return None
+    return found.pop() if len(found) == 1 and len(seen) <= most else None
+
+
+def symbols_of(polys: Iterable[Linear]) -> list[Value]:
+    return list(dict.fromkeys(v for poly in polys for v in poly.values()))

@@ -4,15 +4,18 @@
 
 Each run is a new process, from its start to the PTX in a file: `tritonc samples/matmul.tc -o FILE`,
 and a script that compiles the same matrix product (float, the same tile) with Triton into a fresh
-cache.  Runs alternate.  What is printed is the median, the spread and the ratio of medians.  Triton
-(package triton) compiles without a GPU, and runs ptxas as its last stage, which tritonc leaves to
-the driver; without the package only tritonc is measured.
+cache.  Runs alternate.  Printed are medians, spreads and the ratio of medians, of wall time and of
+processor time, which other programs disturb less.  Triton (package triton) compiles without a GPU,
+and runs ptxas as its last stage, which tritonc leaves to the driver; without the package only
+tritonc is measured.  Then follows where tritonc's time goes: stages of a compilation, and imports.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -53,11 +56,16 @@ open(sys.argv[1], "w").write(compiled.asm["ptx"])
 '''
 
 
-def seconds(command: list[str], environment: dict[str, str]) -> float:
-    """The wall time of a process."""
-    started = time.perf_counter()
+Times = list[tuple[float, float]]
+
+
+def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
+    """The wall time and the processor time of a process."""
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - started, busy
 
 
 def has_triton(python: str) -> bool:
@@ -65,9 +73,28 @@ def has_triton(python: str) -> bool:
     return done.returncode == 0
 
 
-def report(name: str, times: list[float]) -> None:
-    print(f"{name:8} median {statistics.median(times):.3f} s, "
-          f"from {min(times):.3f} to {max(times):.3f} s, {len(times)} runs")
+def report(name: str, times: Times) -> None:
+    for what, values in zip(("wall", "processor"), zip(*times)):
+        print(f"{name:8} {what:9} median {statistics.median(values):.3f} s, "
+              f"from {min(values):.3f} to {max(values):.3f} s, {len(values)} runs")
+
+
+def where(command: list[str], environment: dict[str, str]) -> None:
+    """Print the longest stages of a compilation, and the longest imports by package."""
+    told = subprocess.run([*command, "-ftime-report"], env=environment, check=True,
+                          capture_output=True, text=True).stderr
+    stages = re.findall(r"^ *([\d.]+) ms  (\S.*)$", told, re.MULTILINE)
+    print("\nstages, ms: " + ", ".join(
+        f"{name} {float(ms):.0f}" for ms, name in stages if float(ms) >= 1))
+    told = subprocess.run([command[0], "-X", "importtime", *command[1:]], env=environment,
+                          check=True, capture_output=True, text=True).stderr
+    packages: dict[str, float] = {}
+    for own, name in re.findall(r"^import time: *(\d+) \| *\d+ \| *(\S+)$", told, re.MULTILINE):
+        package = ".".join(name.split(".")[: 2 if name.startswith("tritonc") else 1])
+        packages[package] = packages.get(package, 0) + int(own) / 1000
+    longest = sorted(packages.items(), key=lambda row: -row[1])[:12]
+    print(f"imports, ms: {sum(packages.values()):.0f} in all; "
+          + ", ".join(f"{name} {ms:.0f}" for name, ms in longest))
 
 
 def main() -> None:
@@ -76,8 +103,8 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="one that has triton")
     arguments = parser.parse_args()
     peer = has_triton(arguments.python)
-    ours: list[float] = []
-    theirs: list[float] = []
+    ours: Times = []
+    theirs: Times = []
     with tempfile.TemporaryDirectory() as directory:
         script, output = Path(directory) / "peer.py", str(Path(directory) / "out.ptx")
         script.write_text(PEER)
@@ -93,12 +120,15 @@ def main() -> None:
                 took = seconds(command, fresh)
                 if run:
                     times.append(took)
-    report("tritonc", ours)
-    if peer:
-        report("triton", theirs)
-        print(f"ratio    {statistics.median(ours) / statistics.median(theirs):.2f}")
-    else:
-        print("triton   not measured: the package is not installed")
+        report("tritonc", ours)
+        if peer:
+            report("triton", theirs)
+            ratios = [statistics.median(a) / statistics.median(b)
+                      for a, b in zip(zip(*ours), zip(*theirs))]
+            print(f"ratio    {ratios[0]:.2f} of wall time, {ratios[1]:.2f} of processor time")
+        else:
+            print("triton   not measured: the package is not installed")
+        where(commands[0][1], environment)
 
 
 if __name__ == "__main__":

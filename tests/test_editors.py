@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from command import tritonc
 from modules import load
 
 from tritonc.frontend.lexer import tokenize
@@ -102,3 +103,19 @@ def test_builtins_are_seen() -> None:
     for name in set(table.names()) - set(QUALIFIER_NAMES):
         (_, end, scope), *_ = scopes(grammar, f"{name}(x)")
         assert (end, scope) == (len(name), "support.function.builtin.tritonc")
+
+
+def test_compiler_explorer(tmp_path: Path) -> None:
+    """What it runs for each compiler of the properties: options of its own, ours, the source."""
+    text = (ROOT / "editors" / "compiler-explorer" / "c.local.properties").read_text()
+    found = dict(line.split("=", 1) for line in text.splitlines() if line and line[0] != "#")
+    names = found["group.tritonc.compilers"].split(":")
+    assert found["defaultCompiler"] in names
+    source, output = tmp_path / "example.c", tmp_path / "output.s"
+    source.write_text((ROOT / "samples" / "vector_add.tc").read_text())
+    for name in names:
+        options = found[f"compiler.{name}.options"].split()
+        done = tritonc("-g", "-o", str(output), "-S", *options, str(source))
+        assert done.code == 0, done.err
+        assert "ld.global" in output.read_text() and ".loc" in output.read_text()
+    assert re.match(found["group.tritonc.versionRe"], tritonc("--version").out.strip())

@@ -254,8 +254,8 @@ def test_cmake_builds_again_what_changed(generator: str, tmp_path: Path) -> None
     directory = tritonc("--cmake-dir").out.strip()
     assert Path(directory) == ROOT / "tritonc" / "cmake"
     run("cmake", "-G", generator, "-B", "build", f"-DTritonc_DIR={directory}",
-        f"-DTritonc_EXECUTABLE={program}", f"-DCUDA_INCLUDE={INCLUDE}",
-        f"-DCUDA_DRIVER={stub(tmp_path)}", cwd=folder)
+        f"-DTritonc_EXECUTABLE={program}", f"-DTritonc_CUDA_INCLUDE={INCLUDE}",
+        f"-DTritonc_CUDA_DRIVER={stub(tmp_path)}", cwd=folder)
     run("cmake", "--build", "build", cwd=folder)
     header = folder / "build" / "matmul_kernel-tritonc" / "matmul.h"
     made = header, folder / "build" / "matmul"

@@ -60,8 +60,8 @@ def test_cmake(tmp_path: Path) -> None:
     folder = shutil.copytree(EXAMPLES / "cmake", tmp_path / "cmake")
     program = write_program(tmp_path)
     run("cmake", "-B", "build", f"-DTritonc_DIR={ROOT / 'tritonc' / 'cmake'}",
-        f"-DTritonc_EXECUTABLE={program}", f"-DCUDA_INCLUDE={INCLUDE}",
-        f"-DCUDA_DRIVER={driver()}", "-DARCH=native", cwd=folder)
+        f"-DTritonc_EXECUTABLE={program}", f"-DTritonc_CUDA_INCLUDE={INCLUDE}",
+        f"-DTritonc_CUDA_DRIVER={driver()}", "-DARCH=native", cwd=folder)
     run("cmake", "--build", "build", cwd=folder)
     said = run("build/matmul", cwd=folder)
     assert " 0 wrong" in said and "a is not aligned to 16 bytes" in said, said

@@ -1,7 +1,7 @@
 """tritonc: a compiler from Triton-C to PTX.
 
-From Python: `compile`, `compile_module` and `load` give kernels to launch; `tritonc.torch` makes
-operators of torch from them.  They are imported when they are first used.
+From Python, `compile`, `compile_module` and `load` return kernels to launch, and `tritonc.torch`
+makes operators of torch from them.  All are imported at their first use.
 """
 
 from __future__ import annotations

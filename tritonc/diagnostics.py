@@ -528,6 +528,11 @@ DRIVER: dict[str, Row] = {
         "Machine code (cubin, fatbin) is made by NVIDIA's ptxas and fatbinary, which were not "
         "found. They come with the CUDA toolkit; compiling to PTX does not need them.",
     ),
+    "no-toolkit": Row(
+        "error",
+        "cuda.h or the CUDA driver's library is not installed. Programs need the header to compile "
+        "what tritonc writes, and the library, or its stub, to link. tritonc itself needs neither.",
+    ),
     "ptxas-failed": Row(
         "error",
         "NVIDIA's assembler did not take the PTX: it may be too old for the target or the PTX "

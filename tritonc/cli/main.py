@@ -111,6 +111,8 @@ def _information(command: str, given: Mapping[str, Any]) -> int | None:
     elif given["cmake_dir"]:
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         click.echo(os.path.join(package, "cmake"))
+    elif given["cuda_folder"]:
+        return Messages(given).guard(lambda: _cuda_folder(given["cuda_folder"]))
     elif given["list_targets"]:
         from tritonc.backend.target.target import TARGETS
 
@@ -136,6 +138,13 @@ def version() -> str:
     from tritonc.llvm_version import llvm_version
 
     return f"tritonc {__version__} (llvm {llvm_version()})"
+
+
+def _cuda_folder(kind: str) -> int:
+    from tritonc.toolkit import header_folder, library_folder
+
+    click.echo(header_folder() if kind == "include" else library_folder())
+    return SUCCESS
 
 
 def _explain(name: str) -> int:

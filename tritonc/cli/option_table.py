@@ -367,6 +367,10 @@ TABLE: tuple[Option, ...] = (
            "a roofline.", RUNNING, "FILE.html", commands=("tune",)),
     Option("cmake_dir", ("--cmake-dir",), "Print the directory of the CMake module and exit.",
            OTHER),
+    Option("cuda_folder", ("--cuda-include",), "Print the folder of cuda.h, which headers include, "
+           "and exit.", OTHER, stores="include"),
+    Option("cuda_folder", ("--cuda-lib",), "Print the folder of libcuda or of its stub, with which "
+           "programs link, and exit.", OTHER, stores="lib"),
     Option("version", ("--version",), "Print the version and exit.", OTHER, common=True),
     Option("dump_version", ("-dumpversion", "--dumpversion"), "Print only the version number and "
            "exit.", OTHER),

@@ -4,7 +4,9 @@
 #
 #   find_package(Tritonc REQUIRED)
 #   tritonc_add_kernel(saxpy saxpy.tc ARCH sm_80 EMBED)
-#   target_link_libraries(program PRIVATE saxpy)
+#   target_link_libraries(program PRIVATE saxpy Tritonc::driver)
+#
+# Tritonc::driver has the folder of cuda.h and the driver's library, or its stub.
 #
 # tritonc_add_kernel(NAME SOURCE
 #   [ARCH NAME]            the GPU to compile for (--arch)
@@ -30,6 +32,31 @@ if(NOT Tritonc_EXECUTABLE)
   set(Tritonc_NOT_FOUND_MESSAGE "the program tritonc is not on PATH; -DTritonc_EXECUTABLE=... says where it is")
   return()
 endif()
+
+# cuda.h and libcuda (or its stub), in the places that tritonc knows.
+execute_process(COMMAND "${Tritonc_EXECUTABLE}" --cuda-include ERROR_QUIET
+  OUTPUT_VARIABLE _tritonc_include OUTPUT_STRIP_TRAILING_WHITESPACE)
+execute_process(COMMAND "${Tritonc_EXECUTABLE}" --cuda-lib ERROR_QUIET
+  OUTPUT_VARIABLE _tritonc_lib OUTPUT_STRIP_TRAILING_WHITESPACE)
+find_path(Tritonc_CUDA_INCLUDE cuda.h HINTS "${_tritonc_include}" DOC "The folder of cuda.h")
+find_library(Tritonc_CUDA_DRIVER cuda HINTS "${_tritonc_lib}" DOC "libcuda, or its stub")
+if(NOT TARGET Tritonc::driver)
+  add_library(Tritonc::driver INTERFACE IMPORTED)
+  if(Tritonc_CUDA_INCLUDE)
+    target_include_directories(Tritonc::driver SYSTEM INTERFACE "${Tritonc_CUDA_INCLUDE}")
+  else()
+    message(WARNING "cuda.h is not installed: it comes with the CUDA toolkit, or "
+      "pip install nvidia-cuda-runtime-cu12; -DTritonc_CUDA_INCLUDE=FOLDER says where it is")
+  endif()
+  if(Tritonc_CUDA_DRIVER)
+    target_link_libraries(Tritonc::driver INTERFACE "${Tritonc_CUDA_DRIVER}")
+  else()
+    message(WARNING "neither libcuda nor its stub is installed: the stub comes with the CUDA "
+      "toolkit; -DTritonc_CUDA_DRIVER=FILE says where it is")
+  endif()
+endif()
+unset(_tritonc_include)
+unset(_tritonc_lib)
 
 function(tritonc_add_kernel NAME SOURCE)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "ARCH;PTX;PREFIX" "EMBED;DEFINES;INCLUDES;OPTIONS")

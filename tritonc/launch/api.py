@@ -1,4 +1,4 @@
-"""`tritonc.compile` and `tritonc.load`: from Python, kernels that can be launched."""
+"""`tritonc.compile` and `tritonc.load`: kernels that you launch from Python."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _TEXT = "<text>"  # the name of a source that is no file
 
 
 class CompileWarning(UserWarning):
-    """What the compiler warns of, as the command line shows it."""
+    """A warning of the compiler, with the text that the command line prints."""
 
 
 def compile(source: Source, arch: str | None = None, *, kernel: str | None = None,
             **settings: Any) -> Kernel:
     """Compile Triton-C and return its kernel; `kernel` names one of several.
 
-    Takes what `compile_module` takes, and raises what it raises; ValueError if the source has
-    several kernels and none is named, or none of that name.
+    Takes the arguments of `compile_module` and raises the same exceptions; also ValueError if the
+    source has several kernels and `kernel` is missing, or has no kernel of that name.
     """
     return only(_compiled(source, arch, **settings), kernel)
 
@@ -45,17 +45,17 @@ def compile_module(source: Source, arch: str | None = None, *,
                    language: str | None = None, **options: Any) -> Module:
     """Compile a file of Triton-C (.tc) or Triton-IR (.tir), or a text; return all kernels.
 
-    A `str` that has a line break or a brace is text, any other a path.  `arch` is a name that
-    --list-targets lists; without it, this machine's GPU, or sm_80 where there is none.  `defines`
-    are macros by name, or words as -D takes them; `tunables` has values for tunables and for
-    meta-parameters; `tuning` is a tuning file, "none" for none, by default the one beside the
-    source.  `variants` are compiled at once, so many of each kernel at most; without it and
-    `variant`, a launch of a kernel with open tunables chooses among a few and compiles the one that
-    it takes, if it is not yet.  Others are fields of `tritonc.options.Options`, such as
-    fast_math=True or include_dirs=("include",).
+    A `str` with a line break or a brace is a source, any other `str` a path.  `arch` is a target of
+    --list-targets; by default the GPU of this machine, or sm_80 if there is none.  `defines` are
+    macros by name, or words as -D takes them.  `tunables` has values of tunables and of
+    meta-parameters.  `tuning` is the path of a tuning file, or "none"; by default the file beside
+    the source.  `variants` is the most variants of each kernel to compile now.  Without it and
+    `variant`, each launch of a kernel with open tunables chooses among a few variants, and the
+    first launch of each compiles it.  Other arguments are fields of `tritonc.options.Options`, such
+    as fast_math=True or include_dirs=("include",).
 
-    Raises CompileError, whose text is what the command line would show; OSError; TypeError for
-    an option that does not exist.
+    Raises CompileError, whose text is what the command line would print; OSError; TypeError for an
+    unknown option.
     """
     return _compiled(source, arch, defines=defines, tunables=tunables, tuning=tuning,
                      language=language, **options)

@@ -62,9 +62,9 @@ class Module:
         return iter(self.kernels.values())
 
     def fill_table(self, name: str, content: Any) -> None:
-        """Fill a constant table from host memory: an object with a buffer, of bytes or more.
+        """Fill a constant table from host memory: an object with the buffer protocol.
 
-        It counts for launches from now on; wait for those before.  Raises KeyError, ValueError.
+        Later launches see the content; wait for earlier ones first.  Raises KeyError, ValueError.
         """
         tables = {row["name"]: row for row in self.manifest["constants"]}
         if name not in tables:
@@ -117,9 +117,9 @@ class Module:
 class Kernel:
     """One kernel.  `launch(stream, global_range, *arguments)` runs it.
 
-    `variants` are its others, each a kernel of the same name and parameters: `launch` chooses
-    among them and the kernel itself, which is number 0.  Variants that were only planned are
-    compiled when a launch first takes them, or when `variants` is asked for.
+    `variants` are kernels of the same name and parameters.  `launch` chooses among them and the
+    kernel itself, which is number 0.  A variant that is only planned is compiled at its first
+    launch, or when you read `variants`.
     """
 
     def __init__(self, module: Module, row: Mapping[str, Any]) -> None:
@@ -178,18 +178,18 @@ class Kernel:
         return tuple(self._compiled(number + 1) for number in range(len(self._variants)))
 
     def variant(self, global_range: Range, *arguments: Any) -> int:
-        """The number of the variant that `launch` takes for these arguments.
+        """The number of the variant that `launch` chooses for these arguments.
 
-        Raises TypeError for what is no range, or no integer where the choice needs one.
+        Raises TypeError for a wrong range, or where the choice needs an integer.
         """
         return 0 if self._chooser is None else self._chooser.number(global_range, arguments)
 
     def launch_variant(self, number: int, stream: Any, global_range: Range, *arguments: Any
                        ) -> None:
-        """`launch`, of the variant of this number.
+        """Launch the variant of this number.
 
-        Raises ValueError if there is none, or if it requires what does not hold; and what `launch`
-        raises.
+        Raises ValueError if it does not exist or may not run with these arguments, and what
+        `launch` raises.
         """
         if not 0 <= number < len(self._launches):
             raise ValueError(f"kernel '{self.name}' has variants 0 to {len(self._variants)}, not "

@@ -1,4 +1,4 @@
-"""What `assume` promises goes to where it helps: multiples to values, conditions to their uses.
+"""facts from `assume` move to where they help: multiples to values, conditions to their uses.
 
     %3 = srem %lda, 8                    uses of %lda that it dominates read
     %4 = icmp %3, 0 {eq}            ->   %5 = assume_multiple %lda {n = 8}

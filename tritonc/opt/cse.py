@@ -1,4 +1,5 @@
-"""Common subexpression elimination: an operation computed before, on every path, is not again.
+"""Common subexpression elimination: what was computed before, on every path, is not computed
+again.
 
     %a = add %x, %y                  ->   %a = add %x, %y
     %b = add %y, %x                       uses of %b read %a

@@ -1,4 +1,4 @@
-"""Dead code elimination: operations whose results nobody reads and that change nothing.
+"""Dead code elimination: removes operations without effects whose results nobody reads.
 
     %a = load %p : f32<64>           (no use of %a)  ->  nothing
 

@@ -1,4 +1,4 @@
-"""A phi that a loop computes anew of its other phis becomes an expression of them.
+"""a phi that repeats another phi of its loop becomes an expression of that phi.
 
     head: %i = phi [0], [%i1]                 head: %i = phi [0], [%i1]
           %k = phi [0], [%k1]                       %k = mul %i, 64

@@ -1,4 +1,4 @@
-"""A branch around a loop goes where the loop itself would do nothing.
+"""removes a branch around a loop where the loop itself would run no iteration.
 
     cond_br %g, pre, join                    br pre
     pre:  br head                            pre:  br head

@@ -1,4 +1,4 @@
-"""Global ranges become arithmetic on the instance's index.
+"""global ranges become arithmetic on the program id.
 
     %r = get_global_range {axis = 0, extent = 128} : i32<128>
 ->

@@ -1,4 +1,4 @@
-"""fetch_late: what a loop loads for its next iteration is loaded there.
+"""fetch_late: what a loop loads for its next iteration is loaded in that iteration.
 
 Before:  %a0 = load %p0                        After:
   head:  %a = phi [%a0], [%a1]                   head:

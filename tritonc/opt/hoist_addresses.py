@@ -1,4 +1,4 @@
-"""Addresses that a loop computes anew in each iteration, split into a fixed tile and a scalar.
+"""addresses that a loop computes anew are split into a fixed tile and a scalar offset.
 
     body: %i = add %r, (splat %k)             pre:  %q = addptr %p, %r
           %a = addptr %p, %i            ->    body: %a = addptr %q, (splat (sext %k))

@@ -1,4 +1,4 @@
-"""lower_argreduce: where the least or greatest element stands, by two reductions.
+"""lower_argreduce: argmin and argmax become two reductions.
 
 Before:  %i = argreduce %x {kind = fmax, axis = 1}        : i32<64>           x is 64 x 256
 After:   %m = reduce %x {kind = fmax, axes = [1]}         : f32<64>

@@ -1,4 +1,4 @@
-"""A masked tail takes over the whole loop before it.
+"""a main loop and the masked tail after it become one loop.
 
     for (; k + 64 <= K; k += 64)             for (; k < K; k += 64)
       C += dot(*pa, *pb);                ->    C += dot(k + r < K ? *pa : 0, ...);

@@ -1,4 +1,5 @@
-"""separate_axes: an address in a loop as a sum of what rows, columns and the loop's counters add.
+"""separate_axes: an address in a loop becomes a sum of the parts that rows, columns and counters
+add.
 
 Before:  body: %h = add (broadcast %p), (broadcast %r)     rows x columns; %p is fixed, %r is not
                %i = mul %h, (splat %W)

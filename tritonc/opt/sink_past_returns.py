@@ -1,4 +1,4 @@
-"""What an early return does not need is computed behind it.
+"""what an early return does not need is computed after it.
 
     a: %x = ...   %c = ...                   a: %c = ...
        cond_br %c, out, b          ->           cond_br %c, out, b

@@ -1,4 +1,4 @@
-"""Quotients and remainders of indices are those of their parts.
+"""quotients and remainders of a sum are split into those of its parts.
 
     body: %i = add (splat %k), %r             head: %q = phi [0], [%q + 32]
           %a = sdiv %i, 2               ->    body: %a = add (splat %q), (sdiv %r, 2)

@@ -1,4 +1,4 @@
-"""Each loop is left by one test, at its header, that is true while the loop runs.
+"""each loop gets a single exit: one test at its header, true while the loop runs.
 
 Before:  pre:  br head                   After:  pre:  br head
          head: %k = phi [%k0], [%k1]             head: %k = phi [%k0], [%k1]

@@ -1,4 +1,4 @@
-"""bound_conversions: small integers become 16-bit floats, and factors of them are such.
+"""bound_conversions: integers with known small bounds convert to 16-bit floats directly.
 
 Before:  %n = and %w, %fifteen : i32<64, 8>       After:  %x = sitofp %n {bounds = (0, 15)} : bf16
          %x = sitofp %n : bf16<64, 8>

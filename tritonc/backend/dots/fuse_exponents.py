@@ -1,4 +1,4 @@
-"""fuse_exponents: the argument of a softmax's exponentials is one fused multiply-add.
+"""fuse_exponents: the argument of a softmax's exponentials becomes one fused multiply-add.
 
     next = max(top, (s * c)[:, max]);  p = exp(s * c - next);  rescale = exp(top - next)
 

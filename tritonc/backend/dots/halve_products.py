@@ -1,4 +1,4 @@
-"""halve_products: sums of what is computed of products, by halves of their columns.
+"""halve_products: the accumulation of scaled products is split into halves of their columns.
 
     acc += scale * dot(a, b)
 

@@ -1,4 +1,4 @@
-"""join_waits: products that do not depend on each other run together, and are waited for once.
+"""join_waits: independent products run together and are waited for once.
 
 Before:  %p = wgmma %a, %b, %c            After:  %p = wgmma %a, %b, %c
          %x = wgmma_wait %p                       %q = wgmma %a, %d, %e

@@ -1,4 +1,4 @@
-"""raw_operands: what an operand is computed from crosses to its product as memory has it.
+"""raw_operands: an operand that is computed from a load crosses shared memory as it was loaded.
 
 Before:  %x = load %p : i8<64, 256>           After:  %x = load %p : i8<64, 256>
          %b = sitofp %x : bf16<64, 256>               %y = channel %x : i8<64, 256>

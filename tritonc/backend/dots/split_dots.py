@@ -1,4 +1,4 @@
-"""split_dots: the warps of a small product share its inner axis.
+"""split_dots: split-K within a block: the warps of a small product share its inner axis.
 
 Before:                                    After, with S slices of the inner axis:
   header: %c = phi [%zero], [%d]             header: %c = phi [%zeros], [%d] : f32<S, M, N>

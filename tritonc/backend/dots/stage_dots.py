@@ -1,4 +1,5 @@
-"""stage_dots: the operands of dots go where their instruction reads them.
+"""stage_dots: operands of products go to shared memory or registers, as their instruction reads
+them.
 
 On CUDA cores, through shared memory:
 

@@ -1,4 +1,4 @@
-"""choose_warps: how many warps run an instance of the kernel.
+"""choose_warps: chooses the number of warps of a block.
 
 A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows the work: wgmma
 wants a warpgroup for each 64 rows, mma.sync 32 to 128 registers of accumulators in a thread, a dot

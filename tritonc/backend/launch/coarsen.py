@@ -1,4 +1,5 @@
-"""coarsen: one entry with two bodies, of small and of large tiles; the launch's size says which.
+"""coarsen: one entry with two bodies, for small and for large tiles; the size of the launch
+chooses.
 
 Before:  two kernels of one source,      After:  launch: few = programs <= most || they are <= worth
                                                          times the large tiles

@@ -1,4 +1,5 @@
-"""group_instances: instances that run at the same time share rows and columns of their operands.
+"""group_instances: rasterisation order: programs that run at the same time share rows and columns
+of their operands.
 
 Before:  %m = get_program_id {axis = 0}      After:  the same two numbers, of another instance:
          %n = get_program_id {axis = 1}              i = n * rows + m, counted in bands of 8 rows:

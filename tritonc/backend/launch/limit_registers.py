@@ -1,4 +1,4 @@
-"""limit_registers: how many blocks a multiprocessor shall hold at once.
+"""limit_registers: limits registers so that enough blocks fit a multiprocessor.
 
 Before:  kernel @f attributes {num_warps = 4}      After:  kernel @f attributes {num_warps = 4,
                                                                                  min_blocks = 3}

@@ -1,4 +1,4 @@
-"""lower_clusters: what the blocks of a cluster send each other gets its place.
+"""lower_clusters: data that the blocks of a cluster send each other get buffers in shared memory.
 
 Before:  cluster_arrive                      After:  %m = alloc_shared {private = true}
          ...                                         cluster_arrive %m

@@ -1,4 +1,4 @@
-"""split_loops: the blocks of a cluster share the iterations of a loop that only adds.
+"""split_loops: split-K over a cluster: its blocks share the iterations of an accumulation loop.
 
 Before:  %k = phi [%k0], [%k + TK]           After, in the cluster's block r of C:
          %c = phi [%zero], [dot ..., %c]       %k = phi [%k0 + r * TK], [%k + C * TK]

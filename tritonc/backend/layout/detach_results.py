@@ -1,4 +1,4 @@
-"""detach_results: what a product accumulates may lie in other registers than a store wants.
+"""detach_results: the accumulators of a product may lie in other registers than its store needs.
 
 Before:                                        After:
   header: %c = phi ..., [%d]                     header: %c = phi ..., [%d]

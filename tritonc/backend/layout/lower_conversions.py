@@ -1,4 +1,4 @@
-"""lower_conversions: elements that must leave their warp go through shared memory.
+"""lower_conversions: layout conversions across warps go through shared memory.
 
 Before:  %y = convert_layout %x : f32<64, 64; #b>
 After:   %s = alloc_shared : buffer<1 x f32<64, 64>>

@@ -1,4 +1,5 @@
-"""select_matrix_loads: shared memory to fragments by ldmatrix, and fragments back by stmatrix.
+"""select_matrix_loads: fragments move between shared memory and registers by ldmatrix and
+stmatrix.
 
 Before:  %x = shared_load %s : f16<128, 64; #fragment>
 After:   %x = shared_load %s {ldmatrix = "trans", late = true} : f16<128, 64; #fragment>

@@ -1,4 +1,4 @@
-"""split_reductions: a reduction across warps becomes two inside a warp.
+"""split_reductions: a reduction across warps becomes two reductions within warps.
 
 Before:  %s = reduce %x {kind = fadd, axes = [1]}        : f32<64>   64 x 256, two warps on axis 1
 After:   %y = reshape %x                                 : f32<64, 2, 128>

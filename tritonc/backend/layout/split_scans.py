@@ -1,4 +1,4 @@
-"""split_scans: the warps of a block share a scan that is one warp's alone otherwise.
+"""split_scans: the warps of a block share a scan that would otherwise run in one warp.
 
 Before:  %y = scan %x {kind = fadd, axis = 0}      : f32<4096>            four warps
 After:   %p = reshape %x                           : f32<4, 1024>         a part for each

@@ -1,4 +1,4 @@
-"""cache_loads: loads of what nobody writes go through the non-coherent cache.
+"""cache_loads: loads from memory that nobody writes use the read-only cache.
 
 Before:  @%p %v = load %x                     After:  @%p %v = load %x {cache = nc}
 

@@ -1,4 +1,5 @@
-"""count_quotients: a loop's counter by a scalar that the loop does not change is counted, too.
+"""count_quotients: the quotient of a loop's counter by a loop-invariant scalar becomes a counter
+too.
 
 Before:  header: %k = phi [%s], [%k + 64]       After:  header: %k = phi [%s], [%k + 64]
          body:   %q = sdiv %k, %G                               %r = phi [%s mod %G], [%r2]

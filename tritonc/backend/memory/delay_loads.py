@@ -1,4 +1,4 @@
-"""delay_loads: large tiles pass through few registers on their way to where they are read.
+"""delay_loads: large tiles are loaded piece by piece, right before they are read.
 
 Before:  %v = load %p                           After:  ...
          ...                                            %v = load %p {late = true}

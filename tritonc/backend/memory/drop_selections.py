@@ -1,4 +1,5 @@
-"""drop_selections: other values where a mask does not hold, if nobody reads them or none are there.
+"""drop_selections: removes the value of masked elements if nobody reads it or no element is
+masked.
 
 Before:  %m = and (%k + r < %K), (%n < %N)       After:  %d = dot %a, %x, %c
          %b = select %m, %x, 0                           @(%n < %N) store ... %d

@@ -1,4 +1,5 @@
-"""fold_masked_loads: a load merged with a constant takes the constant where it does not load.
+"""fold_masked_loads: a masked load merged with a constant takes the constant for the masked
+elements.
 
 Before:  %p, %q = cmpp %c                     After:  %p, %q = cmpp %c
          @%p %v = load %ptr                           @%p %a = load %ptr {other = 0.0}

@@ -1,4 +1,4 @@
-"""join_bounds: two comparisons of an index, with 0 and with its end, are an unsigned one.
+"""join_bounds: 0 <= i && i < n becomes one unsigned comparison.
 
 Before:  %a = and %m, (icmp %h > -1)          After:  entry: %end = smax %H, 0
          %b = and %a, (icmp %h < (splat %H))          %b = and %m, (icmp %h <u (splat %end))

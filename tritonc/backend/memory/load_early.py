@@ -1,4 +1,4 @@
-"""load_early: numbers that a row needs at its end are on their way while it is reduced.
+"""load_early: loads that a row needs at its end start before its reduction.
 
 Before:  %x = load %p : f32<1024>                   After:  %x = load %p : f32<1024>
          %s = reduce %x                                     %i = load %q : i32

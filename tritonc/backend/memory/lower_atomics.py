@@ -1,4 +1,4 @@
-"""lower_atomics: the old value of an atomic that one thread performs reaches all that need it.
+"""lower_atomics: the old value of an atomic is distributed to all threads that need it.
 
 Before:  %old = atomic_cas %lock, %zero, %one : i32
 After:   %mine = atomic_cas %lock, %zero, %one : i32         in one thread of the block

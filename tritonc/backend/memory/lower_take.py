@@ -1,4 +1,4 @@
-"""lower_take: elements that an index names along an axis become a gather by row-major numbers.
+"""lower_take: elements chosen by an index along an axis become a gather by row-major numbers.
 
 Before:  %y = take %x, %i {axis = 1, extent = 48}   : f32<8, 64>     of %x : f32<8, 64>
 After:   %n = add %i, (mul (range along axis 0), 64)

@@ -1,4 +1,4 @@
-"""merge_stores: what both branches of a tile's `if` write is written once.
+"""merge_stores: the stores in both branches of a tile's `if` become one store.
 
 Before:  %p, %q = cmpp %c                     After:  %v = select %p, %a, %b
          @%p store %y, %a                             store %y, %v

@@ -1,4 +1,4 @@
-"""narrow_loops: a loop of atomics and scalars runs in one warp; the others wait behind it.
+"""narrow_loops: a loop of atomics and scalars runs in one warp; the others wait after it.
 
 Before:  loop: %seen = atomic_rmw %p ...           After:        barrier
                cond_br (%seen == 0), loop, exit                  cond_br first_warp, enter, join

@@ -1,4 +1,4 @@
-"""privatize_atomics: a block counts in shared memory what many elements add to few addresses.
+"""privatize_atomics: atomics on few addresses are accumulated in shared memory first.
 
 Before:  %p = addptr %counts, %v            After:  a table of zeros; for all programs of the block:
          atomic_rmw %p, %one {kind = add}             %in = icmp %v < size

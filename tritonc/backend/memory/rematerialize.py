@@ -1,4 +1,4 @@
-"""rematerialize: addresses that do not fit into registers are computed where they are read.
+"""rematerialize: addresses that do not fit into registers are recomputed where they are read.
 
 Before:  entry: %r = mul %rm, %K                   After:  entry: ...
                 %q = addptr %base, %r                      body:  %K1 = again %K

@@ -1,4 +1,4 @@
-"""skip_masks: in loops, a mask that holds for all elements of most tiles is tested as a whole.
+"""skip_masks: a mask that holds for all elements of most tiles is tested for the whole tile.
 
 Before:  body: ...                               After:  body: %full = icmp n + 127 < %S
                %m = icmp %n + range, %S                        cond_br %full, rest, masked

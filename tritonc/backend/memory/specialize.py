@@ -1,4 +1,4 @@
-"""specialize: one branch picks a body that may rely on facts which are tested once.
+"""specialize: versioning: facts are tested once, and a second body of the kernel relies on them.
 
 Before:  entry: ...                      After:  entry: %ok = (a | b | 4 * lda) % 16 == 0
                                                               and stride == 1 and z * M >= 0 and ...

@@ -1,4 +1,4 @@
-"""specialize_stores: a store behind a loop has two versions of its own, where one can be wide.
+"""specialize_stores: versioning of a store behind a loop, if it can be wide.
 
 Before:  exit: store %q, %sum            After:  exit: %ok = (%Q | ..) % 4 == 0
                                                        cond_br %ok, fast, general

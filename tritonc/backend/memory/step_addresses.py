@@ -1,4 +1,4 @@
-"""step_addresses: a thread steps through the rows that it accesses in a loop.
+"""step_addresses: the addresses of a thread's rows in a loop are stepped instead of recomputed.
 
 Before:  pre:   %q = addptr ...                   rows of a matrix, row i at i * stride
          body:  %p = addptr %q, (splat %o)        o moves with the loop

@@ -1,4 +1,4 @@
-"""vectorize: how many elements each access of global memory moves at once.
+"""vectorize: chooses how many elements each access of global memory moves at once.
 
 Before:  %v = load %p : f32<1024; #l>
 After:   %v = load %p {vector = 4, vector_axis = 0} : f32<1024; #l>

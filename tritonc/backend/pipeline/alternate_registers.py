@@ -1,4 +1,4 @@
-"""alternate_registers: two iterations of a loop stand one after the other, where registers wait.
+"""alternate_registers: unrolls a loop by two, so that products in flight use other registers.
 
 Before:  header: %h = phi [%zero], [%w]         After:  header: %h = phi [%zero], [%w2]
                  cond_br %c, body, exit                         cond_br %c, body, leave

@@ -1,4 +1,5 @@
-"""carry_fragments: a product's first operands are read before its iteration begins.
+"""carry_fragments: register double buffering: a product's first operands are read one iteration
+ahead.
 
 Before:                                        After, with n k in an iteration:
   header: ...                                    preheader: async_wait; %f0 = load_slice %s[0] {0}

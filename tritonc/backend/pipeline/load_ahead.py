@@ -1,4 +1,5 @@
-"""load_ahead: what an iteration loads beside its products' operands is loaded in the one before.
+"""load_ahead: what an iteration loads, besides the operands of products, is loaded one iteration
+ahead.
 
     acc += scale[k] * dot(a, b)
 

@@ -1,4 +1,4 @@
-"""order_products: products that follow from each other start early and are waited for late.
+"""order_products: chained products start as early, and are waited for as late, as possible.
 
 Before:  start %s = product(%k, %q)        After:  start %s = product(%k, %q)
          wait for %s                               start %d = product(%v, %g)

@@ -1,4 +1,4 @@
-"""overlap_sums: what threads compute of one product runs beside the next one.
+"""overlap_sums: what is computed from one product overlaps the next product.
 
     for k: start p; wait p; acc += f(p)      for k by 3: start p0; start p1
                                         ->               wait p0; acc += f(p0); start p2

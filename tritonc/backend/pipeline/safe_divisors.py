@@ -1,4 +1,4 @@
-"""safe_divisors: divisions of a loop that may run for an iteration that does not come.
+"""safe_divisors: divisions of a loop are made safe to run one iteration too far.
 
 Before:  body:  %r = sdiv %k, %S             After:  pre:   %d = umax %S, 1
                 %p = addptr %q, %r                   body:  %r = sdiv %k, %d

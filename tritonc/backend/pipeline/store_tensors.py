@@ -1,4 +1,4 @@
-"""store_tensors: the copy engine stores a product's result, in boxes, while the threads go on.
+"""store_tensors: TMA stores the result of a product, while the threads go on.
 
 Before:  %x = convert_layout %y             After:  for each part of the tile, in turn two buffers:
          @%m store %p, %x                              store_wait {pending = 1}

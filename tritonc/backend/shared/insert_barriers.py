@@ -1,4 +1,4 @@
-"""insert_barriers: threads wait for each other exactly where memory makes one depend on another.
+"""insert_barriers: inserts barriers exactly where one thread's access depends on another's.
 
 Before:  shared_store %s, %x                  After:  shared_store %s, %x
          %y = shared_load %s                          barrier

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tritonc.problem.evaluate import Expression, parse_arguments, parse_expression
@@ -24,6 +24,8 @@ from tritonc.source import CompileError, Diagnostics, Note, Span, fail
 from tritonc.spelling import closest
 
 _LINE = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.*)", re.DOTALL)
+_SPLICE = re.compile(r"\\\r?\n[ \t]*(//!)?")
+_STRING = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NAME = re.compile(r"[A-Za-z]\w*\Z")
 # A type after an argument's expression: the last `:` outside brackets begins it.
 _TYPE = re.compile(r"\s*((?:unsigned\s+)?[A-Za-z]\w*)\s*\Z")
@@ -75,7 +77,7 @@ def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[P
     """
     problems: list[Problem] = []
     complete = True  # what the lines say together is looked at once each can be read
-    for number, (text, span) in enumerate(lines):
+    for number, (text, span) in enumerate(_joined(lines)):
         if not text:
             continue
         try:
@@ -87,6 +89,43 @@ def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[P
     for problem in problems if complete else ():
         _check(problem, diagnostics)
     return problems
+
+
+def _joined(lines: Iterable[tuple[str, Span]]) -> Iterator[tuple[str, Span]]:
+    """The lines, those that go on with the next one joined to it: where a bracket is open, and
+    behind a backslash.  What stands between two of them in the file becomes blanks."""
+    before: tuple[str, Span] | None = None
+    for text, span in lines:
+        raw = span.file.text[span.start : span.end]
+        if "\n" in raw:  # C joins the line behind a backslash; it may begin as this one did
+            text = _SPLICE.sub(lambda m: " " * len(m[0]), raw)
+        if before is not None:
+            if not text:
+                continue
+            if _begins(text):  # the bracket is a mistake
+                yield before
+            else:
+                gap = span.start - before[1].start - len(before[0])
+                text = before[0] + " " * gap + text
+                span = Span(span.file, before[1].start, span.end)
+        more = text.endswith("\\")  # in .tir, which nobody splices
+        text = text[:-1] + " " if more else text
+        before = (text, span) if more or _open(text) > 0 else None
+        if before is None:
+            yield text, span
+    if before is not None:
+        yield before
+
+
+def _begins(text: str) -> bool:
+    match = _LINE.match(text)
+    return match is not None and (match[1] in _READERS or match[1] == "kernel")
+
+
+def _open(text: str) -> int:
+    """How many brackets are open at the end."""
+    plain = _STRING.sub("", text)
+    return sum(plain.count(c) for c in "([{") - sum(plain.count(c) for c in ")]}")
 
 
 def _read_line(text: str, span: Span, number: int, problems: list[Problem]) -> None:

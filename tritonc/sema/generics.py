@@ -138,8 +138,9 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
             assert isinstance(name, syntax.Name)
             known = bound.setdefault(name.name, (extent, parameter.name))
             if known[0] != extent:
+                found = term.type if parameter.type.count else shapes.spell(term.shape)
                 context.error("shape-mismatch", span, f"parameter '{parameter.name}' of "
-                              f"'{entity.name}' is {shapes.spell(term.shape)} here, but "
+                              f"'{entity.name}' is {found} here, but "
                               f"'{name.name}' is {known[0]} by parameter '{known[1]}'", declared)
                 return None
     scope = Scope(context.unit.scope)
@@ -151,10 +152,10 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
     signature = _resolved(context, entity, scope, types)
     if context.diagnostics.errors != errors:
         return None
-    found = ", ".join(map(str, signature.parameters))
+    types_of = ", ".join(map(str, signature.parameters))
     values = ", ".join(f"{name} = {extent}" for name, (extent, _) in bound.items())
     return Instance(entity, signature, scope,
-                    f"{entity.name}({found})" + (f" with {values}" if values else ""))
+                    f"{entity.name}({types_of})" + (f" with {values}" if values else ""))
 
 
 def _axes(count: int) -> str:

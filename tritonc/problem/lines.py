@@ -9,7 +9,7 @@ needs no kernel.  docs/problems.md describes the lines; in short:
     //! range: M, N                  pad: ARGUMENT = BYTES      clobber: ARGUMENT, ARGUMENT
     //! arg: x = randn(N) : half     let: NAME = EXPRESSION     symbol: TABLE = EXPRESSION
     //! expect: y = EXPRESSION       tolerance: 1e-6            flops: EXPRESSION
-                                                                bytes: EXPRESSION
+    //! python: FILE.py                                         bytes: EXPRESSION
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tritonc.problem.evaluate import Expression, parse_arguments, parse_expression
 from tritonc.source import CompileError, Diagnostics, Note, Span, fail
@@ -26,6 +27,7 @@ from tritonc.spelling import closest
 _LINE = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.*)", re.DOTALL)
 _SPLICE = re.compile(r"\\\r?\n[ \t]*(//!)?")
 _STRING = re.compile(r"'[^']*'|\"[^\"]*\"")
+_FILE = re.compile(r"[\w-]+\.py\Z")
 _NAME = re.compile(r"[A-Za-z]\w*\Z")
 # A type after an argument's expression: the last `:` outside brackets begins it.
 _TYPE = re.compile(r"\s*((?:unsigned\s+)?[A-Za-z]\w*)\s*\Z")
@@ -68,6 +70,8 @@ class Problem:
     bench: list[list[Named]] = field(default_factory=list)
     flops: Expression | None = None
     bytes: Expression | None = None
+    python: tuple[str, Span] | None = None  # a file beside the source
+    functions: dict[str, Any] = field(default_factory=dict)  # of that file, once it is read
 
 
 def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[Problem]:
@@ -243,6 +247,14 @@ def _bytes(problem: Problem, value: str, at: Span, number: int) -> None:
     problem.bytes = parse_expression(value, at)
 
 
+def _python(problem: Problem, value: str, at: Span, number: int) -> None:
+    if not _FILE.match(value):
+        raise fail("problem-syntax", at, "the name of a .py file beside the source is wanted here")
+    if problem.python is not None:
+        raise fail("problem-syntax", at, "the file is stated twice")
+    problem.python = value, at
+
+
 def _clobber(problem: Problem, value: str, at: Span, number: int) -> None:
     for name in value.split(","):
         if not _NAME.match(name.strip()):
@@ -274,6 +286,7 @@ _READERS = {
     "size": _size, "where": _where, "range": _range, "arg": _argument, "let": _let,
     "expect": _expect, "tolerance": _tolerance, "define": _define, "symbol": _symbol, "pad": _pad,
     "clobber": _clobber, "bench": _bench, "flops": _flops, "bytes": _bytes,
+    "python": _python,
 }  # fmt: skip
 
 

@@ -461,6 +461,10 @@ DRIVER: dict[str, Row] = {
         "the evaluator allows. Expressions are NumPy's, evaluated by a small safe evaluator "
         "that knows no files, no comprehensions and no names with a leading underscore.",
     ),
+    "problem-python": Row("error",
+        "A problem names a file of Python for its reference (//! python:), which runs only with "
+        "--allow-python: it may do anything on this machine. Or the file is not beside the source, "
+        "or fails."),
     "problem-name": Row(
         "error",
         "A problem (//! lines) names an argument, size, kernel or table that does not exist, "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -258,3 +261,33 @@ def test_ranges_beyond_any_launch(extent: str, message: str) -> None:
                         "kernel void k(float* x) {}\n")
     with pytest.raises(CompileError, match=message):
         list(run_problems(source, Options(warnings=("no-all",)), "tc", Diagnostics()))
+
+
+PYTHON = """//! python: reference.py
+//! range: 8
+//! arg: y = zeros(8)
+//! expect: y = twice(np.arange(8)) + LATER
+kernel void f(int* y) { int r[8] = get_global_range(0); y[r] = 2 * r; }
+"""
+
+
+def test_a_reference_in_python_runs_only_where_it_may(tmp_path: Path) -> None:
+    def outcomes(text: str, allowed: bool) -> list[Any]:
+        source = SourceFile(str(tmp_path / "a.tc"), text)
+        return list(run_problems(source, Options(), "tc", Diagnostics(), allow_python=allowed))
+
+    text, file = PYTHON.replace(" + LATER", ""), tmp_path / "reference.py"
+    for what, allowed in (("--allow-python", False), ("there is no file", True)):
+        with pytest.raises(CompileError, match=what):
+            outcomes(text, allowed)
+    file.write_text("import numpy as np\ndef twice(x):\n    return np.add(x, x)\n")
+    (outcome,) = outcomes(text, True)
+    assert outcome.ok
+    with pytest.raises(CompileError, match="'LATER' is not defined here"):
+        outcomes(PYTHON, True)
+    file.write_text("raise ValueError('no')")
+    with pytest.raises(CompileError, match="fails: ValueError: no"):
+        outcomes(text, True)
+    for name in ("../a.py", "a.txt", "a b.py"):
+        with pytest.raises(CompileError, match="file beside the source"):
+            outcomes(text.replace("reference.py", name), True)

@@ -107,3 +107,27 @@ def test_what_is_missing() -> None:
 def test_a_line_that_cannot_be_read_gives_one_message() -> None:
     _, messages = read("//! range: 1\n//! arg: y = zeros(4)[in]\n//! expect: y = zeros(4)\n")
     assert messages == ["p.tc:2:23: not an expression: invalid syntax"]
+
+
+LONG = """//! range: 1
+//! arg: y = np.full((
+//!     4,), 7,
+//!
+//!     ) : int
+//! expect: y = where(y > 0, "(", \\
+//!     {}2)
+"""
+
+
+def test_lines_go_on_where_a_bracket_is_open() -> None:
+    (problem,), messages = read(LONG.format(""))
+    assert messages == [] and problem.arguments[0].type == "int"
+    assert problem.expects[0].expression.text.split() == 'where(y > 0, "(", 2)'.split()
+    _, messages = read(LONG.format("1 +* "))
+    assert messages == ["p.tc:7:12: not an expression: invalid syntax"]
+
+
+def test_a_bracket_that_stays_open_swallows_no_line() -> None:
+    _, messages = read("//! range: 1\n//! arg: y = zeros((4)\n//! expect: y = zeros(4)\n"
+                       "//! arg: z = (\n")
+    assert [m.partition(": ")[0] for m in messages] == ["p.tc:2:14", "p.tc:4:14"]

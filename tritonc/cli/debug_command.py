@@ -50,7 +50,8 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
                     source, native(options), "tc", diagnostics, kernel=given["kernel"],
                     sizes=assignments(given["sizes"], "--set"), seed=given["seed"] or 0,
                     order=order_of(given), max_steps=given["max_steps"],
-                    after=prompt.session.steps):
+                    after=prompt.session.steps,
+                    allow_python=bool(given["allow_python"])):
                 messages.show(outcome.diagnostics)
                 click.echo(outcome.line())
                 failed |= not outcome.ok

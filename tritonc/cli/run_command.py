@@ -110,7 +110,8 @@ def _run(path: str, options: Options, given: dict[str, Any], messages: Messages)
     for outcome in run_problems(source, options, language_of(path, given), diagnostics,
                                 device=device, sizes=assignments(given["sizes"], "--set"),
                                 kernel=given["kernel"], seed=given["seed"] or 0,
-                                order=order_of(given), max_steps=given["max_steps"]):
+                                order=order_of(given), max_steps=given["max_steps"],
+                                allow_python=bool(given["allow_python"])):
         messages.show(outcome.diagnostics)
         click.echo(outcome.line())
         count.right += outcome.ok

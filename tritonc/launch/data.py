@@ -177,7 +177,7 @@ def prepare(problem: Problem, module: Module, kernel: Kernel, changed: Mapping[s
     Raises CompileError where the problem and the kernel do not fit, or an expression has no value.
     """
     sizes = size_values(problem, changed)
-    names = _Environment({**kernel.tunables, **macros(problem), **sizes})
+    names = _Environment({**problem.functions, **kernel.tunables, **macros(problem), **sizes})
     _check_arguments(problem, kernel)
     values: dict[str, Value] = {}
 

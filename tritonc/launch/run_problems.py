@@ -11,6 +11,7 @@ from tritonc.ir.core import Block, Kernel, Module, Op
 from tritonc.launch.compare import Array, differences
 from tritonc.launch.data import Data, prepare, size_values
 from tritonc.options import NATIVE, Options
+from tritonc.problem import python_reference
 from tritonc.problem.lines import Problem, parse
 from tritonc.source import Diagnostic, Diagnostics, SourceFile, fail
 
@@ -73,16 +74,19 @@ def read_problems(source: SourceFile, options: Options, language: str, diagnosti
 def run_problems(source: SourceFile, options: Options, language: str, diagnostics: Diagnostics, *,
                  device: str = "interpreter", sizes: Mapping[str, int] | None = None,
                  kernel: str | None = None, seed: int = 0, order: str = "forward",
-                 max_steps: int | None = None, after: Debugging | None = None
+                 max_steps: int | None = None, after: Debugging | None = None,
+                 allow_python: bool = False
                  ) -> Iterator[Outcome]:
     """Run the problems of a source in their order; one Outcome each.
 
+    `allow_python`: whether a file of Python may run that a problem names.
     `order` and `max_steps` are the interpreter's (see `launch.interpreter.Running`); `after` gives
     the steps that a debugger puts between a kernel's operations.
     Raises CompileError for a source or a problem that is wrong, and for a program that does what
     it must not while it runs.
     """
     problems = of_kernel(read_problems(source, options, language, diagnostics), kernel)
+    python_reference.load(problems, allow_python)
     if device == "interpreter":
         for problem in problems:
             yield _interpret(problem, source, options, language, sizes or {}, seed, kernel, order,

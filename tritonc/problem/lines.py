@@ -9,21 +9,25 @@ needs no kernel.  docs/problems.md describes the lines; in short:
     //! range: M, N                  pad: ARGUMENT = BYTES      clobber: ARGUMENT, ARGUMENT
     //! arg: x = randn(N) : half     let: NAME = EXPRESSION     symbol: TABLE = EXPRESSION
     //! expect: y = EXPRESSION       tolerance: 1e-6            flops: EXPRESSION
-                                                                bytes: EXPRESSION
+    //! python: FILE.py                                         bytes: EXPRESSION
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tritonc.problem.evaluate import Expression, parse_arguments, parse_expression
 from tritonc.source import CompileError, Diagnostics, Note, Span, fail
 from tritonc.spelling import closest
 
 _LINE = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.*)", re.DOTALL)
+_SPLICE = re.compile(r"\\\r?\n[ \t]*(//!)?")
+_STRING = re.compile(r"'[^']*'|\"[^\"]*\"")
+_FILE = re.compile(r"[\w-]+\.py\Z")
 _NAME = re.compile(r"[A-Za-z]\w*\Z")
 # A type after an argument's expression: the last `:` outside brackets begins it.
 _TYPE = re.compile(r"\s*((?:unsigned\s+)?[A-Za-z]\w*)\s*\Z")
@@ -66,6 +70,8 @@ class Problem:
     bench: list[list[Named]] = field(default_factory=list)
     flops: Expression | None = None
     bytes: Expression | None = None
+    python: tuple[str, Span] | None = None  # a file beside the source
+    functions: dict[str, Any] = field(default_factory=dict)  # of that file, once it is read
 
 
 def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[Problem]:
@@ -75,7 +81,7 @@ def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[P
     """
     problems: list[Problem] = []
     complete = True  # what the lines say together is looked at once each can be read
-    for number, (text, span) in enumerate(lines):
+    for number, (text, span) in enumerate(_joined(lines)):
         if not text:
             continue
         try:
@@ -87,6 +93,43 @@ def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[P
     for problem in problems if complete else ():
         _check(problem, diagnostics)
     return problems
+
+
+def _joined(lines: Iterable[tuple[str, Span]]) -> Iterator[tuple[str, Span]]:
+    """The lines, those that go on with the next one joined to it: where a bracket is open, and
+    behind a backslash.  What stands between two of them in the file becomes blanks."""
+    before: tuple[str, Span] | None = None
+    for text, span in lines:
+        raw = span.file.text[span.start : span.end]
+        if "\n" in raw:  # C joins the line behind a backslash; it may begin as this one did
+            text = _SPLICE.sub(lambda m: " " * len(m[0]), raw)
+        if before is not None:
+            if not text:
+                continue
+            if _begins(text):  # the bracket is a mistake
+                yield before
+            else:
+                gap = span.start - before[1].start - len(before[0])
+                text = before[0] + " " * gap + text
+                span = Span(span.file, before[1].start, span.end)
+        more = text.endswith("\\")  # in .tir, which nobody splices
+        text = text[:-1] + " " if more else text
+        before = (text, span) if more or _open(text) > 0 else None
+        if before is None:
+            yield text, span
+    if before is not None:
+        yield before
+
+
+def _begins(text: str) -> bool:
+    match = _LINE.match(text)
+    return match is not None and (match[1] in _READERS or match[1] == "kernel")
+
+
+def _open(text: str) -> int:
+    """How many brackets are open at the end."""
+    plain = _STRING.sub("", text)
+    return sum(plain.count(c) for c in "([{") - sum(plain.count(c) for c in ")]}")
 
 
 def _read_line(text: str, span: Span, number: int, problems: list[Problem]) -> None:
@@ -204,6 +247,14 @@ def _bytes(problem: Problem, value: str, at: Span, number: int) -> None:
     problem.bytes = parse_expression(value, at)
 
 
+def _python(problem: Problem, value: str, at: Span, number: int) -> None:
+    if not _FILE.match(value):
+        raise fail("problem-syntax", at, "the name of a .py file beside the source is wanted here")
+    if problem.python is not None:
+        raise fail("problem-syntax", at, "the file is stated twice")
+    problem.python = value, at
+
+
 def _clobber(problem: Problem, value: str, at: Span, number: int) -> None:
     for name in value.split(","):
         if not _NAME.match(name.strip()):
@@ -235,6 +286,7 @@ _READERS = {
     "size": _size, "where": _where, "range": _range, "arg": _argument, "let": _let,
     "expect": _expect, "tolerance": _tolerance, "define": _define, "symbol": _symbol, "pad": _pad,
     "clobber": _clobber, "bench": _bench, "flops": _flops, "bytes": _bytes,
+    "python": _python,
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tritonc.sema.types.ctypes import (
     CType,
     Number,
     PointerTo,
+    Struct,
     ctype,
     pointer_to,
 )
@@ -42,9 +43,24 @@ def names_of(context: Context, entity: FunctionEntity) -> tuple[str, ...]:
     """The constants that a call binds."""
     known = context.unit.scope.names
     return tuple(dict.fromkeys(
-        extent.name for parameter in entity.node.parameters
-        for extent in parameter.type.extents or ()
+        extent.name for parameter in entity.node.parameters for extent in _extents(parameter.type)
         if isinstance(extent, syntax.Name) and extent.name not in known))
+
+
+def _extents(spec: syntax.TypeSpec) -> list[syntax.Expression]:
+    """What a type says of extents; of an array of tiles, their count first."""
+    return [*([spec.count] if spec.count is not None else []), *(spec.extents or ())]
+
+
+def _shape(spec: syntax.TypeSpec, term: Term) -> tuple[int, ...] | None:
+    """The numbers that belong to `_extents`; None if only one of the two is an array."""
+    element = term.type.element
+    array = isinstance(element, Struct) and element.array
+    if array != (spec.count is not None):
+        return None
+    if not isinstance(element, Struct) or not array:
+        return term.shape
+    return len(element.members), *element.members[0][1].shape
 
 
 def is_generic(context: Context, entity: FunctionEntity) -> bool:
@@ -107,21 +123,24 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
     bound: dict[str, tuple[int, str]] = {}
     declared = Note(f"'{entity.name}' is declared here", entity.span)
     for parameter, term, span in zip(entity.node.parameters, arguments, spans, strict=True):
-        extents = parameter.type.extents or ()
+        extents, shape = _extents(parameter.type), _shape(parameter.type, term)
         generic = [at for at, e in enumerate(extents) if isinstance(e, syntax.Name)
                    and e.name in names]
-        if generic and len(term.shape) != len(extents):
+        if generic and (shape is None or len(shape) != len(extents)):
+            axes = _axes(len(parameter.type.extents or ()))
+            wanted = f"is an array of tiles with {axes}" if parameter.type.count else f"has {axes}"
             context.error("shape-mismatch", span, f"parameter '{parameter.name}' of "
-                          f"'{entity.name}' has {_axes(len(extents))}, but the argument is "
-                          f"{term.type}", declared)
+                          f"'{entity.name}' {wanted}, but the argument is {term.type}", declared)
             return None
         for at in generic:
-            name, extent = extents[at], term.shape[at]
+            assert shape is not None
+            name, extent = extents[at], shape[at]
             assert isinstance(name, syntax.Name)
             known = bound.setdefault(name.name, (extent, parameter.name))
             if known[0] != extent:
+                found = term.type if parameter.type.count else shapes.spell(term.shape)
                 context.error("shape-mismatch", span, f"parameter '{parameter.name}' of "
-                              f"'{entity.name}' is {shapes.spell(term.shape)} here, but "
+                              f"'{entity.name}' is {found} here, but "
                               f"'{name.name}' is {known[0]} by parameter '{known[1]}'", declared)
                 return None
     scope = Scope(context.unit.scope)
@@ -133,10 +152,10 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
     signature = _resolved(context, entity, scope, types)
     if context.diagnostics.errors != errors:
         return None
-    found = ", ".join(map(str, signature.parameters))
+    types_of = ", ".join(map(str, signature.parameters))
     values = ", ".join(f"{name} = {extent}" for name, (extent, _) in bound.items())
     return Instance(entity, signature, scope,
-                    f"{entity.name}({found})" + (f" with {values}" if values else ""))
+                    f"{entity.name}({types_of})" + (f" with {values}" if values else ""))
 
 
 def _axes(count: int) -> str:
@@ -179,12 +198,26 @@ def _cost(context: Context, entity: FunctionEntity, arguments: list[Term]) -> in
     return total
 
 
+def _plain_element(context: Context, spec: syntax.TypeSpec) -> object:
+    plain = syntax.TypeSpec(spec.span, spec.scalar, spec.const, spec.pointer, spec.space)
+    to = constants.resolve_type(context, plain)
+    return None if to is None else to.element
+
+
 _BROADCAST, _GENERIC, _WIDER, _OTHER = 100, 1, 4, 20
 
 
 def _fit(context: Context, spec: syntax.TypeSpec, term: Term) -> int | None:
-    rank, wanted = len(term.shape), len(spec.extents or ())
+    shape = _shape(spec, term)
+    if shape is None and spec.scalar != "auto":
+        return None
+    rank, wanted = len(term.shape if shape is None else shape), len(_extents(spec))
     cost = 0
+    if spec.count is not None and shape is not None:
+        element = term.type.element
+        assert isinstance(element, Struct)
+        same = element.members[0][1].element is _plain_element(context, spec)
+        return cost if rank == wanted and same else None
     if spec.extents is not None or spec.scalar != "auto":
         names = {e.name for e in spec.extents or () if isinstance(e, syntax.Name)}
         if rank > wanted and term.type.size != 1:

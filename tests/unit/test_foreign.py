@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from sema_programs import diagnose
@@ -44,3 +45,31 @@ def test_a_module_of_python_is_named() -> None:
     assert any("functions have no prefix here: exp(...)" in n.message for n in found.notes)
     (found, *_) = diagnose("kernel void k(float* p) { *p = tl.load(p); }")
     assert any("in the place of tl.load: '*p' loads" in n.message for n in found.notes)
+
+
+AROUND = """const tunable int T = {{64, 128}};
+const int TM = 16, TN = 32;
+kernel void around(float* x, float* y, int n, int s) {{
+  int r[T] = get_global_range(0), rm[TM] = 0 ... TM, rn[TN] = 0 ... TN;
+  float v[T] = 0, a[TM, TM] = 0, b[TM, TM] = 0, acc[TM, TM] = 0;
+  bool c[TM, TM] = a < b, m[T] = r < n;
+  float* p[T] = x + r;
+  {{ {} }}
+}}
+"""
+
+
+def test_the_first_table_compiles() -> None:
+    """What the page sets beside Triton and CUDA, in a kernel that has the names."""
+    page = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `.*\|.*\| (.*) \|$", page.partition("## Triton")[0], re.MULTILINE)
+    pieces = [code for row in rows for code in re.findall("`([^`]*)`", row)]
+    assert len(pieces) >= 12
+    for code in pieces:
+        if code.startswith("kernel "):
+            text = code + " { x[0] = n; }"
+        elif code.startswith("const tunable"):
+            text = code + " kernel void f(int* x) { *x = T; }"
+        else:
+            text = AROUND.format(code if code.endswith(";") else f"auto found = {code};")
+        assert [d for d in diagnose(text) if d.severity == "error"] == [], code

@@ -35,6 +35,7 @@ from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
 from tritonc.backend.layout.split_reductions import split_reductions
 from tritonc.backend.layout.split_scans import split_scans
 from tritonc.backend.memory.cache_loads import cache_loads
+from tritonc.backend.memory.compute_pieces import compute_pieces
 from tritonc.backend.memory.count_quotients import count_quotients
 from tritonc.backend.memory.delay_loads import delay_loads
 from tritonc.backend.memory.drop_selections import drop_selections
@@ -287,6 +288,8 @@ BACKEND: list[Pass] = [
          "The width of comparisons is known.", "backend"),
     Pass("detach_results", detach_results,
          "The width of stores is known.", "backend", 2),
+    Pass("compute_pieces", compute_pieces,
+         "Nothing is moved any more, and what is still live is known.", "backend"),
     Pass("allocate_shared", allocate_shared,
          "All buffers are there.", "backend", 0),
     Pass("limit_registers", limit_registers,
@@ -400,6 +403,10 @@ ORDER: list[tuple[str, str, str]] = [
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
+    ("rematerialize", "compute_pieces", "copies are whole"),
+    ("detach_results", "compute_pieces", "results are read where they were detached"),
+    ("compute_pieces", "limit_registers", "so that less is held"),
+    ("compute_pieces", "insert_barriers", "loads have moved"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("overlap_sums", "coarsen", "a kernel has one body to the passes before"),

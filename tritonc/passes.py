@@ -83,6 +83,7 @@ from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.hoist_addresses import hoist_addresses
 from tritonc.opt.improve_combiners import improve_combiners
 from tritonc.opt.keep_high_halves import keep_high_halves
+from tritonc.opt.late_sums import late_sums
 from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.merge_tails import merge_tails
@@ -140,6 +141,8 @@ OPT: list[Pass] = [
          "passes below and the backend meet one form of loop."),
     Pass("derive_phis", derive_phis,
          "Repeated counters, and flags that depend on a counter, become one counter."),
+    Pass("late_sums", late_sums,
+         "Loops end at their headers; partial sums are tiles to all passes below."),
     Pass("fetch_late", fetch_late,
          "Counters have one form; pointers still move, so that the next one is a phi's."),
     Pass("drop_guards", drop_guards,
@@ -309,6 +312,7 @@ BACKEND: list[Pass] = [
 
 # (earlier, later, why): the first run of `later` comes after a run of `earlier`.
 ORDER: list[tuple[str, str, str]] = [
+    ("unify_exits", "late_sums", "what a loop leaves is what its header has"),
     ("expand_range", "fold_constants", "indices fold like other arithmetic"),
     ("fold_constants", "simplify_cfg", "branches are decided before blocks are merged"),
     ("peephole", "cse", "equal operations must look equal: operands in one order, one form"),

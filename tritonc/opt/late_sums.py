@@ -5,10 +5,10 @@ Before:  head: %s = phi [%s0], [%s1]           After:  head: %p = phi [-0.0], [%
                %s1 = fadd %s, %r                       exit: %r = reduce %p {kind = fadd}
          exit: ... %s                                        %s = fadd %s0, %r
 
-A reduction asks other lanes and warps what they have; elementwise additions ask nobody.  So the loop
-keeps a sum for each element of the tile, if nothing in it reads the sum so far.  Least and greatest
-elements likewise, and bits.  The additions of floats get another order, which is the compiler's; a
-product that the same expression adds up may be rounded with its sum.
+A reduction asks other lanes and warps what they have; elementwise additions ask nobody.  So the
+loop keeps a sum for each element of the tile, if nothing in it reads the sum so far.  Least and
+greatest elements likewise, and bits.  The additions of floats get another order, which is the
+compiler's; a product that the same expression adds up may be rounded with its sum.
 
 Not in loops with matrix products, which need the registers.  Needs loops that end at their headers.
 """
@@ -65,13 +65,13 @@ def _total(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]])
     assert loop.latch is not None
     total = incoming(phi, loop.latch).op
     if total is None or total not in inside or total.guard is not None \
+            or _neutral(total.name, total.result.type) is None \
             or phi.result not in total.operands or readers.get(total.result) != [phi] \
             or [op for op in readers.get(phi.result, []) if op in inside] != [total]:
         return None
     part = _part(phi, total).op
     if part is None or part not in inside or part.name != "reduce" or part.guard is not None \
-            or part.attributes["kind"] != total.name or readers.get(part.result) != [total] \
-            or _neutral(total.name, part.result.type) is None:
+            or part.attributes["kind"] != total.name or readers.get(part.result) != [total]:
         return None
     t = part.operands[0].type
     return total if isinstance(t, Tile) and t.size <= _LARGEST else None

@@ -21,7 +21,7 @@ Must come after all passes that move or copy operations.
 from __future__ import annotations
 
 from tritonc.analysis.pressure import Estimate, made_alone
-from tritonc.backend.launch.register_budget import available
+from tritonc.backend.launch.register_budget import SLACK, available
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
@@ -36,7 +36,7 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
     """Mark what is to be computed piece by piece; whether there is any."""
     if not any(op.name in DOTS for op in kernel.ops()):
         return False
-    estimate, room = Estimate(kernel), available(kernel, context)
+    estimate, room = Estimate(kernel), SLACK * available(kernel, context)
     readers, changed = uses(kernel), False
     for block in kernel.blocks:
         if not any(op.name in DOTS for op in block.ops) and estimate.pressure(

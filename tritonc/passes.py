@@ -35,6 +35,7 @@ from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
 from tritonc.backend.layout.split_reductions import split_reductions
 from tritonc.backend.layout.split_scans import split_scans
 from tritonc.backend.memory.cache_loads import cache_loads
+from tritonc.backend.memory.compute_pieces import compute_pieces
 from tritonc.backend.memory.count_quotients import count_quotients
 from tritonc.backend.memory.delay_loads import delay_loads
 from tritonc.backend.memory.drop_selections import drop_selections
@@ -82,6 +83,7 @@ from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.hoist_addresses import hoist_addresses
 from tritonc.opt.improve_combiners import improve_combiners
 from tritonc.opt.keep_high_halves import keep_high_halves
+from tritonc.opt.late_sums import late_sums
 from tritonc.opt.licm import licm
 from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.merge_tails import merge_tails
@@ -139,6 +141,8 @@ OPT: list[Pass] = [
          "passes below and the backend meet one form of loop."),
     Pass("derive_phis", derive_phis,
          "Repeated counters, and flags that depend on a counter, become one counter."),
+    Pass("late_sums", late_sums,
+         "Loops end at their headers; partial sums are tiles to all passes below."),
     Pass("fetch_late", fetch_late,
          "Counters have one form; pointers still move, so that the next one is a phi's."),
     Pass("drop_guards", drop_guards,
@@ -287,6 +291,8 @@ BACKEND: list[Pass] = [
          "The width of comparisons is known.", "backend"),
     Pass("detach_results", detach_results,
          "The width of stores is known.", "backend", 2),
+    Pass("compute_pieces", compute_pieces,
+         "Nothing is moved any more, and what is still live is known.", "backend"),
     Pass("allocate_shared", allocate_shared,
          "All buffers are there.", "backend", 0),
     Pass("limit_registers", limit_registers,
@@ -306,6 +312,7 @@ BACKEND: list[Pass] = [
 
 # (earlier, later, why): the first run of `later` comes after a run of `earlier`.
 ORDER: list[tuple[str, str, str]] = [
+    ("unify_exits", "late_sums", "what a loop leaves is what its header has"),
     ("expand_range", "fold_constants", "indices fold like other arithmetic"),
     ("fold_constants", "simplify_cfg", "branches are decided before blocks are merged"),
     ("peephole", "cse", "equal operations must look equal: operands in one order, one form"),
@@ -400,6 +407,10 @@ ORDER: list[tuple[str, str, str]] = [
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
+    ("rematerialize", "compute_pieces", "copies are whole"),
+    ("detach_results", "compute_pieces", "results are read where they were detached"),
+    ("compute_pieces", "limit_registers", "so that less is held"),
+    ("compute_pieces", "insert_barriers", "loads have moved"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("overlap_sums", "coarsen", "a kernel has one body to the passes before"),

@@ -11,7 +11,8 @@ tiles are emitted:
   - integers and addresses that differ by a constant share a register: of the indices of a range a
     thread has one.  `_varying` says over which bits of an element's index the rest goes;
   - of a tile of addresses or masks only the elements count at which a wide access begins;
-  - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole;
+  - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole; of what
+    is computed so PIECE registers are there at once;
   - an elementwise operation is made register by register: its operands and its result do not count
     together; a result that one reduction or elementwise operation reads does not count at all
     where its operands are live until then.
@@ -44,6 +45,7 @@ _FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_mul
 _BESIDE = dict.fromkeys(("fdiv", "sqrt", "sin", "cos"), 28)
 _MANY = 4  # elements of a thread, for which that is done side by side
 _FEW = 2  # registers that may as well stay, for what can be computed of them anew
+PIECE = 8  # registers of what comes piece by piece that are computed together
 _BY_ELEMENT = ("reduce", "load", "store", "shared_store", "async_copy")
 _WORDS = ("store", "shared_store", "mma_dot", "wgmma")  # what takes narrow elements packed
 
@@ -218,9 +220,15 @@ class Estimate:
         return found
 
     def _weight(self, value: Value) -> float:
+        op = value.op
+        if op is not None and op.attributes.get("piecewise") and _by_register(op):
+            return min(1.0, PIECE / _count(value)) * self._whole(value)
+        return 0 if op is None or _never_whole(op) else self._whole(value)
+
+    def _whole(self, value: Value) -> float:
+        """The registers of a value, if a thread holds all of it."""
         t, op = value.type, value.op
-        if op is None or _never_whole(op):
-            return 0
+        assert op is not None
         e = element(t)
         if not isinstance(t, Tile):
             return 0.5 if e.bits == 1 else max(1.0, e.bits / 32)
@@ -353,6 +361,11 @@ class Estimate:
         if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:
             return self.weight(op.result)  # quotients by one number are tried, and checked
         return _BESIDE[op.name]
+
+
+def _count(value: Value) -> int:
+    t = value.type
+    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 1
 
 
 def _by_register(op: Op) -> bool:

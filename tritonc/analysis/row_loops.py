@@ -86,6 +86,18 @@ def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
                for op in kernel.ops())
 
 
+def scans_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether a loop loads tiles and scans some along another axis than the last one."""
+    cfg = cfg or Cfg(kernel)
+    for loop in cfg.loops:
+        ops = [op for block in loop.blocks for op in block.ops]
+        if any(op.name == "load" and isinstance(op.result.type, Tile) for op in ops) and any(
+                op.name in ("scan", "scan_with")
+                and op.attributes["axis"] != len(shape(op.operands[0].type)) - 1 for op in ops):
+            return True
+    return False
+
+
 def adds_tiles(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     """Whether an inner loop loads tiles of the shape of one of floats that it carries."""
     cfg = cfg or Cfg(kernel)

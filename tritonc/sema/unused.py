@@ -15,13 +15,14 @@ from tritonc.frontend import syntax
 from tritonc.source import Diagnostics, Note, Span
 
 _CHANGES = (syntax.Assign, syntax.IncDec)
+_STATES = "get_global_range"  # says by its length how the launch divides an axis
 _SCOPES = (syntax.Block, syntax.If, syntax.For, syntax.While, syntax.DoWhile, syntax.Predicated)
 
 
 def check(program: syntax.Program, pure_calls: Collection[str], diagnostics: Diagnostics) -> None:
     """Warn about each function of the program; `pure_calls` are builtins that change nothing."""
     functions = [node for node in program.items if isinstance(node, syntax.Function)]
-    pure = frozenset(pure_calls) - {node.name for node in functions}
+    pure = frozenset(pure_calls) - {_STATES} - {node.name for node in functions}
     for node in functions:
         if node.body is not None:
             _Function(pure, diagnostics).check(node)

@@ -5,8 +5,8 @@ wants a warpgroup for each 64 rows, mma.sync 32 to 128 registers of accumulators
 on CUDA cores wants 64 accumulators in a thread, streaming code two accesses of 16 bytes of its
 largest tile in flight in each thread, or four where that tile is reduced, eight if by a function of
 the program: what is in registers takes no exchange between warps.  Where a program makes several
-passes over a row, or sums columns, there are many threads for few elements each: few programs at a
-time keep their rows in the caches.
+passes over a row, or sums or scans columns, there are many threads for few elements each: few
+programs at a time keep their rows in the caches.  So it is where much is computed of each element.
 Where programs ask each other for what they have found, few threads have many elements each: more
 programs are resident with so many registers, and their warps wait for fewer.
 Few threads per instance leave the number of instances on a processor to the hardware.
@@ -19,10 +19,12 @@ from math import prod
 from tritonc.analysis.row_loops import (
     asks_programs,
     reducing_passes,
+    scans_columns,
     several_passes,
     sums_columns,
 )
 from tritonc.backend.target import matrix
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
@@ -37,8 +39,11 @@ ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register
+MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
+STEPS_ELEMENTS = 4  # and more warps have something to do
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
+_CHOOSE = frozenset("select icmp fcmp fmin fmax smin smax umin umax and or".split())
 LEGAL = (1, 2, 4, 8, 16)
 
 
@@ -73,8 +78,10 @@ def _streaming_threads(kernel: Kernel) -> int:
         for op in kernel.ops())
     if asks_programs(kernel):
         return max(ASKING, largest // ASKING)
-    if several_passes(kernel) or sums_columns(kernel):
+    if several_passes(kernel) or sums_columns(kernel) or scans_columns(kernel):
         return largest // PASS_ELEMENTS
+    if not held and _steps(kernel, largest) > MANY_STEPS:
+        return largest // STEPS_ELEMENTS
     if reduced and not moved and not held:
         return largest // COMPUTED
     if reducing_passes(kernel):
@@ -84,6 +91,14 @@ def _streaming_threads(kernel: Kernel) -> int:
         for op in kernel.ops())
     each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced else BYTES
     return largest // min(MOST_ELEMENTS, each // size)
+
+
+def _steps(kernel: Kernel, largest: int) -> int:
+    """The elementwise operations on tiles of the largest size in one block, at most; those that
+    choose, as networks that sort do, ask other threads for elements."""
+    return max(sum(ALL_OPS[op.name].elementwise and 2 * op.result.type.size > largest
+                   for op in block.ops if len(op.results) == 1 and op.name not in _CHOOSE
+                   and isinstance(op.result.type, Tile)) for block in kernel.blocks)
 
 
 def _block_threads(block: Block) -> int:

@@ -30,10 +30,10 @@ LARGE = 8  # registers of a value that is worth naming
 def limit_registers(kernel: Kernel, context: Context) -> bool:
     """Set `min_blocks`, if more than one block is to be resident."""
     _check_length(kernel)
-    _tell(kernel, context)
     blocks = context.meta.get("min_blocks")
     if blocks is None:
         blocks = resident_blocks(kernel, context.target)
+    _tell(kernel, context, blocks if any(op.name == "wgmma" for op in kernel.ops()) else None)
     if blocks < 2:
         return False
     kernel.attributes["min_blocks"] = blocks
@@ -57,9 +57,9 @@ def _multiply_adds(dot: Op) -> int:
     return t.layout.registers * shape(dot.operands[0].type)[-1]
 
 
-def _tell(kernel: Kernel, context: Context) -> None:
+def _tell(kernel: Kernel, context: Context, blocks: int | None) -> None:
     """How many registers live where; a warning if they are more than there are."""
-    estimate, room = Estimate(kernel), available(kernel, context)
+    estimate, room = Estimate(kernel), available(kernel, context, blocks)
     found, sure = estimate.pressure(), estimate.between_blocks()
     if sure.registers > room:
         found = sure

@@ -6,7 +6,7 @@ and registers of a thread are one choice.  It is made here, from `analysis.press
   - products on CUDA cores wait at a barrier in each step of k, which only another block's warps
     can fill: as many blocks as their loops leave room for, up to ENOUGH warps;
   - of products on wgmma that follow from each other (attention) all may be in flight at once: as
-    many blocks as have registers for results and operands;
+    many blocks as have registers for results and operands, and for what else lives there;
   - rows want many bytes of memory in flight: three quarters of the threads that a multiprocessor
     can hold, a half where loops load, or a quarter; the most with which a thread does not spill,
     or as many blocks as their estimate allows.
@@ -45,7 +45,7 @@ _ROWS = {"reduce", "reduce_with"}
 SHARES = (3 / 4, 1 / 2, 1 / 4)  # of the threads of a multiprocessor, for rows
 
 
-def available(kernel: Kernel, context: Context) -> int:
+def available(kernel: Kernel, context: Context, blocks: int | None = None) -> int:
     """The registers that a thread can have, if the blocks are resident that shall be.
 
     Rows have what their threads can have: fewer of them are resident where that is needed.
@@ -56,7 +56,7 @@ def available(kernel: Kernel, context: Context) -> int:
         roles = registers_of_roles(warps, target)
         if roles is not None and roles[1]:
             return min(roles[1], target.registers_per_thread)
-    blocks = context.meta.get("min_blocks")
+    blocks = context.meta.get("min_blocks", blocks)
     if blocks is None:
         blocks = _product_blocks(kernel, target, Cfg(kernel).loops)
     return registers_of(max(1, blocks) * warps << LANE_BITS, target)
@@ -74,6 +74,10 @@ def resident_blocks(kernel: Kernel, target: Target) -> int:
     threads, loops = warps << LANE_BITS, Cfg(kernel).loops
     wanted = _product_blocks(kernel, target, loops) or _row_threads(
         kernel, target, loops) // threads
+    if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 2) for loop in loops):
+        needed = pressure(kernel).registers / OVER  # beside the products, what is loaded, too
+        while wanted > 1 and needed > registers_of(wanted * threads, target):
+            wanted -= 1
     shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
     return min(wanted, target.threads_per_multiprocessor // threads,
                target.blocks_per_multiprocessor,

@@ -7,6 +7,7 @@ barriers, matrix instructions, copies in flight.  A kernel in the backend uses b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tritonc.ir import rules
 from tritonc.ir.layout import Layout, log2
@@ -371,6 +372,17 @@ _ROWS: list[OpInfo] = [
 
 MACHINE_OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}
 
+_COMPUTED = ("splat", "broadcast", "reshape", "trans")  # with what is computed by register
+
+
+def _by_pieces(row: OpInfo) -> OpInfo:
+    """The row of what may be emitted a few registers at a time (`compute_pieces`)."""
+    if not row.elementwise and row.name not in _COMPUTED:
+        return row
+    return replace(row, optional=(*row.optional, "piecewise"))
+
+
 # The table of a kernel in the backend.
-ALL_OPS: dict[str, OpInfo] = {**OPS, **MACHINE_OPS}
+ALL_OPS: dict[str, OpInfo] = {
+    name: _by_pieces(row) for name, row in {**OPS, **MACHINE_OPS}.items()}
 

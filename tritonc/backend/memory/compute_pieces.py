@@ -1,0 +1,96 @@
+"""compute_pieces: where a thread would hold too much, it computes a few registers at a time.
+
+Before:  %a = fneg %x                           After:  %a = fneg %x {piecewise = true}
+         %b = exp %a                                    %b = exp %a {piecewise = true}
+         %y = fmul %x, %b                               %y = fmul %x, %b
+
+Operations are emitted one after the other, each for all registers of its tile, so that a thread
+holds every tile that is on its way between two of them: of SiLU behind a product two results of it.
+Those marked are emitted where the last one, `%y`, needs them: for each few of its registers all
+that leads to those.
+
+Done behind products, whose results fill most of the registers, in blocks whose estimate exceeds
+what a thread can have.  Not beside products, which are scheduled otherwise, and not where there are
+none: the assembler orders those.  What others read too stays whole.  Loads of as many registers
+come along if nothing is written between them and the last operation.  All of that moves to that
+operation, so that the order of accesses is the one that stands in the block.
+
+Must come after all passes that move or copy operations.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.pressure import Estimate, made_alone
+from tritonc.backend.launch.register_budget import SLACK, available
+from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import READ
+from tritonc.ir.types import Tile
+
+ENOUGH = 16  # registers of a tile that are worth it
+
+
+def compute_pieces(kernel: Kernel, context: Context) -> bool:
+    """Mark what is to be computed piece by piece; whether there is any."""
+    if not any(op.name in DOTS for op in kernel.ops()):
+        return False
+    estimate, room = Estimate(kernel), SLACK * available(kernel, context)
+    readers, changed = uses(kernel), False
+    for block in kernel.blocks:
+        if not any(op.name in DOTS for op in block.ops) and estimate.pressure(
+                [block]).registers > room:
+            changed |= _mark(block, readers, estimate)
+    return changed
+
+
+def _mark(block: Block, readers: dict[Value, list[Op]], estimate: Estimate) -> bool:
+    """Mark what leads to one operation alone, for each such operation of the block."""
+    marked: set[Op] = set()
+    for last in reversed(list(block.ops)):
+        if last in marked or made_alone(last) or not _by_register(last) or \
+                estimate.weight(last.result) < ENOUGH:
+            continue
+        found = _leading(block, last, readers)
+        if not any(estimate.weight(op.result) >= ENOUGH for op in found):
+            continue
+        marked |= found
+        moved = [op for op in block.ops if op in found]
+        block.ops[:] = [op for op in block.ops if op not in found]
+        at = block.ops.index(last)
+        block.ops[at:at] = moved
+        for op in moved:
+            op.attributes["piecewise"] = True
+    return bool(marked)
+
+
+def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
+    """The operations before the last one that compute for it alone; addresses are whole."""
+    found, computed, quiet = {last}, {last}, True
+    for op in reversed(block.ops[: block.ops.index(last)]):
+        own = len(op.results) == 1 and bool(readers.get(op.result)) and computed.issuperset(
+            readers[op.result])
+        if own and _by_register(op):
+            found.add(op)
+            computed.add(op)
+        elif own and quiet and _loads_as_much(op, last):
+            found.add(op)
+        elif ALL_OPS[op.name].effects - {READ}:
+            quiet = False
+    return found - {last}
+
+
+def _by_register(op: Op) -> bool:
+    return len(op.results) == 1 and isinstance(op.result.type, Tile) and op.guard is None and (
+        ALL_OPS[op.name].elementwise or made_alone(op)) and ALL_OPS[op.name].pure
+
+
+def _loads_as_much(op: Op, last: Op) -> bool:
+    return op.name == "load" and not op.attributes.get("volatile") and _registers(
+        op) >= _registers(last)
+
+
+def _registers(op: Op) -> int:
+    t = op.result.type if len(op.results) == 1 else None
+    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0

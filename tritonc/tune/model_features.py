@@ -21,7 +21,7 @@ from tritonc.analysis.row_loops import (
 )
 from tritonc.analysis.signs import known_signs
 from tritonc.backend.dots.inner_axis import inner_first
-from tritonc.backend.dots.raw_operands import computed_operand, is_plain
+from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
@@ -57,8 +57,9 @@ class Feature:
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
-    left: str = "fixed"  # of a dot in a chain: as `Chained` has it
+    left: str = "fixed"  # of a dot in a chain: as `Chained` has it, and what follows
     again: bool = False
+    added: int = 0
 
 
 Profile = tuple[Feature, ...]
@@ -95,7 +96,9 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                                   op, axis_info.analyze(kernel)), beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
-                              again=_again(op, dots))
+                              again=_again(op, dots), added=max((
+                                  element(one.result.type).bytes for one in added_loads(block)
+                                  if shape(one.result.type) == shape(op.result.type)), default=0))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type

@@ -175,14 +175,14 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         later.stages, later.place, later.products, later.separate = stages, place, groups, True
         later.moving = [v for one in later.channels if one.boxes is not None
                         for v in one.boxes.strip.moving(later.staged.preheader, cfg)]
-        context.remark("pipeline", "loop pipelined: its operands come by the ring of the loop "
+        context.remark("pipeline", "loop pipelined: TMA loads share the buffers of the loop "
                        "before", later.span)
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: TMA loads run {distance} iterations ahead",
                    boxes[0].load.span)
     for one in fixed if behind else ():
         assert one.load is not None
-        context.remark("pipeline", "brought by the producer warp, ahead of the loop that reads it",
+        context.remark("pipeline", "brought by the producer warp before the loop that reads it",
                        one.load.span)
     for one in channels:
         if one.boxes is None and one.load is not None:

@@ -20,7 +20,8 @@ ENOUGH = 3  # warpgroups: what one computes between products takes twice as long
 class Chained(NamedTuple):
     """A product M, N, K of a loop.  `left`: "fixed" in shared memory, "brought" there in each
     iteration, or computed "registers"; `again`: the right operand is brought for another product
-    before it, too; `added`: bytes of an element of what is brought to be added to the result."""
+    before it, too; `added`: bytes of an element of what is brought to be added to the result;
+    `short`: the loop has few iterations."""
 
     m: int
     n: int
@@ -28,6 +29,7 @@ class Chained(NamedTuple):
     left: str = "fixed"
     again: bool = False
     added: int = 0
+    short: bool = False
 
 
 def held(products: Sequence[Chained], size: int) -> float:
@@ -70,7 +72,8 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     rows = min(p.m for p in products)
     groups = max(1, rows // ROWS)
     if groups > 1:  # a producer warp makes the copies, and the block takes all registers
-        return min(1.0, groups / ENOUGH)
+        # Where programs are short, the next one's operands are there when it begins.
+        return 1.0 if any(p.short for p in products) else min(1.0, groups / ENOUGH)
     results = sum(p.n / 2 for p in products)
     whole = held(products, size)
     registers = (whole if whole <= MOST_REGISTERS else results) + IN_FLIGHT

@@ -37,6 +37,7 @@ def functions(device: str) -> dict[str, Any]:
         transpose=lambda x, *axes: torch.permute(x, axes),
         max=lambda x, axis, keepdims=False: torch.amax(x, axis, keepdim=keepdims),
         sum=lambda x, axis, keepdims=False: torch.sum(x, axis, keepdim=keepdims),
+        concatenate=lambda parts, axis: torch.cat(parts, axis),
         repeat=lambda x, count, axis: torch.repeat_interleave(x, count, dim=axis),
         arange=lambda *bounds: torch.arange(*bounds, device=device),
         array=lambda values: torch.tensor(values, device=device))

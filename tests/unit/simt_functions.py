@@ -129,9 +129,13 @@ def _whole_groups(m: Any, name: str, types: list[str], v: list[Lanes], active: A
     assert (groups.all(1) | ~groups.any(1)).all(), f"{name} in a part of a warpgroup"
 
 
-def _shuffle(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+def _whole_warps(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> None:
     warps = active.reshape(-1, 32)
     assert (warps.all(1) | ~warps.any(1)).all(), f"{name} in a part of a warp"
+
+
+def _shuffle(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+    _whole_warps(m, name, types, v, active)
     lane = np.arange(m.threads)
     source = v[2].astype(np.int64) & 31
     if "bfly" in name:
@@ -141,9 +145,9 @@ def _shuffle(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -
 
 def _vote(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     """Of the lanes of each warp, or at a barrier, of all threads."""
-    _together(m, name, types, v, active)
     kind = np.any if ".any." in name or ".or." in name else np.all
     of_all = ".barrier." in name
+    (_together if of_all else _whole_warps)(m, name, types, v, active)
     votes = v[-1][active] if of_all else v[1].reshape(-1, 32)
     found = kind(votes, axis=-1)
     return np.full(m.threads, found) if of_all else np.repeat(found, 32)

@@ -67,3 +67,14 @@ def test_what_the_simulator_does_not_know() -> None:
     machine = MatrixMachine(text, memory, 32)
     with pytest.raises(KeyError, match="tomorrow"):
         machine.launch("k", [memory.allocate(np.zeros(1, np.float32), "x")], (1, 1, 1))
+
+
+@pytest.mark.parametrize("path, values", [
+    ("samples/attention.tc", "H=2,S=130,TM=128,TN=128"),
+    ("tests/run/loops_on_one_ring.tc", "M=130,N=136,K=72,R=40"),
+], ids=["persistent", "sequence"])
+def test_a_producer_is_ahead_of_loops_in_and_behind_loops(path: str, values: str) -> None:
+    """Of each role its own text runs."""
+    pairs = tuple((n, v) for n, _, v in (pair.partition("=") for pair in values.split(",")))
+    seen = execute(Setting(ROOT / path, pairs), "sm_90a")
+    assert "mbarrier.try.wait.parity.scope.cta.space.cta" in seen, seen

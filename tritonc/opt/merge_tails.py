@@ -13,6 +13,10 @@ asks whether it needs the masks, all have them:
     if (k + 64 <= K) A = *pa;            ->   A = k + r < K ? *pa : 0;
     else A = k + r < K ? *pa : 0;
 
+The tail's counter may begin where the first loop's ends, and what the masks compare may be known
+from the masks of all stores: of a program that stores nothing, nothing is seen.  So causal
+attention with a loop before the diagonal is that with one loop.
+
 One body instead of two: one pipeline that does not end and start again, no second set of buffers,
 half of the code.  Its masks cost products little: copies zero what lies outside, and `specialize`
 makes a body for sizes that allow wide accesses.  Loops without a product stay as they are.

@@ -64,8 +64,8 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [Chained(dot.extents[-3], dot.extents[-2], dot.extents[-1], dot.left, dot.again)
-                for dot in dots]
+    products = [Chained(dot.extents[-3], dot.extents[-2], dot.extents[-1], dot.left, dot.again,
+                        dot.added, dot.short) for dot in dots]
     if crowded(products, dots[0].bytes):
         return 1e6 + held(products, dots[0].bytes)  # spills: any other candidate is better
     return found / busy(products, dots[0].bytes, target)

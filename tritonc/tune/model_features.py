@@ -21,11 +21,11 @@ from tritonc.analysis.row_loops import (
 )
 from tritonc.analysis.signs import known_signs
 from tritonc.backend.dots.inner_axis import inner_first
-from tritonc.backend.dots.raw_operands import computed_operand, is_plain
+from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.ir.rules import pointee
@@ -57,8 +57,10 @@ class Feature:
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
-    left: str = "fixed"  # of a dot in a chain: as `Chained` has it
+    left: str = "fixed"  # of a dot in a chain: as `Chained` has it, and what follows
     again: bool = False
+    added: int = 0
+    short: bool = False
 
 
 Profile = tuple[Feature, ...]
@@ -95,7 +97,10 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                                   op, axis_info.analyze(kernel)), beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
-                              again=_again(op, dots))
+                              again=_again(op, dots), added=max((
+                                  element(one.result.type).bytes for one in added_loads(block)
+                                  if shape(one.result.type) == shape(op.result.type)), default=0),
+                              short=_short(cfg.innermost.get(block)))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -163,6 +168,24 @@ def _again(dot: Op, dots: Sequence[Op]) -> bool:
     before = dots[: dots.index(dot)]
     return source is not None and any(
         _source(v) is source for one in before for v in one.operands[:2])
+
+
+def _short(loop: Loop | None) -> bool:
+    """Whether a loop begins where its program's number says, as that of a window does."""
+    test = loop.header.terminator.operands[:1] if loop is not None else []
+    counters = [v.op for value in test if value.op is not None for v in value.op.operands
+                if v.op is not None and v.op.name == "phi"]
+    stack = [incoming(phi, loop.preheader) for phi in counters
+             if loop is not None and loop.preheader is not None and phi in loop.header.phis()]
+    seen: set[Value] = set()
+    while stack:
+        value = stack.pop()
+        if value.op is not None and value not in seen:
+            seen.add(value)
+            if value.op.name == "get_program_id":
+                return True
+            stack += value.op.operands
+    return False
 
 
 def _source(value: Value) -> Op | None:

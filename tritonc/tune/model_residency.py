@@ -20,13 +20,16 @@ ENOUGH = 3  # warpgroups: what one computes between products takes twice as long
 class Chained(NamedTuple):
     """A product M, N, K of a loop.  `left`: "fixed" in shared memory, "brought" there in each
     iteration, or computed "registers"; `again`: the right operand is brought for another product
-    before it, too."""
+    before it, too; `added`: bytes of an element of what is brought to be added to the result;
+    `short`: the loop has few iterations."""
 
     m: int
     n: int
     k: int
     left: str = "fixed"
     again: bool = False
+    added: int = 0
+    short: bool = False
 
 
 def held(products: Sequence[Chained], size: int) -> float:
@@ -58,6 +61,9 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     >>> [round(busy([Chained(rows, 128, d), Chained(rows, d, 128, "registers")], 2,
     ...             TARGETS["sm_90a"]), 2) for d in (64, 128) for rows in (64, 128)]
     [1.0, 0.67, 0.33, 0.67]
+    >>> round(busy([Chained(64, 128, 64, added=2), Chained(64, 64, 128, "registers")], 2,
+    ...            TARGETS["sm_90a"]), 2)  # with a bias
+    0.67
     >>> gradients = [Chained(64, 64, 128), Chained(64, 128, 64, "registers"),
     ...              Chained(64, 64, 128, again=True), Chained(64, 128, 64, "registers", True)]
     >>> round(busy(gradients, 2, TARGETS["sm_90a"]), 2)
@@ -66,13 +72,15 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     rows = min(p.m for p in products)
     groups = max(1, rows // ROWS)
     if groups > 1:  # a producer warp makes the copies, and the block takes all registers
-        return min(1.0, groups / ENOUGH)
+        # Where programs are short, the next one's operands are there when it begins.
+        return 1.0 if any(p.short for p in products) else min(1.0, groups / ENOUGH)
     results = sum(p.n / 2 for p in products)
     whole = held(products, size)
     registers = (whole if whole <= MOST_REGISTERS else results) + IN_FLIGHT
     shared = target.shared_reserved + sum(
         {"fixed": 1, "brought": 2, "registers": 0}[p.left] * p.m * p.k * size
-        + (0 if p.again else 2 * p.n * p.k * size) for p in products)
+        + (0 if p.again else 2 * p.n * p.k * size) + 2 * p.m * p.n * p.added for p in products)
+    registers += sum(p.n * p.added / 8 for p in products)
     blocks = min(target.registers_per_multiprocessor // (THREADS * groups * round(registers)),
                  target.shared_per_multiprocessor // shared)
     return min(1.0, max(1, blocks) * groups / ENOUGH)

@@ -188,21 +188,27 @@ def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
         op.attributes.get("instruction", "mma.m16n8k16.f16")].kind == matrix.WGMMA}
     if not results or not chained(block):
         return []
-    extents = {shape(t) for t in results}
-    loads = [op for op in block.ops if op.name == "load" and shape(op.result.type) in extents
-             and _copyable(op, infos) and op.attributes.get("other", 0) == 0]
+    return [op for op in added_loads(block)
+            if _copyable(op, infos) and op.attributes.get("other", 0) == 0]
+
+
+def added_loads(block: Block) -> list[Op]:
+    """Loads of the shapes of products' results that no product multiplies."""
+    dots = [op for op in block.ops if op.name == "dot"]
+    extents = {shape(op.result.type) for op in dots}
     made, operands = set[Op](), set[Op]()  # of a product; what products multiply
     for op in block.ops:
         if op.name == "dot" or any(v.op in made for v in op.inputs()):
             made.add(op)
-    stack = [v for op in block.ops if op.name == "dot" for v in op.operands[:2]]
+    stack = [v for op in dots for v in op.operands[:2]]
     while stack:
         source = stack.pop().op
         if source is not None and source not in operands and source not in made \
                 and source in block.ops:
             operands.add(source)
             stack += source.operands
-    return [op for op in loads if op not in operands]
+    return [op for op in block.ops if op.name == "load" and op not in operands
+            and shape(op.result.type) in extents]
 
 
 def _copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,)) -> bool:

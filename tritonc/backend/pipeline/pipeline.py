@@ -77,13 +77,15 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
         if mixed and has_copier(kernel):
             break
         for staged in list(left):
-            done, why = tensor_pipeline(kernel, staged, infos, context, mixed)
+            if staged not in left:
+                continue
+            done, why = tensor_pipeline(kernel, staged, infos, context, mixed, left)
             hindered.update((load.span, reason) for load, reason in why)
-            if done:
-                missed = [load for load, _ in why]
-                served.update(load.span for load in map(source_load, staged.stores)
+            missed = [load for load, _ in why]
+            for one in done:
+                served.update(load.span for load in map(source_load, one.stores)
                               if load is not None and load not in missed)
-                left.remove(staged)
+                left.remove(one)
                 changed = True
     for staged in left:
         changed |= _pipeline(kernel, staged, infos, context)

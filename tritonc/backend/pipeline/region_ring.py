@@ -13,11 +13,16 @@ producer warp runs the region's control flow, addresses and copies, and no compu
 stages that are free, and is so ahead of the consumers by as many as there are, over whatever
 branches and loops lie between.  Stage and phase go through the region like any other value.
 
+Loops behind each other whose operands have the same buffers share the ring (`followers`).  What all
+iterations of a loop read has one of its own, around the loop (`fixed`).
+
 Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
 otherwise every iteration would wait for its operands.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.launch.persist import counts_instances, rare_instances
@@ -26,6 +31,7 @@ from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.roles import leading_to
 from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
 from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
+from tritonc.backend.pipeline.tensor_access import claim
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.shared.shared_memory import accesses
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -41,23 +47,24 @@ _EXCHANGES = ("reduce", "scan", "argreduce", "reduce_with", "scan_with", "gather
               "atomic_rmw", "atomic_cas", "dot")
 
 
-def region(kernel: Kernel, staged: StagedLoop, place: Block, boxes: list[Boxes]
+def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Boxes]
            ) -> list[Block]:
-    """The blocks behind `place`, if one thread can run what leads to the loop's copies by itself;
+    """The blocks behind `place`, if one thread can run what leads to the loops' copies by itself;
     none if it cannot."""
     cfg = Cfg(kernel)
     found = [block for block in cfg.order if cfg.dominates(place, block)]
     values = [v for one in boxes for v in one.strip.values()]
-    values += [block.terminator.operands[0] for block in leading_to(found, [staged.body])
+    values += [block.terminator.operands[0]
+               for block in leading_to(found, [one.body for one in loops])
                if block.terminator.name == "cond_br"]
     rare = rare_instances(kernel)
-    if any(op.name == "wgmma" for block in found if block not in staged.loop and block not in rare
-           for op in block.ops):
+    if any(op.name == "wgmma" for block in found if block not in rare
+           and not any(block in one.loop for one in loops) for op in block.ops):
         return []  # two that start producers on one path have none
     if not computable(values, None, steady_loads(kernel, cfg)):
         return []
     loads, roots = [one.load for one in boxes], pointer_roots(kernel)
-    loop = staged.loop.parent
+    loop = loops[0].loop.parent
     while loop is not None:  # copies overtake what earlier turns store
         if not counts_instances(loop) and stores_may_reach(kernel, loop.blocks, loads, roots):
             return []
@@ -106,7 +113,10 @@ def _stage_bytes(buffer: Value) -> int:
 
 
 class RegionRewrite(TensorRewrite):
-    """A pipeline whose ring begins in `place` and goes on through all that follows."""
+    """A pipeline whose ring begins in `place` and goes on through all that follows, `followers`
+    included: loops of their own."""
+
+    followers: Sequence[RegionRewrite] = ()
 
     @property
     def home(self) -> Block:
@@ -118,6 +128,21 @@ class RegionRewrite(TensorRewrite):
         before = self.staged.preheader
         before.ops = [op for op in before.ops if op not in fixed]
         self.prologue()
+        self.rewrite()
+        for one in self.followers:
+            one.follow(self)
+        for phis in zip(*((one.ring[0], one.phase) for one in (self, *self.followers)),
+                        strict=True):
+            self.thread(phis)
+        for phi in self.brings:
+            self.thread([phi])
+        if self.fixed:
+            self.bring_fixed()
+        if self.staged.asynchronous:
+            self.keep_in_flight()
+
+    def rewrite(self) -> None:
+        """What happens in the loop."""
         self.phis({})
         self.hand_over()
         latch = self.staged.latch
@@ -132,13 +157,17 @@ class RegionRewrite(TensorRewrite):
         for phi, after in turned:
             phi.operands.append(after.result)
             phi.blocks.append(latch)
-        for phi in (self.ring[0], self.phase, *self.brings):
-            self.thread(phi)
         self.use_stage()
-        if self.fixed:
-            self.bring_fixed()
-        if self.staged.asynchronous:
-            self.keep_in_flight()
+
+    def follow(self, leader: RegionRewrite) -> None:
+        """Rewrite a loop that comes later, on the same ring."""
+        self.slot, self.rings, self.released = leader.slot, leader.rings, leader.released
+        self.now = {}
+        self.kernel.replace({own.operands[0]: other.operands[0] for own, other in zip(
+            self.staged.stores, leader.staged.stores, strict=True)})
+        self.staged.preheader.ops[-1:-1] = self.describe(claim(self.kernel, self.place))
+        leader.begin.attributes["indices"] += tuple(self.maps.values())
+        self.rewrite()
 
     def bring_fixed(self) -> None:
         """Around the loop: what all its iterations read is there; the loop has read it."""
@@ -208,10 +237,13 @@ class RegionRewrite(TensorRewrite):
         self.coming = self.brings[product].result if product < self.here else None
         return super().fill(product, stage, ahead)
 
-    def thread(self, phi: Op) -> None:
-        """Let the loop begin with what it left when it ran last, or 0."""
-        zero, header = phi.operands[0], self.staged.loop.header
-        before = make_op("undef", [], phi.result.type).result
-        phi.operands[0] = before
-        rewire(self.kernel, Cfg(self.kernel), before, {self.place: zero, header: phi.result},
-               [(phi, header)])
+    def thread(self, phis: Sequence[Op]) -> None:
+        """Let each loop begin with what the one left that ran last, or 0."""
+        zero = phis[0].operands[0]
+        headers = [one.staged.loop.header for one in (self, *self.followers)][:len(phis)]
+        before = make_op("undef", [], phis[0].result.type).result
+        for phi in phis:
+            phi.operands[0] = before
+        rewire(self.kernel, Cfg(self.kernel), before, {self.place: zero, **{
+            header: phi.result for header, phi in zip(headers, phis, strict=True)}},
+               list(zip(phis, headers, strict=True)))

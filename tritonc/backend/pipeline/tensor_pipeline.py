@@ -17,6 +17,8 @@ Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
@@ -69,39 +71,41 @@ RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
-                    context: Context, mixed: bool) -> tuple[bool, Hindered]:
-    """Pipeline one loop with tensor copies of all its operands; `mixed`: of some, too.
+                    context: Context, mixed: bool, others: Sequence[StagedLoop] = ()
+                    ) -> tuple[list[StagedLoop], Hindered]:
+    """Pipeline one loop with tensor copies of all its operands, and those of the `others` that its
+    ring can serve; `mixed`: with copies of some operands, too.
 
-    Whether that is done, and what hinders the others.
+    The loops for which that is done, and what hinders copies.
     """
     target: Target = context.target
     if not {"tensor_map", "tensor_copy"} <= target.features or not staged.asynchronous:
-        return False, []
+        return [], []
     if not context.meta.get("tensor_copy", _pays(staged)):
-        return False, [] if "tensor_copy" in context.meta else _all(
+        return [], [] if "tensor_copy" in context.meta else _all(
             staged, "this product is so small that the threads' own copies are faster")
     place = claim_place(kernel, staged.preheader)
     if place is None:
-        return False, _all(staged, "whether the loop is reached depends on computed data")
+        return [], _all(staged, "whether the loop is reached depends on computed data")
     channels, hindered = _channels(kernel, staged, place, infos)
     boxes = [one.boxes for one in channels if one.boxes is not None]
     copied = [one.load for one in channels if one.copied and one.load is not None]
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     if not boxes or (hindered and not mixed):
-        return False, hindered
+        return [], hindered
     cfg = Cfg(kernel)
     moving = [v for a in boxes for v in a.strip.moving(staged.preheader, cfg)]
     inputs = [*moving, *(v for load in copied for v in load.inputs())]
     part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
     if part is None:
-        return False, hindered or _all(staged, "whether the loop is reached depends on computed "
+        return [], hindered or _all(staged, "whether the loop is reached depends on computed "
                                                "data")
     loads = [one.load for one in channels if one.load is not None]
     if stores_may_reach(
             kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
-        return False, _all(staged, "a store in the loop may change what it loads")
+        return [], _all(staged, "a store in the loop may change what it loads")
     if held and staged_registers(staged, held) > MOST_REGISTERS:
-        return False, hindered
+        return [], hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
     alone = not others_beside(kernel, staged, target)
     separate = (not hindered and not part.loads and handed_over(kernel, staged)
@@ -112,14 +116,19 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     behind: list[Block] = []  # where one ring goes on, of a warp of its own
     room = target.shared_per_block - LEFT
     again = staged.preheader in cfg.innermost
-    fixed = _fixed(kernel, staged, infos) if again else []
-    around = [one.boxes for one in fixed if one.boxes is not None]
+    followers = _followers(kernel, staged, others, place, infos, groups) if separate else []
+    fixed = _fixed(kernel, staged, infos) if again and not followers else []
+    around = [one.boxes for some in (fixed, *(later.channels for later in followers))
+              for one in some if one.boxes is not None]
     if separate and context.meta.get("continued", 1) and (
-            again or len(groups) == 1 or not fed(staged.body)) and bring_up(
+            again or followers or len(groups) == 1 or not fed(staged.body)) and bring_up(
                 [v for a in (*boxes, *around) for v in a.strip.map_values()], place, cfg):
         cfg = Cfg(kernel)
-        behind = region(kernel, staged, place, [*boxes, *around])
-        buffers = {allocation(one.store.operands[0])[0] for one in fixed}
+        behind = region(kernel, [staged, *(later.staged for later in followers)], place,
+                        [*boxes, *around])
+        buffers = {allocation(store.operands[0])[0] for store in (
+            *(one.store for one in fixed),
+            *(store for later in followers for store in later.staged.stores))}
         beside = needed_beside(kernel, behind, staged, buffers)
         wanted = COPIER_STAGES if len(groups) == 1 else RELEASED_STAGES
         twice = sum(TensorRewrite.bytes(one.store) for one in fixed)
@@ -129,6 +138,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             staged.exchange += beside + twice
         else:
             behind = []
+    followers = followers if behind else []
     # A producer warp starts once, and so does its ring.
     separate &= bool(behind) or staged.preheader not in cfg.innermost
     double_computed(kernel, staged, room)
@@ -144,7 +154,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         stages = min(stages, _half(staged, target))
     least = 3 if len(groups) == 1 and alone else 2
     if stages < least:
-        return False, _all(staged, f"{least} stages of the operands do not fit into shared memory, "
+        return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are not asked for")
     distance = max(1, stages - 2)
     outer = staged.loop.parent if behind else None  # whose first turn is known to come
@@ -159,18 +169,26 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         counts_instances(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
+    if isinstance(rewrite, RegionRewrite):
+        rewrite.followers = followers
+    for later in followers:
+        later.stages, later.place, later.products, later.separate = stages, place, groups, True
+        later.moving = [v for one in later.channels if one.boxes is not None
+                        for v in one.boxes.strip.moving(later.staged.preheader, cfg)]
+        context.remark("pipeline", "loop pipelined: TMA loads share the buffers of the loop "
+                       "before", later.span)
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: TMA loads run {distance} iterations ahead",
                    boxes[0].load.span)
     for one in fixed if behind else ():
         assert one.load is not None
-        context.remark("pipeline", "brought by the producer warp, ahead of the loop that reads it",
+        context.remark("pipeline", "brought by the producer warp before the loop that reads it",
                        one.load.span)
     for one in channels:
         if one.boxes is None and one.load is not None:
             context.remark("pipeline", f"operand copied asynchronously (cp.async), {distance} "
                            "iterations ahead", one.load.span)
-    return True, hindered
+    return [staged, *(later.staged for later in followers)], hindered
 
 
 def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info.Infos
@@ -192,6 +210,28 @@ def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info
         else:
             channels.append(Channel(store, Means.BOXES, found.load, found))
     return channels, hindered
+
+
+def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop], place: Block,
+               infos: axis_info.Infos, groups: list[list[int]]) -> list[RegionRewrite]:
+    """The rewriting of the loops behind this one that a ring of the same buffers can serve."""
+    cfg, roots = Cfg(kernel), pointer_roots(kernel)
+    found = []
+    for other in others:
+        if other is staged or not cfg.dominates(staged.loop.header, other.preheader) \
+                or [v.type for one in other.stores for v in one.operands[:1]] != [
+                    v.type for one in staged.stores for v in one.operands[:1]]:
+            continue
+        channels, hindered = _channels(kernel, other, place, infos)
+        moving = [v for one in channels if one.boxes is not None
+                  for v in one.boxes.strip.moving(other.preheader, cfg)]
+        part = find_slice(other.loop, [other.condition, *moving], ALL_OPS, other.always)
+        loads = [one.load for one in channels if one.load is not None]
+        if not hindered and part is not None and not part.loads and handed_over(kernel, other) \
+                and products(kernel, other) == groups \
+                and not stores_may_reach(kernel, other.loop.blocks, loads, roots):
+            found.append(RegionRewrite(kernel, other, part, channels, 0, 0))
+    return found
 
 
 def _fixed(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) -> list[Channel]:

@@ -8,7 +8,7 @@ from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import widen
-from tritonc.backend.pipeline.tensor_access import available, claim, make_map
+from tritonc.backend.pipeline.tensor_access import Claim, available, claim, make_map
 from tritonc.backend.pipeline.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
@@ -55,6 +55,42 @@ class TensorRewrite(Rewrite):
         if self.fixed:
             for rings, name in ((self.rings, "ring"), (self.released, "released")):
                 rings.append(self.new_ring(name, self.fixed_stages))
+        before = self.describe(claimed)
+        at = len(staged.preheader.ops) - 1
+        staged.preheader.ops[-1:-1] = before
+        inits = [*(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
+                 *(make_op("ring_init", [ring], table=ALL_OPS, released=True)
+                   for ring in self.released)]
+        fence = make_op("proxy_fence", [], table=ALL_OPS)
+        if self.separate:  # the rings first: who computes may wait for them alone
+            ops = self.place.ops
+            ops.remove(claimed.slot)
+            where = next(i for i, op in enumerate(ops) if op is claimed.publish or (
+                op.name == "tensor_map" and op.operands[0] is claimed.scratch))
+            ops[where:where] = [*inits, claimed.slot]
+            begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
+                            table=ALL_OPS, indices=tuple(self.maps.values()))
+            self.begin, self.slot = begin, begin.result
+            self.slot.name = "own_slot"
+            by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
+            self.start_ring([fence, begin] if self.stores_before() else [begin])
+            if warm is not None:
+                self.start_warm(warm, begin, stores)
+                stores = []
+                at += len(warm.copies) if self.home is staged.preheader else 0
+        else:
+            self.start_ring([fence, *inits])
+        ahead = self.first_copies()
+        self.hoist(at)
+        if stores:  # products may read it
+            staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [], table=ALL_OPS)]
+        if self.apart and (not self.separate or (self.stores_before() and not self.here)):
+            # the loop has no barrier of its own, nor has a warm start made one
+            staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
+        return ahead
+
+    def describe(self, claimed: Claim) -> list[Op]:
+        """Make the maps.  Returns what computes where boxes begin."""
         before = Block("")
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
@@ -75,38 +111,7 @@ class TensorRewrite(Rewrite):
                 fixed, self.later[i, axis] = start.parted(lambda v: v in self.moving)
                 if fixed.terms:
                     self.starts[i, axis] = emit(b, fixed, I32)
-        at = len(staged.preheader.ops) - 1
-        staged.preheader.ops[-1:-1] = before.ops
-        inits = [*(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
-                 *(make_op("ring_init", [ring], table=ALL_OPS, released=True)
-                   for ring in self.released)]
-        fence = make_op("proxy_fence", [], table=ALL_OPS)
-        if self.separate:  # the rings first: who computes may wait for them alone
-            ops = self.place.ops
-            ops.remove(claimed.slot)
-            where = next(i for i, op in enumerate(ops) if op is claimed.publish or (
-                op.name == "tensor_map" and op.operands[0] is claimed.scratch))
-            ops[where:where] = [*inits, claimed.slot]
-            begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
-                            table=ALL_OPS, indices=tuple(self.maps.values()))
-            self.slot = begin.result
-            self.slot.name = "own_slot"
-            by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
-            self.start_ring([fence, begin] if self.stores_before() else [begin])
-            if warm is not None:
-                self.start_warm(warm, begin, stores)
-                stores = []
-                at += len(warm.copies) if self.home is staged.preheader else 0
-        else:
-            self.start_ring([fence, *inits])
-        ahead = self.first_copies()
-        self.hoist(at)
-        if stores:  # products may read it
-            staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [], table=ALL_OPS)]
-        if self.apart and (not self.separate or (self.stores_before() and not self.here)):
-            # the loop has no barrier of its own, nor has a warm start made one
-            staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
-        return ahead
+        return before.ops
 
     def take_stores(self) -> list[Op]:
         """Take the stores to shared memory at the end of the preheader, of what threads load there:

@@ -53,12 +53,24 @@ class Left(Exception):
 
 @dataclass
 class Scope:
-    """The names of a block and of those around it, and the mask of the statement."""
+    """The names of a block and of those around it, and the mask of the statement.  `added`: what
+    this scope's own predicate says, which variables declared within it do not feel."""
 
     names: dict[str, Value]
     outer: Scope | None = None
     mask: Array | None = None
     extents: dict[str, int] = field(default_factory=dict)
+    added: Array | None = None
+
+    def since(self, name: str) -> Array | None:
+        """The mask of assignments to a variable: the predicates within its own scope."""
+        at: Scope | None = self
+        mask = None
+        while at is not None and name not in at.names:
+            if at.added is not None:
+                mask = at.added if mask is None else mask & at.added
+            at = at.outer
+        return mask
 
     def holder(self, name: str) -> dict[str, Value]:
         at: Scope | None = self
@@ -171,7 +183,9 @@ class Oracle:
 
     def masked(self, node: syntax.Statement | None, condition: Array, scope: Scope) -> None:
         mask = condition if scope.mask is None else condition & scope.mask
-        self.statement(node, scope.inner(mask))
+        inside = scope.inner(mask)
+        inside.added = condition
+        self.statement(node, inside)
 
     def do_predicated(self, node: syntax.Predicated, scope: Scope) -> None:
         self.masked(node.body, convert(self.expression(node.mask, scope), "bool").data, scope)
@@ -410,7 +424,11 @@ class Oracle:
         if operator is not None:
             found = binary(operator, old, found)
         new = self.shaped(convert(found, old.type), self.shape(old))
-        self.put(target, self.kept(new, old, scope.mask), scope)
+        root = target
+        while isinstance(root, syntax.Member):
+            root = root.base
+        mask = scope.since(root.name) if isinstance(root, syntax.Name) else scope.mask
+        self.put(target, self.kept(new, old, mask), scope)
         return new
 
     def shape(self, found: Value) -> tuple[int, ...]:

@@ -97,7 +97,7 @@ class Signs:
         op = value.op
         if value in self.known:
             return {}
-        if op is None or not op.results or op.result is not value:
+        if op is None or len(op.results) != 1:
             return None
         name, operands = op.name, op.operands
         if name in _NUMBERS or _told(op) or op in self._assumed or name == "zext":

@@ -37,6 +37,9 @@ _ENDS = (290, 70)
 _MOST_LOST = 0.03  # of a launch of many programs, by blocks that end at once
 # Of blocks that stand beside each other on a multiprocessor, the first of a launch are not spread
 # evenly: on an H200, 128 and 196 that compute before 896 and more that end take so much longer.
+# A part of the chip with few multiprocessors gets as many blocks as the others, until it is full:
+# with more than fill all but the last place of each, all have as many.  On CUDA cores all launches
+# that leave places empty count: tiles chosen otherwise were slower (conv_table of 28 x 28).
 _UNEVEN = 1.5
 _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
@@ -61,10 +64,11 @@ class Small(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A combination, its cost and tile; programs and times of the launches."""
+    """A combination, its cost, what computes it, its tile; programs and times of the launches."""
 
     binding: Binding
     cost: Cost
+    kind: str
     tile: tuple[int, ...]
     programs: list[int]
     times: list[int]
@@ -92,8 +96,10 @@ def small(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, larg
     whole = next((each for each in found if each.binding == large), None)
     if whole is None:
         return None
-    beside = whole.cost.processors * whole.cost.blocks  # blocks that run at once
-    joined = [time * (_UNEVEN if whole.cost.blocks > 1 and count < beside else 1)
+    filled = whole.cost.processors * whole.cost.blocks - 1  # fewer tiles leave places empty
+    if whole.kind == "wgmma":
+        filled = whole.cost.processors * (whole.cost.blocks - 1)
+    joined = [time * (_UNEVEN if whole.cost.blocks > 1 and count <= filled else 1)
               for time, count in zip(whole.times, whole.programs, strict=True)]
     kept = [log2(old / new) for old, new in zip(whole.times, joined, strict=True)]
     best, saved, chosen = None, _WORTH * len(kept), 0
@@ -138,7 +144,7 @@ def _candidates(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
             cost = cost._replace(blocks=min(cost.blocks, whole[1].blocks), wait=round(
                 cost.wait * (_SHARED_OUT if kind == "wgmma" and threads < whole[4] else 1)))
             found.append(_Candidate(
-                binding, cost, tile, [_tiles(extents, tile) for extents, _ in launches],
+                binding, cost, kind, tile, [_tiles(extents, tile) for extents, _ in launches],
                 [choice.time(cost, tile, extents, lengths) for extents, lengths in launches]))
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
-from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS
+from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
@@ -25,6 +25,11 @@ _OTHERS = 50  # registers of a thread for addresses, masks and fragments
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
+# Where threads compute in each step where rows are: several blocks of few warps compute that beside
+# each other's products, and a tile that has a multiprocessor to itself leaves most of them idle in
+# launches of the size that convolutions have.  H200: tasks of the Triton paper by 64 x 128 x 64 in
+# three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
+_COMPUTED_ALONE = 1.7
 # Registers of sums and two results, with which scaled sums overlap (`overlap_sums`), and what 8-bit
 # products lose that do not: 4096 in cube, 1020 and 1070 TFLOP/s on an H200 (bench/ways).
 _OVERLAPPED, _ALONE = 200, 0.5
@@ -131,6 +136,9 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     if wide and dot.scaled and dot.bytes == 1 and 3 * held > _OVERLAPPED:
         traffic += _ALONE
     few = 1 + 0.3 * max(0, needed - stages)
+    if wide and dot.computed:
+        beside = blocks_beside(stage, threads // 32, target)
+        step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0
     return (1 + step + traffic) * max(odd, 1.0) * resident * few * late
 
 

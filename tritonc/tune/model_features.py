@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tritonc.analysis import axis_info
+from tritonc.analysis.quotients import of_program, slice_of
 from tritonc.analysis.row_loops import (
     adds_tiles,
     ends_by_tile,
@@ -61,6 +62,7 @@ class Feature:
     again: bool = False
     added: int = 0
     short: bool = False
+    computed: bool = False  # of a dot: where an operand's rows are follows from quotients
 
 
 Profile = tuple[Feature, ...]
@@ -100,7 +102,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
-                              short=_short(cfg.innermost.get(block)))
+                              short=_short(cfg.innermost.get(block)),
+                              computed=_computed(op))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -160,6 +163,12 @@ def _left(dot: Op, block: Block) -> str:
             seen.add(op)
             stack += () if op.name == "phi" else op.inputs()
     return "brought" if _source(dot.operands[0]) in inside else "fixed"
+
+
+def _computed(dot: Op) -> bool:
+    """Whether where an operand is follows from quotients: threads copy it."""
+    return any(op.name == "load" and of_program(op)
+               for op in slice_of(dot.operands[:2], ("dot", "phi", "load")))
 
 
 def _again(dot: Op, dots: Sequence[Op]) -> bool:

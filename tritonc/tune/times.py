@@ -19,7 +19,13 @@ from math import prod, sqrt
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT
-from tritonc.backend.pipeline.ring import IN_FLIGHT, MOST_ASYNCHRONOUS, MOST_STAGES
+from tritonc.backend.pipeline.ring import (
+    IN_FLIGHT,
+    MOST_ASYNCHRONOUS,
+    MOST_STAGES,
+    blocks_beside,
+    stages_beside,
+)
 from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.tune.model_cost import cost
@@ -119,6 +125,10 @@ def use(dot: Feature, target: Target, work: int = 0) -> Use:
         room = target.shared_per_block - 2048
         stages = room // stage if persistent else min(
             MOST_ASYNCHRONOUS, room // stage, 2 - -IN_FLIGHT // stage)
+        if dot.computed and (beside := blocks_beside(stage, 4 * groups, target)) > 1:
+            stages, persistent = stages_beside(stage, beside, target), False
+            return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
+                       stages - 1)
         threads = 128 * groups + (128 if persistent and groups > 1 else 0)
         return Use("wgmma", threads, 1, results // (128 * groups) + 80,
                    room if persistent else stages * stage, stages - 2, persistent)

@@ -6,8 +6,9 @@ Before:  kernel @f attributes {num_warps = 4}      After:  kernel @f attributes 
 The assembler takes as many registers as help one thread; it does not know that a product waits at
 a barrier in each step of k, and a row for memory and for other warps, which only another block's
 warps can fill.  Told how many blocks must fit, it uses no more than that leaves.  The number comes
-from `register_budget`, and nothing is set where one block is enough.  Where even a block alone
-leaves a thread fewer registers than it needs, a warning says how many live where.
+from `register_budget`, or from a pipeline that leaves other blocks room; nothing is set where one
+block is enough.  Where even a block alone leaves a thread fewer registers than it needs, a warning
+says how many live where.
 
 A meta-parameter, `min_blocks`; 0 sets nothing.
 
@@ -32,10 +33,11 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
     _check_length(kernel)
     blocks = context.meta.get("min_blocks")
     if blocks is None:
-        blocks = resident_blocks(kernel, context.target)
+        blocks = max(resident_blocks(kernel, context.target),
+                     kernel.attributes.get("min_blocks", 0))  # what a pipeline has made room for
     _tell(kernel, context, blocks if any(op.name == "wgmma" for op in kernel.ops()) else None)
     if blocks < 2:
-        return False
+        return kernel.attributes.pop("min_blocks", None) is not None
     kernel.attributes["min_blocks"] = blocks
     return True
 

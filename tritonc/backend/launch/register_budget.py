@@ -58,7 +58,8 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None) -> in
             return min(roles[1], target.registers_per_thread)
     blocks = context.meta.get("min_blocks", blocks)
     if blocks is None:
-        blocks = _product_blocks(kernel, target, Cfg(kernel).loops)
+        blocks = max(_product_blocks(kernel, target, Cfg(kernel).loops),
+                     kernel.attributes.get("min_blocks", 0))
     return registers_of(max(1, blocks) * warps << LANE_BITS, target)
 
 

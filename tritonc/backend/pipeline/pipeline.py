@@ -15,6 +15,8 @@ stage that a copy overwrites was read in the iteration before, and the one barri
 which makes the data visible to all threads, says too that all have read it.  With wgmma, D = S - 2:
 the product stays in flight across the back edge (`wgmma_wait` leaves one pending), so the stage was
 read two iterations ago, by products that have ended.  Chained products end in it: D = S - 1.
+So do those whose threads compute in each iteration where from they copy: blocks share a
+multiprocessor then (`ring.blocks_beside`), and products of the others run meanwhile.
 
 After the loop nothing may be in flight, since the stages' bytes may serve another buffer.
 
@@ -30,13 +32,19 @@ from __future__ import annotations
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.analysis.quotients import of_program
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_instances
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.pipeline.async_access import TURNED, by_threads, copy_width
 from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import find_slice
-from tritonc.backend.pipeline.ring import Rewrite, copied_stages
+from tritonc.backend.pipeline.ring import (
+    Rewrite,
+    blocks_beside,
+    copied_stages,
+    stages_beside,
+)
 from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
@@ -98,10 +106,17 @@ def pipeline(kernel: Kernel, context: Context) -> bool:
 
 def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
               context: Context) -> bool:
+    target: Target = context.target
+    beside = _beside(kernel, staged, target)
+    fit = stages_beside(staged.stage_bytes, beside, target)
     stages = context.meta.get("num_stages") or (
-        RELEASED_STAGES if others_beside(kernel, staged, context.target)
-        else copied_stages(kernel, staged, context.target))
-    distance = stages - 2 if staged.asynchronous and not chained(staged.body) else stages - 1
+        fit if beside > 1 else RELEASED_STAGES if others_beside(kernel, staged, target)
+        else copied_stages(kernel, staged, target))
+    if stages > fit:
+        beside = 1
+    # Where other blocks' products run meanwhile, none need stay in flight across the back edge.
+    flies = staged.asynchronous and not chained(staged.body) and beside < 2
+    distance = stages - 2 if flies else stages - 1
     if distance < 1:
         return False
     channels = [by_threads(store, staged, infos) for store in staged.stores]
@@ -128,10 +143,20 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return False
     kernel.entry.ops[:0] = [one.turned for one in channels if one.turned is not None]
     Rewrite(kernel, staged, part, channels, stages, distance).run()
+    if beside > 1:
+        kernel.attributes["min_blocks"] = beside
     context.remark("pipeline", f"loop pipelined: operands are copied (cp.async) {distance} "
                                "iterations ahead",
                    copied[0].span)
     return True
+
+
+def _beside(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
+    """How many blocks shall be resident, by what this loop copies."""
+    loads = [load for load in map(source_load, staged.stores) if load is not None]
+    if not staged.asynchronous or "cluster" in kernel.attributes or not any(map(of_program, loads)):
+        return 1
+    return blocks_beside(staged.stage_bytes, kernel.attributes["num_warps"], target)
 
 
 def _turned_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict[Op, Op]:

@@ -42,6 +42,27 @@ IN_FLIGHT = 3 << 15  # bytes that a multiprocessor gets in the time of an access
 # 8, 7.5 with 10, 7.7 with 12.
 ALONE_STAGES, ALONE_IN_FLIGHT = 10, 1 << 17
 
+# Where threads compute anew in each step what they copy, other blocks' products run meanwhile: so
+# many blocks of a warpgroup shall be resident, if each has so many stages.
+BESIDE, BESIDE_STAGES, BESIDE_WARPS = 3, 3, 4
+
+
+def blocks_beside(stage_bytes: int, warps: int, target: Target) -> int:
+    """How many blocks of a product on wgmma shall be resident whose copies are computed.
+
+    >>> from tritonc.backend.target.target import TARGETS
+    >>> [blocks_beside(1 << 14, 4, TARGETS["sm_90a"]), blocks_beside(49152, 8, TARGETS["sm_90a"])]
+    [3, 1]
+    """
+    fits = stages_beside(stage_bytes, BESIDE, target) >= BESIDE_STAGES
+    return BESIDE if warps <= BESIDE_WARPS and fits else 1
+
+
+def stages_beside(stage_bytes: int, blocks: int, target: Target) -> int:
+    """The stages of each of so many blocks on a multiprocessor."""
+    room = target.shared_per_multiprocessor // blocks - target.shared_reserved - LEFT
+    return min(MOST_STAGES, room // stage_bytes)
+
 
 def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     """Of a ring that threads fill.  With wgmma, which has one stage more in flight, as many as keep

@@ -147,8 +147,10 @@ CAMPAIGNS: dict[str, Campaign] = {
         conversions.make, lambda given, rng: _judged(lambda: conversions.check(given)),
         conversions.COUNT),
     "proofs": Campaign(
-        "Samples with mistakes in their indices: the interpreter against `tritonc prove`.",
-        lambda seed, number: Input(mutations.mutated(seed * 10**9 + number)[1].encode(), "tc"),
+        "Samples with mistakes in their indices, and random programs: the interpreter against "
+        "`tritonc prove`.",
+        lambda seed, number: _program(seed, number) if number % 3 == 2 else Input(
+            mutations.mutated(seed * 10**9 + number)[1].encode(), "tc"),
         lambda given, rng: _judged(lambda: "wrong" if mutations.doubted(
             given.data.decode())["wrong"] else "ran", 300)),
     "products": Campaign(

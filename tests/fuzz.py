@@ -48,7 +48,7 @@ from tritonc.options import Options  # noqa: E402
 from tritonc.render import render, render_json  # noqa: E402
 from tritonc.source import CompileError, Diagnostic, SourceFile  # noqa: E402
 
-LIMIT = 10  # seconds of computing that an input may take, and one more for each 20 kB of it
+LIMIT = 10  # seconds of computing that an input may take, and one more for each 8 kB of it
 MEMORY = 4 << 30  # bytes of addresses that the process may have
 _BLOCK = re.compile(r"^```tritonc\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Diagnostics about the command line or the whole input may have no place.
@@ -200,7 +200,7 @@ def try_input(given: Input, rng: random.Random, backend: float = 0.15,
               limit: float = LIMIT) -> tuple[str, str | None]:
     """How far an input came, and what went wrong: one line that says what, then details."""
     try:
-        with time_limit(limit + len(given.data) / 20_000):
+        with time_limit(limit + len(given.data) / 8_000):
             return check(given, rng, backend), None
     except Hang:
         return "failed", "takes longer than the limit" + _place(sys.exc_info()[2])
@@ -278,8 +278,8 @@ def _child(attempt: Attempt, numbers: range, end: float) -> Iterator[tuple[int, 
             left = end - time.monotonic()
             if left <= 0:
                 return
-            if not ours.poll(min(6 * LIMIT, left)):
-                if left > 6 * LIMIT:
+            if not ours.poll(min(9 * LIMIT, left)):
+                if left > 9 * LIMIT:
                     yield number, "failed", "takes longer than the limit, inside of a library"
                 return
             try:

@@ -87,6 +87,8 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
         stay, leave = test.blocks
         if stay not in loop:
             continue  # runs while its condition fails: not made by any loop statement
+        if any(op in loop.header.ops for op in stores):
+            continue  # before the test: the last iteration's products run too
         if stores:
             fences = [op for block in loop.blocks if block in always for op in block.ops
                       if op.name == "proxy_fence" and all(

@@ -25,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,7 +41,8 @@ from suite_worker import ROOT, Job, Worker, commit, do_all
 
 FOLDER = ROOT / "bench" / "paper"
 RESULTS = ROOT / "docs" / "paper"
-MEASURE_LIMIT = 60.0  # seconds of one point
+MEASURE_LIMIT = 30.0  # seconds of one point
+WARM_LIMIT = 60.0  # seconds of one point's kernels in Triton
 SCREENED = 4  # candidates of a kind that are measured with care, of those that are tried
 CANDIDATES = {"ours": "default"}  # as the points name them
 
@@ -66,14 +68,16 @@ def main() -> None:
                         "sizes of one kind of a kernel; 0: all candidates, which takes hours")
     parser.add_argument("--cluster", help="search on the workers of this dask scheduler")
     parser.add_argument("--no-triton", action="store_true", help="leave the peers in Triton out")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=0, help="begin no point after so many "
+                        "seconds; what is left out is named. 0: measure all")
     parser.add_argument("--least-ms", type=float, default=2.0, help="of a sample")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--commit", default=commit(), help="the compiler's, for the points")
     options = parser.parse_args()
-    started = time.perf_counter()
+    started = options.started = time.perf_counter()
     missing = [] if options.build else what_is_missing()
     chosen = [point for point in points() if str(point.figure) in options.figure.split(",")
               and re.search(options.filter, point.workload.name)]
@@ -249,11 +253,35 @@ def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) 
     if "failed" in about:
         sys.exit((folder / "log").read_text()[-2000:])
     rows: list[dict[str, Any]] = []
+    skipped: dict[str, str] = {}
     for index, point in enumerate(chosen):
+        passed = time.perf_counter() - options.started
         mine = {name: compiled[key] for (i, name), key in keys.items() if i == index}
-        rows += measure(worker, point, mine, options, folder, about)
-        write_points(options.results, rows, about)
+        if options.limit and passed > options.limit:
+            found: list[dict[str, Any]] | str = f"{passed:.0f} s had passed"
+        else:
+            found = attempted(worker, point, mine, options, folder, about)
+        if isinstance(found, str):
+            skipped[point.name] = found
+            print(f"figure {point.name}: skipped: {found}", flush=True)
+        else:
+            rows += found
+        about["run"] = {"command": " ".join(["bench/paper.py", *sys.argv[1:]]),
+                        "points": index + 1 - len(skipped), "commit": options.commit,
+                        "seconds": round(time.perf_counter() - options.started)}
+        write_points(options.results, rows, {**about, "skipped": skipped})
     worker.stop()
+
+
+def attempted(worker: Worker, point: Point, compiled: dict[str, Job], options: argparse.Namespace,
+              folder: Path, about: Job) -> list[dict[str, Any]] | str:
+    """The rows of a point, or why there are none: one that fails does not end the run."""
+    try:
+        return measure(worker, point, compiled, options, folder, about) or "nothing was timed"
+    except Exception as error:
+        traceback.print_exc()
+        worker.stop()  # who knows what it would answer next
+        return f"{type(error).__name__}: {error}".split("\n")[0][:160]
 
 
 def _warm(chosen: list[Point], compiled: dict[str, Job], keys: dict[tuple[int, str], str],
@@ -264,7 +292,7 @@ def _warm(chosen: list[Point], compiled: dict[str, Job], keys: dict[tuple[int, s
             for index, point in enumerate(chosen)
             if "at" in (found := compiled[keys[index, "ours"]])}
     for job, result in do_all(list(jobs.values()), max(1, options.jobs * 2 // 3),
-                              2 * paper_built.COMPILE_LIMIT, folder / "log"):
+                              WARM_LIMIT, folder / "log"):
         for name, why in result.items():
             if name != "where":
                 print(f"    {job['name']}: {name}: {why}")
@@ -283,10 +311,9 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
         if same != name:
             failed[name] = f"same as {same}"
             del modules[name]
-    print(f"figure {point.figure} {point.label}", end="", flush=True)
+    print(f"figure {point.name}", end="", flush=True)
     if "ours" not in modules:
-        print(f": {failed}")
-        return []
+        raise RuntimeError(failed["ours"])
     skip = ["triton"] if options.no_triton else []
     for _ in range(3):
         found = worker.do({
@@ -301,8 +328,11 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
             break
         modules.pop(culprit, None)
         skip.append(culprit)
+    if "times" not in found:
+        print()
+        raise RuntimeError(found.get("failed", "nothing was timed"))
     rows = []
-    for name, values in found.get("times", {}).items():
+    for name, values in found["times"].items():
         made = compiled.get(name, {})
         rows.append({
             "name": name, "figure": point.figure, "point": point.label, "type": point.type,

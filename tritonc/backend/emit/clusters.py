@@ -51,7 +51,7 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
         f.convergent(f"{_BARRIER}.wait.aligned", "void")
     for group, registers in groups.items():
         owner = str(group) if thread == "0" else f.op(f"xor i32 {thread}, {group}")
-        distance = f.op(f"xor i32 {own}, {owner}")
+        distance = _distance(f, own, owner, op.attributes["size"])
         base = f.op(f"add i32 {f.op(f'mul i32 {distance}, {stage}')}, {start - stage}")
         words = [[names[r] for r in registers[i : i + per]]
                  for i in range(0, len(registers), per)]
@@ -83,6 +83,15 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
                 total = f.op(f"{add} {kind} {total}, {part[i % per]}")
             found[r] = total
     f.values[op.result] = found
+
+
+def _distance(f: FunctionEmitter, own: str, owner: str, size: int) -> str:
+    """The place of this block among those that send to the owner; 0 is its own."""
+    if size & (size - 1) == 0:
+        return f.op(f"xor i32 {own}, {owner}")
+    behind = f.op(f"sub i32 {own}, {owner}")
+    around = f.op(f"add i32 {behind}, {size}")
+    return f.op(f"select i1 {f.op(f'icmp slt i32 {behind}, 0')}, i32 {around}, i32 {behind}")
 
 
 def _received(f: FunctionEmitter, op: Op, start: int, word: int, line: int, stage: int,

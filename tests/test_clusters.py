@@ -86,6 +86,17 @@ def test_rows_are_added_up_before_they_are_sent(cluster: int) -> None:
     simulated(result, problem)
 
 
+@pytest.mark.parametrize("cluster", [3, 4, 7, 8])
+def test_a_mailbox_has_no_room_for_what_others_own(cluster: int) -> None:
+    """Whether a thread's bits say the owner, or those of its registers."""
+    result, problem = built(0, cluster, TM=64, TN=64, TYPE="float")
+    owners = 1 << cluster.bit_length() - 1
+    for op in exchanges(result):
+        mailbox = op.operands[1].type
+        assert mailbox.bytes == (cluster - 1) * 64 * 64 * 4 // owners
+    simulated(result, problem)
+
+
 def test_effects_before_the_loop() -> None:
     """A store that every block would make keeps the loop to one block."""
     result, problem = built(10, 2)

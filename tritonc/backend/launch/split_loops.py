@@ -13,7 +13,8 @@ takes every C-th iteration, and `cluster_reduce` adds up their sums.  The launch
 each program, along an axis of the grid that programs do not see: their numbers stay.
 
 Where the loop's sums only go, element by element, into stores, each block owns a part of the tile,
-gets the sums of that, and stores it (of a number of blocks that is no power of two, the first do).  Otherwise the first block gets all sums and goes on alone.
+gets the sums of that, and stores it; of a number of blocks that is no power of two, the first do.
+Otherwise the first block gets all sums and goes on alone.
 
 Legal where all effects of the kernel stand behind such a loop, one on each way: what comes before
 is computed by every block.  Sums of floats are added in another order.  Asked for by the

@@ -167,6 +167,8 @@ class _Collector:
                                  any(op.name == "dot" for op in kernel.ops()))
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least = _least_rows(kernel)
+        dots = [op for op in kernel.ops() if op.name == "dot"]
+        self.cores = bool(dots) and all("instruction" not in op.attributes for op in dots)
 
     def signs(self, loop: Loop | None) -> Signs:
         place = self.kernel.entry if loop is None else loop.preheader or loop.header
@@ -263,7 +265,10 @@ class _Collector:
         # accesses.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
         few = not contiguous and extent in self.least
-        if known and somewhere and not self.tensor and not few:
+        # On CUDA cores a step multiplies for so long that masks of whole accesses cost nothing,
+        # and an edge tile without wide accesses is what all others wait for.
+        cheap = self.cores and (limit is not None if contiguous else True)
+        if known and somewhere and not self.tensor and not few and not cheap:
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and limit is not None and n % reach and self.infos[limit].every % reach:
             self.want({limit: reach})

@@ -26,6 +26,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -176,13 +177,13 @@ def builds(point: Point, tries: str | None = None) -> dict[str, Job]:
         for values in paper_tries.of_workload(point.workload) if tries == "all" else near(point):
             text = " ".join(f"{key}={value}" for key, value in values.items())
             kind = "split" if values.get("cluster_k", 1) > 1 else "whole"
-            found[f"{kind} {text}"] = {**_job(point.workload), "tune": values}
+            found[f"{kind} {text}"] = _given(point.workload, values)
         for name, workload in point.others.items():
             found[name] = _best_known(workload)
         return found
     values = paper_keep.values_of(point.workload)
     if values is not None:
-        found["tuned"] = {**_job(point.workload), "tune": values}
+        found["tuned"] = _given(point.workload, values)
     for name, workload in point.others.items():
         found[name] = _best_known(workload)
     for name, change in point.variants.items():
@@ -190,7 +191,7 @@ def builds(point: Point, tries: str | None = None) -> dict[str, Job]:
         kind = name.split()[0]
         measured = values_measured(RESULTS, point, kind)  # a tile that suits it better
         if measured:
-            found[kind] = {**_job(point.workload), "tune": measured}
+            found[kind] = _given(point.workload, measured)
         else:
             found[name] = {**base, "tune": {**base["tune"], **change}}
     return found
@@ -209,7 +210,15 @@ def near(point: Point) -> list[dict[str, int]]:
 def _best_known(workload: Workload) -> Job:
     """The compilation with tuned values, or told the sizes."""
     values = paper_keep.values_of(workload)
-    return _job(workload, told=values is None) | {"tune": values or {}}
+    return _given(workload, values) if values else _job(workload, told=True)
+
+
+def _given(workload: Workload, values: Mapping[str, int]) -> Job:
+    """The compilation with given values: told the sizes, as what takes a tuning file's values is.
+    They change the kernel only where no multiple of them makes accesses wide: otherwise all sizes
+    share one compilation."""
+    odd = any(size % 8 for size in workload.sizes.values())
+    return {**_job(workload, told=odd), "tune": dict(values)}
 
 
 def _job(workload: Workload, told: bool = False) -> Job:

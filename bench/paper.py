@@ -175,9 +175,9 @@ def builds(point: Point, tries: str | None = None) -> dict[str, Job]:
                              "told": _job(point.workload, told=True)}
     if tries:
         for values in paper_tries.of_workload(point.workload) if tries == "all" else near(point):
-            text = " ".join(f"{key}={value}" for key, value in values.items())
+            text = " ".join(f"{key}={n}" for key, n in values.items())
             kind = "split" if values.get("cluster_k", 1) > 1 else "whole"
-            found[f"{kind} {text}"] = _given(point.workload, values)
+            found[f"{kind} {text}"] = _tried(point.workload, values, tries)
         for name, workload in point.others.items():
             found[name] = _best_known(workload)
         return found
@@ -213,12 +213,16 @@ def _best_known(workload: Workload) -> Job:
     return _given(workload, values) if values else _job(workload, told=True)
 
 
-def _given(workload: Workload, values: Mapping[str, int]) -> Job:
-    """The compilation with given values: told the sizes, as what takes a tuning file's values is.
-    They change the kernel only where no multiple of them makes accesses wide: otherwise all sizes
-    share one compilation."""
+def _given(workload: Workload, values: Mapping[str, int], told: bool = True) -> Job:
+    """A compilation with given values: told the sizes, as what takes a tuning file's is."""
+    return {**_job(workload, told), "tune": dict(values)}
+
+
+def _tried(workload: Workload, values: Mapping[str, int], tries: str) -> Job:
+    """A candidate.  Where there are hundreds, all sizes of a kernel share a compilation, but those
+    of which no multiple makes accesses wide."""
     odd = any(size % 8 for size in workload.sizes.values())
-    return {**_job(workload, told=odd), "tune": dict(values)}
+    return _given(workload, values, tries == "near" or odd)
 
 
 def _job(workload: Workload, told: bool = False) -> Job:

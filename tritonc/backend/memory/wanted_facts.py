@@ -32,6 +32,8 @@ from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.drop_selections import steps_of_selections
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.wanted import (
+    NOTHING_TOLD,
+    Told,
     Wanted,
     is_number,
     known_before_loops,
@@ -62,15 +64,15 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
     """
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, tensor, never)
+        found = _wanted_facts(kernel, Told(tensor, told or {}, never))
         missed = {v for v, n in found.multiples.items() if told and told.get(v, 0) % n} - never
         if not missed:
             return found
         never |= missed
 
 
-def _wanted_facts(kernel: Kernel, tensor: bool, never: frozenset[Value]) -> Wanted:
-    """The same, of which no value of `never` need be a multiple."""
+def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
+    """The same, of which no value of `told.never` need be a multiple."""
     copy, needs = kernel, None
     mapping: dict[Value, Value] = {}
     if wrapping(kernel):  # looked at as if their indices were not negative
@@ -80,10 +82,10 @@ def _wanted_facts(kernel: Kernel, tensor: bool, never: frozenset[Value]) -> Want
         signs.testable = testable_scalars(cfg)
         needs = unwrap(copy, signs, blocks)
     # Looked at as if what tiles repeat were loaded once.
-    copy, onward, assumed = _shared(copy, never)
+    copy, onward, assumed = _shared(copy, told.never)
     mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
     needs = {onward.get(v, v): None for v in needs or {}}
-    collector = _Collector(copy, tensor, never)
+    collector = _Collector(copy, told)
     units = Units(collector.infos, collector.testable).asked(collector.accesses())
     if units:  # looked at as if they were 1
         blocks, onward = copy_blocks(copy.blocks)
@@ -94,7 +96,7 @@ def _wanted_facts(kernel: Kernel, tensor: bool, never: frozenset[Value]) -> Want
                 op.replace_inputs({v: one.result for v, one in ones.items()})
         blocks[0].ops[:0] = ones.values()
         copy = replace(kernel, blocks=blocks)
-        collector = _Collector(copy, tensor, never)
+        collector = _Collector(copy, told)
         needs = {onward.get(v, v): None for v in needs or {}}
         units = dict.fromkeys(ones)
     asked = collector.divisors.asked(collector.placed())
@@ -104,7 +106,7 @@ def _wanted_facts(kernel: Kernel, tensor: bool, never: frozenset[Value]) -> Want
             break
         blocks, onward = copy_blocks(copy.blocks)
         suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
-        supposed = _Collector(replace(copy, blocks=blocks), tensor, never)
+        supposed = _Collector(replace(copy, blocks=blocks), told)
         asked = supposed.divisors.helped(supposed.placed(), asked)
         if last:
             mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
@@ -144,7 +146,7 @@ def _shared(kernel: Kernel, never: frozenset[Value]
 def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     """What would have to be multiples so that an access alone is wide, whose addresses go on only
     where remainders do; nothing where that is not enough."""
-    collector = _Collector(kernel, False)
+    collector = _Collector(kernel)
     at = [one for one, _ in collector.accesses()].index(op) if prod(
         shape(op.operands[0].type)) >= SMALL else -1
     info, reach = collector.infos.get(op.operands[0]), reach_of(op)
@@ -155,7 +157,7 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
         return {}
     blocks, onward = copy_blocks(kernel.blocks)
     suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
-    supposed = _Collector(replace(kernel, blocks=blocks), False)
+    supposed = _Collector(replace(kernel, blocks=blocks))
     twin, _ = supposed.accesses()[at]
     needs = supposed.divisors.needs(twin)
     if needs is None:
@@ -167,9 +169,9 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
 class _Collector:
     """The facts that one text of the kernel lacks."""
 
-    def __init__(self, kernel: Kernel, tensor: bool, never: frozenset[Value] = frozenset()
-                 ) -> None:
-        self.kernel, self.tensor, self.never = kernel, tensor, never
+    def __init__(self, kernel: Kernel, told: Told = NOTHING_TOLD) -> None:
+        self.kernel, self.told, tensor = kernel, told, told.tensor
+        self.tensor = tensor
         self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
         self.infos = axis_info.analyze(kernel)
         self.cfg = cfg = Cfg(kernel)
@@ -188,7 +190,7 @@ class _Collector:
 
     def divisible(self, value: Value) -> bool:
         """Whether a value may be tested to be a multiple."""
-        return value not in self.never and self.testable(value)
+        return value not in self.told.never and self.testable(value)
 
     def signs(self, loop: Loop | None) -> Signs:
         place = self.kernel.entry if loop is None else loop.preheader or loop.header
@@ -243,7 +245,7 @@ class _Collector:
                 found.hindered.append((op, "an offset or a stride is computed from a value that "
                                        f"may not be a multiple of {reach}, and cannot be checked "
                                        "before the access runs"))
-                if self.never:  # masks of elements cost most
+                if self.told.never:  # masks of elements cost most
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
@@ -291,7 +293,9 @@ class _Collector:
         few = not contiguous and extent in self.least
         # On CUDA cores a step multiplies for so long that masks of whole accesses cost nothing,
         # and an edge tile without wide accesses is what all others wait for.
-        cheap = self.cores and reach > 1 and (limit is not None or not contiguous)
+        # If all tiles are known to be full, none is an edge.
+        edges = limit is None or limit not in self.told.values or self.told.values[limit] % extent
+        cheap = self.cores and reach > 1 and (limit is not None or not contiguous) and edges
         if known and somewhere and not self.tensor and not few and not cheap:
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and limit is not None and n % reach and self.infos[limit].every % reach:

@@ -214,8 +214,9 @@ def _best_known(workload: Workload) -> Job:
 
 
 def _given(workload: Workload, values: Mapping[str, int], told: bool = True) -> Job:
-    """A compilation with given values: told the sizes, as what takes a tuning file's is."""
-    return {**_job(workload, told), "tune": dict(values)}
+    """A compilation with given values: told the sizes, as what takes a tuning file's is; what they
+    do not say is the passes' choice, and not the model's."""
+    return {**_job(workload, told), "tune": {"cluster_k": 1, **values}}
 
 
 def _tried(workload: Workload, values: Mapping[str, int], tries: str) -> Job:
@@ -354,7 +355,8 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
             "tflops": f"{point.flops / median(values) * 1e-9:.4g}",
             "error": f"{found['errors'].get(name, 0):.2e}", "intensity": f"{point.intensity:.4g}",
             "values": " ".join(f"{k}={v}" for k, v in {
-                **made.get("tunables", {}), **made.get("meta", {})}.items()) or name,
+                **made.get("tunables", {}), **made.get("meta", {})}.items()
+                if (k, v) != ("cluster_k", 1)) or name,
             "gpu": about["gpu"], "commit": about["commit"], "date": time.strftime("%Y-%m-%d")})
     for name in ("told", "tuned"):  # the same kernel need not be measured twice
         same = failed.get(name, "").removeprefix("same as ")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paper_points import GROUPS, TRANSFORMER, points, read_points
+from paper_points import FEW, GROUPS, TRANSFORMER, points, read_points
 from suite_report import geometric
 
 BEGIN, END = "<!-- measured: bench/paper.py --draw -->", "<!-- end -->"
@@ -204,7 +204,8 @@ def _split(rows: Rows) -> list[str]:
         mine = [row for row in rows if row["figure"] == "8" and row["type"] == kind]
         values = {(row["point"], row["candidate"]): row["values"] for row in mine}
         for point, found in _times(mine).items():
-            if not {"split", "whole", "cublas"} <= set(found):
+            few = int(point.split("x")[1]) <= FEW
+            if not few or not {"split", "whole", "cublas"} <= set(found):
                 continue
             split = values.get((point, "split"), "")
             blocks = dict(pair.split("=") for pair in split.split()).get("cluster_k", "")

@@ -25,6 +25,9 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,7 +43,8 @@ from suite_worker import ROOT, Job, Worker, commit, do_all
 
 FOLDER = ROOT / "bench" / "paper"
 RESULTS = ROOT / "docs" / "paper"
-MEASURE_LIMIT = 60.0  # seconds of one point
+MEASURE_LIMIT = 30.0  # seconds of one point
+WARM_LIMIT = 60.0  # seconds of one point's kernels in Triton
 SCREENED = 4  # candidates of a kind that are measured with care, of those that are tried
 CANDIDATES = {"ours": "default"}  # as the points name them
 
@@ -66,14 +70,16 @@ def main() -> None:
                         "sizes of one kind of a kernel; 0: all candidates, which takes hours")
     parser.add_argument("--cluster", help="search on the workers of this dask scheduler")
     parser.add_argument("--no-triton", action="store_true", help="leave the peers in Triton out")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=0, help="begin no point after so many "
+                        "seconds; what is left out is named. 0: measure all")
     parser.add_argument("--least-ms", type=float, default=2.0, help="of a sample")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--commit", default=commit(), help="the compiler's, for the points")
     options = parser.parse_args()
-    started = time.perf_counter()
+    started = options.started = time.perf_counter()
     missing = [] if options.build else what_is_missing()
     chosen = [point for point in points() if str(point.figure) in options.figure.split(",")
               and re.search(options.filter, point.workload.name)]
@@ -170,23 +176,24 @@ def builds(point: Point, tries: str | None = None) -> dict[str, Job]:
                              "told": _job(point.workload, told=True)}
     if tries:
         for values in paper_tries.of_workload(point.workload) if tries == "all" else near(point):
-            text = " ".join(f"{key}={value}" for key, value in values.items())
+            text = " ".join(f"{key}={n}" for key, n in values.items())
             kind = "split" if values.get("cluster_k", 1) > 1 else "whole"
-            found[f"{kind} {text}"] = {**_job(point.workload), "tune": values}
+            found[f"{kind} {text}"] = _tried(point.workload, values, tries)
         for name, workload in point.others.items():
             found[name] = _best_known(workload)
         return found
     values = paper_keep.values_of(point.workload)
     if values is not None:
-        found["tuned"] = {**_job(point.workload), "tune": values}
+        found["tuned"] = _given(point.workload, values)
     for name, workload in point.others.items():
         found[name] = _best_known(workload)
     for name, change in point.variants.items():
         base = _best_known(point.workload)
         kind = name.split()[0]
-        measured = values_measured(RESULTS, point, kind)  # a tile that suits it better
+        measured = values_measured(RESULTS, point, kind) or values_measured(
+            RESULTS, replace(point, type="half"), kind)  # a tile that suits it better
         if measured:
-            found[kind] = {**_job(point.workload), "tune": measured}
+            found[kind] = _given(point.workload, measured)
         else:
             found[name] = {**base, "tune": {**base["tune"], **change}}
     return found
@@ -205,7 +212,20 @@ def near(point: Point) -> list[dict[str, int]]:
 def _best_known(workload: Workload) -> Job:
     """The compilation with tuned values, or told the sizes."""
     values = paper_keep.values_of(workload)
-    return _job(workload, told=values is None) | {"tune": values or {}}
+    return _given(workload, values) if values else _job(workload, told=True)
+
+
+def _given(workload: Workload, values: Mapping[str, int], told: bool = True) -> Job:
+    """A compilation with given values: told the sizes, as what takes a tuning file's is; what they
+    do not say is the passes' choice, and not the model's."""
+    return {**_job(workload, told), "tune": {"cluster_k": 1, **values}}
+
+
+def _tried(workload: Workload, values: Mapping[str, int], tries: str) -> Job:
+    """A candidate.  Where there are hundreds, all sizes of a kernel share a compilation, but those
+    of which no multiple makes accesses wide."""
+    odd = any(size % 8 for size in workload.sizes.values())
+    return _given(workload, values, tries == "near" or odd)
 
 
 def _job(workload: Workload, told: bool = False) -> Job:
@@ -244,16 +264,42 @@ def measure_all(chosen: list[Point], options: argparse.Namespace, folder: Path) 
     if not options.no_triton:
         _warm(chosen, compiled, keys, options, folder)
     start.join()
+    if "failed" in about and about.get("where"):  # the peaks are of figure 1 alone
+        about = worker.do({"do": "about"}, 120)
     about["commit"] = options.commit
     print(", ".join(f"{k} {v}" for k, v in about.items() if k != "where"), flush=True)
     if "failed" in about:
         sys.exit((folder / "log").read_text()[-2000:])
     rows: list[dict[str, Any]] = []
+    skipped: dict[str, str] = {}
     for index, point in enumerate(chosen):
+        passed = time.perf_counter() - options.started
         mine = {name: compiled[key] for (i, name), key in keys.items() if i == index}
-        rows += measure(worker, point, mine, options, folder, about)
-        write_points(options.results, rows, about)
+        if options.limit and passed > options.limit:
+            found: list[dict[str, Any]] | str = f"{passed:.0f} s had passed"
+        else:
+            found = attempted(worker, point, mine, options, folder, about)
+        if isinstance(found, str):
+            skipped[point.name] = found
+            print(f"figure {point.name}: skipped: {found}", flush=True)
+        else:
+            rows += found
+        about["run"] = {"command": " ".join(["bench/paper.py", *sys.argv[1:]]),
+                        "points": index + 1 - len(skipped), "commit": options.commit,
+                        "seconds": round(time.perf_counter() - options.started)}
+        write_points(options.results, rows, {**about, "skipped": skipped})
     worker.stop()
+
+
+def attempted(worker: Worker, point: Point, compiled: dict[str, Job], options: argparse.Namespace,
+              folder: Path, about: Job) -> list[dict[str, Any]] | str:
+    """The rows of a point, or why there are none: one that fails does not end the run."""
+    try:
+        return measure(worker, point, compiled, options, folder, about) or "nothing was timed"
+    except Exception as error:
+        traceback.print_exc()
+        worker.stop()  # who knows what it would answer next
+        return f"{type(error).__name__}: {error}".split("\n")[0][:160]
 
 
 def _warm(chosen: list[Point], compiled: dict[str, Job], keys: dict[tuple[int, str], str],
@@ -264,7 +310,7 @@ def _warm(chosen: list[Point], compiled: dict[str, Job], keys: dict[tuple[int, s
             for index, point in enumerate(chosen)
             if "at" in (found := compiled[keys[index, "ours"]])}
     for job, result in do_all(list(jobs.values()), max(1, options.jobs * 2 // 3),
-                              2 * paper_built.COMPILE_LIMIT, folder / "log"):
+                              WARM_LIMIT, folder / "log"):
         for name, why in result.items():
             if name != "where":
                 print(f"    {job['name']}: {name}: {why}")
@@ -283,10 +329,9 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
         if same != name:
             failed[name] = f"same as {same}"
             del modules[name]
-    print(f"figure {point.figure} {point.label}", end="", flush=True)
+    print(f"figure {point.name}", end="", flush=True)
     if "ours" not in modules:
-        print(f": {failed}")
-        return []
+        raise RuntimeError(failed["ours"])
     skip = ["triton"] if options.no_triton else []
     for _ in range(3):
         found = worker.do({
@@ -301,8 +346,11 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
             break
         modules.pop(culprit, None)
         skip.append(culprit)
+    if "times" not in found:
+        print()
+        raise RuntimeError(found.get("failed", "nothing was timed"))
     rows = []
-    for name, values in found.get("times", {}).items():
+    for name, values in found["times"].items():
         made = compiled.get(name, {})
         rows.append({
             "name": name, "figure": point.figure, "point": point.label, "type": point.type,
@@ -311,7 +359,8 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
             "tflops": f"{point.flops / median(values) * 1e-9:.4g}",
             "error": f"{found['errors'].get(name, 0):.2e}", "intensity": f"{point.intensity:.4g}",
             "values": " ".join(f"{k}={v}" for k, v in {
-                **made.get("tunables", {}), **made.get("meta", {})}.items()) or name,
+                **made.get("tunables", {}), **made.get("meta", {})}.items()
+                if (k, v) != ("cluster_k", 1)) or name,
             "gpu": about["gpu"], "commit": about["commit"], "date": time.strftime("%Y-%m-%d")})
     for name in ("told", "tuned"):  # the same kernel need not be measured twice
         same = failed.get(name, "").removeprefix("same as ")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from suite_worker import ROOT, Job, do_all
 
-COMPILE_LIMIT = 120.0  # seconds of one compilation,
+COMPILE_LIMIT = 60.0  # seconds of one compilation,
 TRY_LIMIT = 25.0  # and of one that is tried: a tile that spills a thousand registers takes minutes
 INDEX = "index.jsonl"
 _PLACE = ("folder", "key", "cubin", "load")  # what of a job says where, and not what

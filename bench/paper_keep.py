@@ -38,7 +38,8 @@ def _add(workload: Workload, best: Mapping[str, Any], made: Mapping[str, Any], a
     tokens = driver.preprocess(source, Options(defines=workload.defines), Diagnostics()).tokens
     entry = Entry(made["kernels"][0]["name"], arch, dict(workload.sizes), workload.defines,
                   tuning_file.source_hash(tokens), best["gpu"], float(best["milliseconds"]),
-                  {**made["tunables"], **made["meta"]})
+                  {name: value for name, value in {**made["tunables"], **made["meta"]}.items()
+                   if (name, value) != ("cluster_k", 1)})
     path = Path(tuning_file.beside(str(workload.path)))
     old = tuning_file.read(str(path)) if path.exists() else []
     path.write_text(tuning_file.render(tuning_file.merge(old, [entry])), encoding="utf-8")

@@ -48,6 +48,10 @@ class Point:
     variants: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
+    def name(self) -> str:
+        return f"{self.figure} {self.type} {self.label}"
+
+    @property
     def intensity(self) -> float:
         """Operations for each byte that memory must move at least; 0 where nobody asks."""
         return self.flops / self.bytes if self.bytes else 0.0
@@ -72,7 +76,8 @@ def points() -> list[Point]:
             if sizes[0] == sizes[2] == 1760 and sizes[1] <= 512:
                 found.append(Point(1, label, "float", w, flops, moved))
         elif w.stem == "product_half" and sizes in GROUPS:
-            found.append(Point(8, label, str(w.own["TYPE"]), w, flops))
+            found.append(Point(8, label, str(w.own["TYPE"]), w, flops,
+                               variants=SPLIT if sizes[1] <= FEW else {}))
         elif w.stem in ("conv_f32", "conv_half"):
             found.append(Point(10, task, "half" if "half" in w.stem else "float", w, flops))
         elif w.stem == "shift_f32":
@@ -86,7 +91,8 @@ def points() -> list[Point]:
 
 def write_points(folder: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
                  ) -> None:
-    """Rows into points.csv, where they replace those of their points, and what the machine is."""
+    """Rows into points.csv, where they replace those of their points; what the machine is, and what
+    was "skipped" until it is measured, into machine.json."""
     folder.mkdir(parents=True, exist_ok=True)
     new = {_place(row) for row in rows}
     kept = [row for row in read_points(folder) if _place(row) not in new]
@@ -98,6 +104,9 @@ def write_points(folder: Path, rows: Sequence[Mapping[str, Any]], about: Mapping
     machine = folder / "machine.json"
     known = json.loads(machine.read_text()) if machine.exists() else {}
     known |= {k: v for k, v in about.items() if k not in ("where", "commit")}
+    measured = {" ".join(place) for place in new}
+    missed = {**known.get("missed", {}), **known.pop("skipped", {})}
+    known["missed"] = {name: why for name, why in missed.items() if name not in measured}
     machine.write_text(json.dumps(known, indent=1) + "\n")
 
 

@@ -26,7 +26,8 @@ from typing import Any
 
 import paper_built
 import suite_support
-from suite_worker import ROOT, Job, Worker
+from suite_report import geometric
+from suite_worker import ROOT, Job, Worker, commit
 
 KERNEL = ROOT / "bench" / "paper" / "product_f32.tc"
 SIZES = ("2048x2048x2048", "1760x128x1760")
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--build", type=Path, metavar="FOLDER", help="only compile, to a folder")
     parser.add_argument("--built", type=Path, metavar="FOLDER", help="take compilations from there")
     parser.add_argument("--trust", action="store_true", help="though another compiler made them")
+    parser.add_argument("--commit", default=commit(), help="the compiler's, for the summary")
     options = parser.parse_args()
     started = time.perf_counter()
     candidates = space([int(text) for text in options.depth.split(",")], options.arch)
@@ -58,14 +60,20 @@ def main() -> None:
         place = options.build or options.built or Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         made = paper_built.all_compiled(jobs, options.jobs, place, options.trust)
-        print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
+        compiling = time.perf_counter() - started
+        print(f"{len(jobs)} compilations, {compiling:.0f} s", flush=True)
         if options.build:
             return
         records: list[dict[str, Any]] = []
+        worker = Worker(Path(folder) / "log")
+        gpu = worker.do({"do": "about"}, 60).get("gpu", "unknown")
         for size in SIZES:
-            records += measured(size, candidates, made, options, Path(folder))
+            records += measured(worker, size, candidates, made, options, Path(folder))
+        worker.stop()
     default = tuple(made["ours"]["tunables"][name] for name in TILES)
-    summary = {"seconds": round(time.perf_counter() - started), "depths": options.depth,
+    summary = {"seconds": round(time.perf_counter() - started), "compiling": round(compiling),
+               "processes": options.jobs, "commit": options.commit, "gpu": gpu,
+               "depths": options.depth,
                "sizes": [summarised([r for r in records if r["size"] == size], size, default)
                          for size in SIZES]}
     options.results.mkdir(parents=True, exist_ok=True)
@@ -76,7 +84,7 @@ def main() -> None:
 
 def space(depths: Sequence[int], arch: str) -> dict[str, Mapping[str, int]]:
     """The candidates by a name, which says whether micro- and nano-tiles are those of the rule;
-    "ours" is the default."""
+    "ours" is what is compiled by default, for which nothing is given."""
     from tritonc.options import Options
     from tritonc.source import SourceFile
     from tritonc.tune.space import search_space
@@ -84,9 +92,9 @@ def space(depths: Sequence[int], arch: str) -> dict[str, Mapping[str, int]]:
     found = search_space(SourceFile(str(KERNEL), KERNEL.read_text()), Options(arch=arch), "product",
                          nesting=True).candidates
     kept = [c for c in found if min(c["TM"], c["TN"]) >= 32 and c["TK"] in depths]
-    return {"ours": found[0]} | {
+    return {"ours": {}} | {
         f"{'other' if any(n in c for n in NESTING) else 'rule'} {i}": c
-        for i, c in enumerate(kept) if c != found[0]}
+        for i, c in enumerate(kept)}
 
 
 def _job(name: str, values: Mapping[str, int]) -> Job:
@@ -94,22 +102,22 @@ def _job(name: str, values: Mapping[str, int]) -> Job:
             "defines": (), "tune": dict(values), "options": {}, "sizes": {}}
 
 
-def measured(size: str, candidates: Mapping[str, Mapping[str, int]], made: Mapping[str, Job],
-             options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+def measured(worker: Worker, size: str, candidates: Mapping[str, Mapping[str, int]],
+             made: Mapping[str, Job], options: argparse.Namespace, folder: Path
+             ) -> list[dict[str, Any]]:
     """A record of each candidate at a size."""
     workload = next(w for w in suite_support.workloads(collection="paper")
                     if w.stem == KERNEL.stem and w.name.endswith(f" {size}"))
-    worker = Worker(folder / "log")
     found = worker.do({
         "do": "measure", "collection": "paper", "name": workload.name, "skip": ["triton", "cublas"],
         "modules": {name: job["at"] for name, job in made.items() if "failed" not in job},
         "rounds": options.rounds, "least_ms": 2.0, "folder": str(folder), "screen": FINALISTS}, 300)
-    worker.stop()
     if "times" not in found:
         sys.exit(f"{size}: {found.get('failed')}")
     wrong = {name: job["failed"] for name, job in made.items() if "failed" in job} | found["wrong"]
     times = found["screened"] | {name: median(ms) for name, ms in found["times"].items()}
-    return [{"size": size, "candidate": values, "error": wrong.get(name, ""),
+    return [{"size": size, "candidate": values or made[name]["tunables"],
+             "by default": not values, "error": wrong.get(name, ""),
              "milliseconds": None if name in wrong else times.get(name)}
             for name, values in candidates.items()]
 
@@ -125,38 +133,56 @@ def tile_of(record: Record) -> tuple[int, ...]:
 def summarised(records: Sequence[Record], size: str, default: tuple[int, ...]) -> dict[str, Any]:
     """What a search says at one size: times in milliseconds, distances as ratios.
 
-    >>> rows = [{"candidate": {"TM": 64, "TN": 64, "TK": 8, **more}, "milliseconds": ms}
-    ...         for ms, more in ((2.0, {}), (1.6, {"micro_rows": 32, "micro_columns": 16}))]
+    >>> tile = {"TM": 64, "TN": 64, "TK": 8}
+    >>> rows = [{"candidate": {**tile, **more}, "milliseconds": ms, "by default": ms == 1.8}
+    ...         for ms, more in ((2.0, {}), (1.8, {}),
+    ...                              (1.6, {"micro_rows": 32, "micro_columns": 16}))]
     >>> found = summarised(rows, "1x1x1", (64, 64, 8))
-    >>> found["best nesting"], found["default"] / found["best"]
-    ((32, 16, 4, 4), 1.25)
+    >>> found["best nesting"], found["default tile by the best"], found["default by the best"]
+    ((32, 16, 4, 4), 1.25, 1.125)
     """
-    timed = [r for r in records if r["milliseconds"] is not None]
-    best = min(timed, key=lambda r: r["milliseconds"])
+    space = [r for r in records if not r["by default"]]
+    timed = [r for r in space if r["milliseconds"] is not None]
+    best = min(timed, key=_time)
     ruled = [r for r in timed if nesting_of(r) == RULE]
-    of_rule = min(ruled, key=lambda r: r["milliseconds"])
-    by_default = next((r for r in ruled if tile_of(r) == default), None)
-    losses = []  # of the rule, tile by tile
+    of_rule = min(ruled, key=_time)
+    by_default = next((_time(r) for r in records if r["by default"] and _time(r)), None)
+    of_tile = next((_time(r) for r in ruled if tile_of(r) == default), None)
+    losses, gains = [], []  # of the rule, and of the worst nesting, tile by tile
     for row in ruled:
-        rivals = [r["milliseconds"] for r in timed if tile_of(r) == tile_of(row)]
-        losses.append(row["milliseconds"] / min(rivals))
+        rivals = [_time(r) for r in timed if tile_of(r) == tile_of(row)]
+        losses.append(_time(row) / min(rivals))
+        gains.append(max(rivals) / _time(row))
     return {
-        "size": size, "candidates": len(records), "timed": len(timed),
-        "best": best["milliseconds"], "best tile": tile_of(best), "best nesting": nesting_of(best),
-        "rule": of_rule["milliseconds"], "rule's tile": tile_of(of_rule),
-        "default": by_default["milliseconds"] if by_default else None, "default tile": default,
-        "rule by the best": round(of_rule["milliseconds"] / best["milliseconds"], 4),
+        "size": size, "candidates": len(space), "timed": len(timed),
+        "best": _time(best), "best tile": tile_of(best), "best nesting": nesting_of(best),
+        "rule": _time(of_rule), "rule's tile": tile_of(of_rule),
+        "rule by the best": round(_time(of_rule) / _time(best), 4),
+        "default": by_default, "default by the best": _ratio(by_default, best),
+        "default tile": default, "time of the default tile": of_tile,
+        "default tile by the best": _ratio(of_tile, best),
+        "rule by the best of its tile, mean": round(geometric(losses), 4),
         "rule by the best of its tile, worst": round(max(losses), 4),
+        "worst nesting by the rule, worst": round(max(gains), 4),
         "tiles where the rule is best": sum(loss <= 1.005 for loss in losses),
         "tiles": len(losses)}
 
 
+def _time(record: Record) -> float:
+    return float(record["milliseconds"] or 0)
+
+
+def _ratio(milliseconds: float | None, best: Record) -> float | None:
+    return round(milliseconds / _time(best), 4) if milliseconds else None
+
+
 def write(path: Path, records: Sequence[Record]) -> None:
-    """All candidates, the fastest first at each size."""
+    """All candidates but what is compiled by default, the fastest first at each size."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("size", *TILES, *NESTING, "milliseconds", "error"))
-        for r in sorted(records, key=lambda r: (r["size"], r["milliseconds"] or 1e9)):
+        space = [r for r in records if not r["by default"]]
+        for r in sorted(space, key=lambda r: (r["size"], r["milliseconds"] or 1e9)):
             writer.writerow((r["size"], *tile_of(r), *nesting_of(r), r["milliseconds"],
                              r["error"].split("\n")[0]))
 

@@ -65,15 +65,15 @@ def exchanges(result: driver.Result) -> list[Any]:
     return [op for op in result.module.kernels[0].ops() if op.name == "cluster_reduce"]
 
 
-@pytest.mark.parametrize("cluster", [2, 3, 4, 8])
+@pytest.mark.parametrize("cluster", [2, 3, 4, 6, 7, 8])
 @pytest.mark.parametrize("way", SHARED)
 def test_simulated(way: int, cluster: int) -> None:
     result, problem = built(way, cluster)
     assert result.manifest is not None
     assert result.manifest["kernels"][0]["cluster"] == cluster
-    owned = SHARED[way] and cluster != 3  # no bits of an element's number say a third
-    assert exchanges(result)
-    assert all(bool(op.attributes["owner"]) == owned for op in exchanges(result))
+    assert exchanges(result)  # of six blocks, four own a part each
+    assert all((1 << len(op.attributes["owner"]) == 1 << cluster.bit_length() - 1) == SHARED[way]
+               for op in exchanges(result))
     simulated(result, problem)
 
 
@@ -82,7 +82,18 @@ def test_rows_are_added_up_before_they_are_sent(cluster: int) -> None:
     """Each block owns rows, of 8 at least; else the first block goes on alone."""
     result, problem = built(0, cluster, ROOT / "tests" / "run" / "cluster_rows.tc", TN=32, TK=64)
     assert {op.result.type.shape for op in exchanges(result)} == {(32,)}
-    assert {bool(op.attributes["owner"]) for op in exchanges(result)} == {cluster in (2, 4)}
+    assert {bool(op.attributes["owner"]) for op in exchanges(result)} == {cluster < 8}
+    simulated(result, problem)
+
+
+@pytest.mark.parametrize("cluster", [3, 4, 7, 8])
+def test_a_mailbox_has_no_room_for_what_others_own(cluster: int) -> None:
+    """Whether a thread's bits say the owner, or those of its registers."""
+    result, problem = built(0, cluster, TM=64, TN=64, TYPE="float")
+    owners = 1 << cluster.bit_length() - 1
+    for op in exchanges(result):
+        mailbox = op.operands[1].type
+        assert mailbox.bytes == (cluster - 1) * 64 * 64 * 4 // owners
     simulated(result, problem)
 
 
@@ -169,7 +180,7 @@ def test_headers_and_grids() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cluster", [2, 3, 4, 8])
+@pytest.mark.parametrize("cluster", [2, 3, 4, 6, 7, 8])
 @pytest.mark.parametrize("way", SHARED)
 def test_on_the_gpu(way: int, cluster: int) -> None:
     random = Random(17 * way + cluster)

@@ -116,14 +116,16 @@ def test_the_search_says_how_far_the_rule_is_from_the_best(monkeypatch: pytest.M
     tile = {"TM": 64, "TN": 64, "TK": 8}
     nesting = dict(zip(paper_search.NESTING, (32, 16, 4, 4), strict=True))
     size = "1x1x1"
-    records = [{"size": size, "candidate": tile, "milliseconds": 2.0, "error": ""},
-               {"size": size, "candidate": {**tile, **nesting}, "milliseconds": 1.6, "error": ""},
-               {"size": size, "candidate": {**tile, "TK": 16}, "milliseconds": None,
-                "error": "it does not run\n"}]
+    records = [{"size": size, "candidate": values, "milliseconds": ms, "error": error,
+                "by default": ms == 1.8}
+               for values, ms, error in ((tile, 2.0, ""), ({**tile, **nesting}, 1.6, ""),
+                                         (tile, 1.8, ""),
+                                         ({**tile, "TK": 16}, None, "it does not run\n"))]
     found = paper_search.summarised(records, size, (64, 64, 8))
     assert found["best nesting"] == (32, 16, 4, 4) and found["rule by the best"] == 1.25
     assert (found["candidates"], found["timed"]) == (3, 2)
-    assert found["tiles where the rule is best"] == 0 and found["default"] == 2.0
+    assert found["tiles where the rule is best"] == 0 and found["default"] == 1.8
+    assert found["default tile by the best"] == 1.25
     paper_search.write(tmp_path / "search.csv", records)
     assert len((tmp_path / "search.csv").read_text().splitlines()) == 4
 
@@ -144,3 +146,40 @@ def test_slices_of_a_product_on_wgmma_are_stored() -> None:
     options = Options(arch="sm_90a", tune={"TM": 64, "TN": 64, "TK": 64, "slices": 2},
                       defines=("C=64", "R=1", "S=1", "P=14", "Q=14", "B=4"))
     assert "wgmma" in driver.compile(source, options, ("ptx",)).outputs["ptx"]
+
+
+def test_a_point_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+                                                 ) -> None:
+    """The others are measured, and the page names it with the reason."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    import argparse
+    import json
+    from types import SimpleNamespace
+
+    import paper
+    import paper_page
+    import paper_points
+
+    chosen = [p for p in paper_points.points() if p.figure == 8 and p.type == "float"][:2]
+
+    def measure(worker: object, point: paper_points.Point, *rest: object) -> list[dict[str, str]]:
+        if point is chosen[0]:
+            raise RuntimeError("no result after 30 s (ours timed)")
+        return [{**dict.fromkeys(paper_points.COLUMNS, "1"), "figure": "8", "type": "float",
+                 "point": point.label, "candidate": name} for name in ("default", "cublas")]
+
+    monkeypatch.setattr(paper, "Worker", lambda log: SimpleNamespace(
+        do=lambda job, limit: {"gpu": "none", "torch": "", "cudnn": "", "triton": ""},
+        stop=lambda: None))
+    monkeypatch.setattr(paper, "compile_all", lambda *rest: ({}, {}))
+    monkeypatch.setattr(paper, "measure", measure)
+    options = argparse.Namespace(results=tmp_path, built=None, no_triton=True, started=0.0, limit=0,
+                                 commit="1")
+    paper.measure_all(chosen, options, tmp_path)
+    machine = json.loads((tmp_path / "machine.json").read_text())
+    assert machine["missed"] == {chosen[0].name: "RuntimeError: no result after 30 s (ours timed)"}
+    assert machine["run"]["points"] == 1
+    page = paper_page.tables(tmp_path)
+    assert "(RuntimeError: no result after 30 s (ours timed)): figure 8 float 512x512x512." in page
+    assert f"| {chosen[1].label} | 1.0000 |" in page

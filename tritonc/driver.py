@@ -351,6 +351,8 @@ class _Compilation:
         meta |= {name: self.bindings.meta_of(variants.variant(name).binding, self.result.tunables)
                  for name in variants.added}
         context = context_of(self.options)
+        known = self._known()
+        context.told = known.arguments if known is not None else {}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
         first = names.index(start) + 1 if (start := self.options.start_after) in names else 0

@@ -33,7 +33,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   "pipeline.", (2, 3, 4), range(1, 17),
                   frozenset({"dot on tensor cores", "dot in a loop"})),
     MetaParameter("cluster_k", "split_loops", "Blocks of a cluster that share the iterations of a "
-                  "loop of sums.", (2, 4), (1, 2, 3, 4, 8),
+                  "loop of sums.", (2, 4), range(1, 9),
                   frozenset({"clusters", "dot in a loop"})),
     MetaParameter("group", "group_instances", "Rows of programs that run side by side.",
                   (1, 16), range(1, 65), frozenset({"dot", "two axes"}), _SHARED),

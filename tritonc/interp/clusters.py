@@ -44,7 +44,7 @@ def cluster_reduce(frame: Frame, op: Op) -> None:
         return len(parts) == cluster.size
 
     def go_on() -> None:
-        order = sorted(parts, key=lambda other: other ^ rank)
+        order = sorted(parts, key=lambda other: distance(other, rank, cluster.size))
         total, cause = parts[rank][0].copy(), op
         extents = shape(op.result.type)
         mask = ~owned(op, extents, rank)
@@ -57,6 +57,15 @@ def cluster_reduce(frame: Frame, op: Op) -> None:
         frame.define(op.result, total if extents else total[()], mask, cause)
 
     frame.pause = ready, go_on
+
+
+def distance(other: int, rank: int, size: int) -> int:
+    """The place of another block among those that send to one; 0 is its own.
+
+    >>> [distance(other, 1, 3) for other in range(3)], [distance(other, 1, 4) for other in range(4)]
+    ([2, 0, 1], [1, 0, 3, 2])
+    """
+    return other ^ rank if size & (size - 1) == 0 else (other - rank) % size
 
 
 def owned(op: Op, extents: tuple[int, ...], rank: int) -> Any:

@@ -53,6 +53,9 @@ class Context:
     fast_math: bool = False
     precise_math: bool = False
     device_assert: bool = False
+    # Scalar arguments by name, as far as the sizes say that a compilation is told: by these passes
+    # choose, and stay right for all others.
+    told: Mapping[str, int] = field(default_factory=dict)
     # Makes the small body of a kernel that has so many warps; None where there shall be none.
     small: Callable[[int], SmallBody | None] | None = None
     remarks: list[Remark] = field(default_factory=list)

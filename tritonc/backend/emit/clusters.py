@@ -15,7 +15,7 @@ from tritonc.backend.emit.arithmetic import Emitter
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.registers import layout_of
-from tritonc.backend.launch.lower_clusters import WORD, owner_bases, sent
+from tritonc.backend.launch.lower_clusters import WORD, owner_bases, owner_bits, sent
 from tritonc.ir.core import Op
 from tritonc.ir.types import Buffer, Scalar, element, is_float
 
@@ -45,13 +45,13 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
     line = mailbox.type.shape[1] * WORD
     groups = sent(op)
     thread = f.linear(owner_bases(op, layout_of(value.type, f.warps)))
-    own, place = rank(f), f.prelude(f"shl i32 {f.thread}, 4")
+    own, place = rank(f), _place(f, op)
     start = f.buffers[mailbox].offset
     if op.attributes.get("waits"):
         f.convergent(f"{_BARRIER}.wait.aligned", "void")
     for group, registers in groups.items():
         owner = str(group) if thread == "0" else f.op(f"xor i32 {thread}, {group}")
-        distance = f.op(f"xor i32 {own}, {owner}")
+        distance = _distance(f, own, owner, op.attributes["size"])
         base = f.op(f"add i32 {f.op(f'mul i32 {distance}, {stage}')}, {start - stage}")
         words = [[names[r] for r in registers[i : i + per]]
                  for i in range(0, len(registers), per)]
@@ -85,12 +85,31 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = found
 
 
+def _place(f: FunctionEmitter, op: Op) -> str:
+    """Where a thread's words begin in the mailbox: by its number without the bits of owners."""
+    number = f.thread
+    for bit in reversed(owner_bits(op)):
+        above = f.prelude(f"lshr i32 {number}, {bit + 1}")
+        below = f.prelude(f"and i32 {number}, {(1 << bit) - 1}")
+        number = f.prelude(f"or i32 {f.prelude(f'shl i32 {above}, {bit}')}, {below}")
+    return f.prelude(f"shl i32 {number}, 4")
+
+
+def _distance(f: FunctionEmitter, own: str, owner: str, size: int) -> str:
+    """The place of this block among those that send to the owner; 0 is its own."""
+    if size & (size - 1) == 0:
+        return f.op(f"xor i32 {own}, {owner}")
+    behind = f.op(f"sub i32 {own}, {owner}")
+    around = f.op(f"add i32 {behind}, {size}")
+    return f.op(f"select i1 {f.op(f'icmp slt i32 {behind}, 0')}, i32 {around}, i32 {behind}")
+
+
 def _received(f: FunctionEmitter, op: Op, start: int, word: int, line: int, stage: int,
               width: int) -> list[list[str]]:
     """The elements of one word from each sender."""
     kind = f.type(op.result)
     vector = f"<{width} x {kind}>"
-    place = f.prelude(f"shl i32 {f.thread}, 4")
+    place = _place(f, op)
     found = []
     for sender in range(op.attributes["size"] - 1):
         near = f.shared_pointer(place, "")

@@ -51,13 +51,15 @@ def lower_clusters(kernel: Kernel, context: Context) -> bool:
 
 
 def _mailbox(kernel: Kernel, op: Op) -> Buffer:
-    """A stage for each sender: a word of each thread side by side, for all words that it sends."""
+    """A stage for each sender: a word of each thread side by side, for all words that it sends.
+    What threads hold for different owners shares a place."""
     t = op.result.type
     e = element(t)
     assert isinstance(e, Scalar)
     per = WORD // e.bytes
     words = max(map(len, sent(op).values())) if isinstance(t, Tile) else 1
-    shape = (-(-words // per), 32 * kernel.attributes["num_warps"], per)
+    threads = 32 * kernel.attributes["num_warps"] >> len(owner_bits(op))
+    shape = (-(-words // per), threads, per)
     return Buffer(e, shape, op.attributes["size"] - 1, row_major(shape))
 
 
@@ -78,6 +80,19 @@ def sent(op: Op) -> dict[int, list[int]]:
 def owner_of(op: Op, index: int) -> int:
     """The block that owns an element."""
     return sum(1 << i for i, bit in enumerate(op.attributes["owner"]) if index & bit)
+
+
+def owner_bits(op: Op) -> tuple[int, ...]:
+    """The bits of a thread's number of which each alone is a bit of the owner: of the threads that
+    differ in them one sends to a block, so that they have one place there."""
+    t = op.result.type
+    if not isinstance(t, Tile) or t.layout is None:
+        return ()
+    bases = owner_bases(op, t.layout)
+    found = tuple(bit for bit, base in enumerate(bases) if base)
+    alone = len({bases[bit] for bit in found}) == len(found) and all(
+        bases[bit] & (bases[bit] - 1) == 0 for bit in found)
+    return found if alone else ()
 
 
 def owner_bases(op: Op, layout: Layout) -> tuple[int, ...]:

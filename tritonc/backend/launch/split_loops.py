@@ -13,7 +13,8 @@ takes every C-th iteration, and `cluster_reduce` adds up their sums.  The launch
 each program, along an axis of the grid that programs do not see: their numbers stay.
 
 Where the loop's sums only go, element by element, into stores, each block owns a part of the tile,
-gets the sums of that, and stores it.  Otherwise the first block gets all sums and goes on alone.
+gets the sums of that, and stores it; of a number of blocks that is no power of two, the first do.
+Otherwise the first block gets all sums and goes on alone.
 
 Legal where all effects of the kernel stand behind such a loop, one on each way: what comes before
 is computed by every block.  Sums of floats are added in another order.  Asked for by the
@@ -56,7 +57,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     plans = [(one, sums, _owner(kernel, one, sums, blocks)) for one in found
              for sums in [_sums_behind(kernel, one)]]
     for one, sums, owner in plans:
-        received = sum(map(_bytes, sums)) * (blocks - 1) // (blocks if owner else 1)
+        received = sum(map(_bytes, sums)) * (blocks - 1) >> len(owner or ())
         if received > context.target.shared_per_block // 2:
             context.remark(NAME, "no loop is split over a cluster: a block would receive "
                            f"{received} bytes of partial sums",
@@ -132,7 +133,7 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     if owner is None:
         _leave(kernel, one, after, rank)
     else:
-        _guard_stores(kernel, one, after, totals, owner, rank)
+        _guard_stores(kernel, one, after, totals, owner, rank, blocks)
 
 
 def _sums_behind(kernel: Kernel, one: SharedLoop) -> list[Value]:
@@ -243,9 +244,10 @@ def _leave(kernel: Kernel, one: SharedLoop, b: Builder, rank: Value) -> None:
 def _owner(kernel: Kernel, one: SharedLoop, sums: list[Value], blocks: int
            ) -> tuple[int, ...] | None:
     """The bits of an element's row-major number that say which block owns it, the lowest first;
-    None where the first block has to own all."""
+    None where the first block has to own all.  Of six blocks four own a part each."""
     extents = {shape(value.type) for value in sums}
-    if len(extents) != 1 or blocks & (blocks - 1):
+    owners = 1 << blocks.bit_length() - 1
+    if len(extents) != 1:
         return None
     (tile,) = extents
     found: list[int] = []
@@ -253,9 +255,9 @@ def _owner(kernel: Kernel, one: SharedLoop, sums: list[Value], blocks: int
         bits = axis_bases(tile, axis)
         if axis == len(tile) - 1:
             bits = bits[log2(LEAST):]
-        take = min(len(bits), log2(blocks) - len(found))
+        take = min(len(bits), log2(owners) - len(found))
         found += bits[len(bits) - take:]
-    if len(found) < log2(blocks) or not _element_by_element(kernel, one, sums):
+    if len(found) < log2(owners) or not _element_by_element(kernel, one, sums):
         return None
     return tuple(found)
 
@@ -294,10 +296,10 @@ def _element_by_element(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> b
 
 
 def _guard_stores(kernel: Kernel, one: SharedLoop, b: Builder, totals: dict[Value, Value],
-                  owner: tuple[int, ...], rank: Value) -> None:
+                  owner: tuple[int, ...], rank: Value, blocks: int) -> None:
     """Let each block store only what it owns."""
     tile = next(v.type for v in totals.values())
-    owned = dict.fromkeys(totals.values(), _owned(b, tile, owner, rank))
+    owned = dict.fromkeys(totals.values(), _owned(b, tile, owner, rank, blocks))
     for block in _behind(kernel, one):
         for op in list(block.ops):
             if op.name == "cluster_reduce":
@@ -317,7 +319,7 @@ def _guard_stores(kernel: Kernel, one: SharedLoop, b: Builder, totals: dict[Valu
                 owned.update(dict.fromkeys(op.results, masks[0]))
 
 
-def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value) -> Value:
+def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value, blocks: int) -> Value:
     """Which elements this block owns: runs along axes, as the number of the block says."""
     assert isinstance(tile, Tile)
     found: Value | None = None
@@ -345,4 +347,7 @@ def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value) -> Val
             inside = b.value("broadcast", inside, type=whole)
         found = inside if found is None else b.value("and", found, inside)
     assert found is not None
+    if 1 << len(owner) < blocks:
+        some = b.value("icmp", rank, b.constant(1 << len(owner), I32), predicate="slt")
+        found = b.value("and", found, b.value("splat", some, type=found.type))
     return found

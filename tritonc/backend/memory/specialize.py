@@ -22,6 +22,9 @@ differs.  Where it fails, which is rare, a product does with little shared memor
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
+Where a compilation is told sizes, the fast body asks for no multiple that they are not: of a
+product with rows of 7133 elements, one operand is copied by 16 bytes at least.
+
 Nothing is done where no access would get wider and no mask would go.  Needs loops with preheaders.
 The constants are left to fold_constants and peephole, which run again.
 """
@@ -54,7 +57,9 @@ _ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is as
 def specialize(kernel: Kernel, context: Context) -> bool:
     """Add the fast body, if there is something to gain."""
     mark_moving(kernel)  # whose masks may go
-    found = wanted_facts(kernel, _copies_tensors(kernel, context))
+    told = {value: context.told[value.name] for value in kernel.parameters
+            if value.name in context.told}
+    found = wanted_facts(kernel, _copies_tensors(kernel, context), told)
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     for value, info in zip(kernel.parameters, kernel.info, strict=True):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from tritonc.analysis.affine import is_counter
 from tritonc.analysis.linear import Linear
@@ -14,6 +15,18 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import element, is_int, shape
 
 _NUMBERS = ("get_program_id", "get_num_programs")
+
+
+class Told(NamedTuple):
+    """What is known of launches: whether TMA brings the operands, values of parameters, and which
+    of these are not the multiples that would be wanted."""
+
+    tensor: bool = False
+    values: Mapping[Value, int] = {}
+    never: frozenset[Value] = frozenset()
+
+
+NOTHING_TOLD = Told()
 
 
 @dataclass

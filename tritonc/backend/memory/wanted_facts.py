@@ -15,6 +15,7 @@ body that may rely on them.  What is promised or proved is not wanted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod
 
@@ -31,6 +32,8 @@ from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.drop_selections import steps_of_selections
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.wanted import (
+    NOTHING_TOLD,
+    Told,
     Wanted,
     is_number,
     known_before_loops,
@@ -52,12 +55,24 @@ SMALL = 32  # tiles of fewer elements are not worth a second body
 _MOST_BITS = 62  # of a sum that is tested
 
 
-def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
+def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
-    strides and offsets are wanted.
+    strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
+    these is not.
     """
+    never: frozenset[Value] = frozenset()
+    while True:
+        found = _wanted_facts(kernel, Told(tensor, told or {}, never))
+        missed = {v for v, n in found.multiples.items() if told and told.get(v, 0) % n} - never
+        if not missed:
+            return found
+        never |= missed
+
+
+def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
+    """The same, of which no value of `told.never` need be a multiple."""
     copy, needs = kernel, None
     mapping: dict[Value, Value] = {}
     if wrapping(kernel):  # looked at as if their indices were not negative
@@ -66,10 +81,11 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
         signs = known_signs(copy, cfg := Cfg(copy), copy.entry)
         signs.testable = testable_scalars(cfg)
         needs = unwrap(copy, signs, blocks)
-    copy, onward, assumed = _shared(copy)  # looked at as if what tiles repeat were loaded once
+    # Looked at as if what tiles repeat were loaded once.
+    copy, onward, assumed = _shared(copy, told.never)
     mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
     needs = {onward.get(v, v): None for v in needs or {}}
-    collector = _Collector(copy, tensor)
+    collector = _Collector(copy, told)
     units = Units(collector.infos, collector.testable).asked(collector.accesses())
     if units:  # looked at as if they were 1
         blocks, onward = copy_blocks(copy.blocks)
@@ -80,7 +96,7 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
                 op.replace_inputs({v: one.result for v, one in ones.items()})
         blocks[0].ops[:0] = ones.values()
         copy = replace(kernel, blocks=blocks)
-        collector = _Collector(copy, tensor)
+        collector = _Collector(copy, told)
         needs = {onward.get(v, v): None for v in needs or {}}
         units = dict.fromkeys(ones)
     asked = collector.divisors.asked(collector.placed())
@@ -90,7 +106,7 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
             break
         blocks, onward = copy_blocks(copy.blocks)
         suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
-        supposed = _Collector(replace(copy, blocks=blocks), tensor)
+        supposed = _Collector(replace(copy, blocks=blocks), told)
         asked = supposed.divisors.helped(supposed.placed(), asked)
         if last:
             mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
@@ -106,12 +122,13 @@ def wanted_facts(kernel: Kernel, tensor: bool) -> Wanted:
     return found
 
 
-def _shared(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], Multiples]:
+def _shared(kernel: Kernel, never: frozenset[Value]
+            ) -> tuple[Kernel, dict[Value, Value], Multiples]:
     """The kernel with loads of what their tiles repeat, as far as parameters may be assumed to be
     multiples of the runs; its values by those of the kernel, and what is assumed."""
     cfg = Cfg(kernel)
     runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
-                lambda v: v in kernel.parameters and is_int(v.type))
+                lambda v: v in kernel.parameters and is_int(v.type) and v not in never)
     repeated = [load for load in loads_of_products(kernel, cfg) if runs.of_load(load) is not None]
     for test in steps_of_selections(kernel, cfg):  # whole steps of K need none
         for axis, extent in enumerate(shape(test.result.type)):
@@ -129,7 +146,7 @@ def _shared(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], Multiples]:
 def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     """What would have to be multiples so that an access alone is wide, whose addresses go on only
     where remainders do; nothing where that is not enough."""
-    collector = _Collector(kernel, False)
+    collector = _Collector(kernel)
     at = [one for one, _ in collector.accesses()].index(op) if prod(
         shape(op.operands[0].type)) >= SMALL else -1
     info, reach = collector.infos.get(op.operands[0]), reach_of(op)
@@ -140,7 +157,7 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
         return {}
     blocks, onward = copy_blocks(kernel.blocks)
     suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
-    supposed = _Collector(replace(kernel, blocks=blocks), False)
+    supposed = _Collector(replace(kernel, blocks=blocks))
     twin, _ = supposed.accesses()[at]
     needs = supposed.divisors.needs(twin)
     if needs is None:
@@ -152,21 +169,28 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
 class _Collector:
     """The facts that one text of the kernel lacks."""
 
-    def __init__(self, kernel: Kernel, tensor: bool) -> None:
-        self.kernel, self.tensor = kernel, tensor
+    def __init__(self, kernel: Kernel, told: Told = NOTHING_TOLD) -> None:
+        self.kernel, self.told, tensor = kernel, told, told.tensor
+        self.tensor = tensor
         self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
         self.infos = axis_info.analyze(kernel)
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(
-            self.infos, lambda v: self.testable(v) and not computed_from(
+            self.infos, lambda v: self.divisible(v) and not computed_from(
                 v, "get_program_id", through_phis=True), not tensor)
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
-        self.divisors = Divisors(self.infos, self.multiples, self.testable,
+        self.divisors = Divisors(self.infos, self.multiples, self.divisible,
                                  any(op.name == "dot" for op in kernel.ops()))
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least = _least_rows(kernel)
+        dots = [op for op in kernel.ops() if op.name == "dot"]
+        self.cores = bool(dots) and all("instruction" not in op.attributes for op in dots)
+
+    def divisible(self, value: Value) -> bool:
+        """Whether a value may be tested to be a multiple."""
+        return value not in self.told.never and self.testable(value)
 
     def signs(self, loop: Loop | None) -> Signs:
         place = self.kernel.entry if loop is None else loop.preheader or loop.header
@@ -212,6 +236,8 @@ class _Collector:
         guard = self.infos.get(op.guard) if op.guard is not None else None
         if info.contiguity[axis] == 1 and op.name == "load":
             self.interleaved(op, affinity)
+        mask = affinity.mask(op.guard, len(t.shape))
+        bounds = mask.bounds if mask else ()
         reach = min(ACCESS // size, info.contiguity[axis])
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach)
@@ -219,13 +245,15 @@ class _Collector:
                 found.hindered.append((op, "an offset or a stride is computed from a value that "
                                        f"may not be a multiple of {reach}, and cannot be checked "
                                        "before the access runs"))
+                if self.told.never:  # masks of elements cost most
+                    for bound in bounds:
+                        self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
             self.want(needs)
-        mask = affinity.mask(op.guard, len(t.shape))
         if mask is None and guard is not None and guard.constancy[axis] < reach:
             found.hindered.append((op, f"its mask may differ among {reach} neighbours: it is not a "
                                    "bound on each axis"))
-        for bound in mask.bounds if mask else ():
+        for bound in bounds:
             self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
 
     def interleaved(self, op: Op, affinity: Affinity) -> None:
@@ -257,13 +285,18 @@ class _Collector:
         known = all(not is_counter(v) and (self.testable(v) or is_number(v)) for v in values) \
             and _fits(end) and _fits(bound.limit) and (end - bound.limit).constant is None
         (monomial, n) = bound.limit.terms[0] if len(bound.limit.terms) == 1 else ((), 0)
-        limit = monomial[0] if len(monomial) == 1 and monomial[0].op is None and self.testable(
+        limit = monomial[0] if len(monomial) == 1 and monomial[0].op is None and self.divisible(
             monomial[0]) else None
         # A row that ends inside its tile does so in all programs: its mask stays, by whole
         # accesses.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
         few = not contiguous and extent in self.least
-        if known and somewhere and not self.tensor and not few:
+        # On CUDA cores a step multiplies for so long that masks of whole accesses cost nothing,
+        # and an edge tile without wide accesses is what all others wait for.
+        # If all tiles are known to be full, none is an edge.
+        edges = limit is None or limit not in self.told.values or self.told.values[limit] % extent
+        cheap = self.cores and reach > 1 and (limit is not None or not contiguous) and edges
+        if known and somewhere and not self.tensor and not few and not cheap:
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and limit is not None and n % reach and self.infos[limit].every % reach:
             self.want({limit: reach})
@@ -274,7 +307,7 @@ class _Collector:
         """A bound that goes on by whole accesses from iteration to iteration, as what is left of K
         does, if a parameter is a multiple: threads cannot copy less than four bytes by cp.async."""
         left = [monomial for monomial, n in bound.limit.terms if n % reach]
-        if len(left) == 1 and len(left[0]) == 1 and left[0][0].op is None and self.testable(
+        if len(left) == 1 and len(left[0]) == 1 and left[0][0].op is None and self.divisible(
                 left[0][0]) and self.infos[left[0][0]].every % reach:
             self.want({left[0][0]: reach})
 

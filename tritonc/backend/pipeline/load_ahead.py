@@ -13,6 +13,9 @@ A product of one stage takes less time than memory does, so the threads would wa
 time.  The value waits for an iteration in registers: done for scalars, rows and columns, of which a
 thread holds few.
 
+It is so too with what the addresses of asynchronous copies follow from, as from a table of shifts:
+the copies of an iteration start at once, where they waited for the table first.
+
 In kernels without products the same is done in loops of which a thread loads little in an iteration
 and where other programs do not fill the time: recurrences, whose iterations wait for each other,
 and sums over columns, of which there are few programs.  They load several iterations ahead.
@@ -37,7 +40,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile, scalar
 
 FEW = 8  # registers that may wait, of one load
@@ -60,24 +63,45 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 or header.terminator.name != "cond_br" or len(loop.exits) != 1 \
                 or loop.exits[0][0] is not header or header.terminator.blocks[0] is not latch:
             continue
-        if any(op.name == "wgmma" for op in latch.ops):
+        beside = any(op.name == "wgmma" for op in latch.ops)
+        lead = set() if beside or waiting else _lead_copies(latch)
+        if beside or lead:
             times = 1
         else:
             times = _times(loop, columns) if waiting else 0
         for done in range(times):
-            loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)]
+            loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)
+                     and (op in lead or not lead)]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
             part = _slice(loop, loads)
             if not loads or part is None:
                 break
             if not done:
-                context.remark("load_ahead", "loaded one iteration ahead, while the products run"
-                               if products else f"loaded {times} iterations ahead",
-                               loads[0].span)
+                context.remark("load_ahead", _said(times, lead, products), loads[0].span)
             _rewrite(kernel, loop, loads, part)
             changed = True
     return changed
+
+
+def _said(times: int, lead: set[Op], products: bool) -> str:
+    if lead:
+        return "loaded one iteration before the copies whose addresses follow from it"
+    return ("loaded one iteration ahead, while the products run" if products
+            else f"loaded {times} iterations ahead")
+
+
+def _lead_copies(body: Block) -> set[Op]:
+    """The loads from which addresses of asynchronous copies follow, by pure operations."""
+    stack = [op.operands[1] for op in body.ops if op.name == "async_copy"]
+    home = {result: op for op in body.ops for result in op.results}
+    seen: set[Op] = set()
+    while stack:
+        op = home.get(stack.pop())
+        if op is not None and op not in seen:
+            seen.add(op)
+            stack.extend(op.inputs())
+    return {op for op in seen if op.name == "load"}
 
 
 def _times(loop: Loop, columns: bool) -> int:

@@ -240,6 +240,29 @@ def _some(sizes: Sizes, macros: Sizes) -> bool:
     return macros["D"] == 128 or sizes["S"] == 4096
 
 
+def _distances(t: Any) -> Any:
+    """Places in the table of biases, by row and column."""
+    at = torch.arange(t.S, device=t.q.device)
+    return at - at[:, None] + t.S
+
+
+def _relative_want(t: Any) -> Mapping[str, Any]:
+    out = torch.empty(t.o.shape, device=t.q.device)
+    bias = t.table.float()[:, _distances(t)]
+    for z in range(t.Z):
+        q, k, v = (x[z].transpose(0, 1).float() for x in (t.q, t.k, t.v))
+        s = (q @ k.transpose(1, 2) * t.scale).add_(bias)
+        out[z] = (s.softmax(2) @ v).transpose(0, 1)
+    return {"o": out}
+
+
+def _relative_peers(t: Any) -> Launches:
+    bias = t.table[:, _distances(t)][None].expand(t.Z, -1, -1, -1)
+    q, k, v = (x.transpose(1, 2) for x in (t.q, t.k, t.v))
+    return {"torch, a mask": lambda: torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=bias, scale=t.scale).transpose(1, 2).contiguous()}
+
+
 KINDS = {
     "attention_heads": forward(
         "attention", lambda t: {"o": exact(*_heads(t), t.scale)[0].transpose(1, 2)}, _heads_peers,
@@ -255,6 +278,8 @@ KINDS = {
                                  inputs=_lengths_inputs, variants=({"D": 128},)),
     "attention_window": forward("attention, other forms", _window_want, _window_peers,
                                 variants=({"D": 128},)),
+    "attention_relative": forward("attention, other forms", _relative_want, _relative_peers,
+                                  variants=({"D": 64},)),
     "attention_fp8": forward(
         "attention, other forms",
         lambda t: {"o": exact(*_flat(t), t.scale)[0][0] * t.v_scale}, _fp8_peers,

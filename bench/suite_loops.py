@@ -159,6 +159,10 @@ def long_scan(**more: Any) -> Kind:
 
 
 KINDS = {
+    "cumsum_columns": Kind(
+        SCANS, want=lambda t: {"y": t.x.double().cumsum(0)},
+        peers=lambda t: {"torch": lambda: t.x.cumsum(0)}, limit=True,
+        told=lambda s: tiles((32, 32), (64, 16), names="TC TR")),
     "histogram": Kind(SCANS, want=_counts, peers=_count_peers, zeroed=("counts",),
                       told=told("T", (512,), (2048,), (4096,))),
     "histogram_bytes": Kind(SCANS, want=_counts, peers=_count_peers, zeroed=("counts",),

@@ -69,7 +69,9 @@ def _sides(value: Value, name: str) -> list[Value]:
 
 def seen(kernel: Kernel, cfg: Cfg, table: Mapping[str, OpInfo]) -> list[Linear]:
     """Polynomials that are not negative in programs of which anything can be seen: those whose
-    masks let one element of each store through.  What others compute is of no account."""
+    masks let one element of each store through.  What others compute is of no account.
+
+    Of values that no loop changes: a store has the last one, and an iteration has its own."""
     found: list[list[Linear]] = []
     for op in kernel.ops():
         if table[op.name].effects <= READS or op.name in ("br", "cond_br", "ret"):
@@ -78,7 +80,9 @@ def seen(kernel: Kernel, cfg: Cfg, table: Mapping[str, OpInfo]) -> list[Linear]:
             return []
         found.append([room for mask in _conjuncts(op.guard)
                       for room in slacks(mask, {}, extreme=max)])
-    return [room for room in found[0] if all(room in other for other in found)] if found else []
+    return [room for room in found[0] if all(room in other for other in found)
+            and not any(v.op is not None and cfg.block_of[v.op] in cfg.innermost
+                        for monomial, _ in room.terms for v in monomial)] if found else []
 
 
 def _conjuncts(mask: Value) -> list[Value]:

@@ -126,11 +126,9 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
     for phi in tail.header.phis():
         start = incoming(phi, tail.preheader)
         if start.op not in loop.header.phis():
-            if start.op is not None and cfg.block_of[start.op] in loop:
-                return False
             ended = _reaches(loop, start)
             if ended is None:
-                continue
+                return False  # it counts the tail's own iterations, say
             start, slack = ended
         if start in pairs:
             return False

@@ -18,10 +18,11 @@ from tritonc.analysis.values import constant_of, defined_by
 from tritonc.backend.dots.fuse_exponents import LOG2_E
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numbers import round_to
 from tritonc.ir.types import F32, element
 
+_LARGEST = 2.0**100  # a factor: twice its product with log2(e) is finite, too
 
 def fuse_tanh(kernel: Kernel, context: Context) -> bool:
     """Rewrite the sums of 1 and a tanh."""
@@ -36,13 +37,14 @@ def fuse_tanh(kernel: Kernel, context: Context) -> bool:
                 continue
             b, t, factor = Builder(block, block.ops.index(op), op.span), op.result.type, -2 * LOG2_E
             scale = defined_by(argument, "fmul")
-            if scale is not None and (number := constant_of(scale.operands[1])) is not None:
+            number = None if scale is None else constant_of(scale.operands[1])
+            if scale is not None and number is not None and abs(float(number)) < _LARGEST:
                 argument, factor = scale.operands[0], factor * float(number)
             power = b.value("exp2", b.value("fmul", argument, b.constant(
                 float(round_to(F32, factor)), t)))
             total = b.value("fadd", power, b.constant(1.0, t))
-            product, halved = _halved(op, readers)
-            if product is not None and product in block.ops:
+            product, halved = _halved(op, block, readers)
+            if product is not None:
                 b = Builder(block, block.ops.index(product), product.span)
             result = b.value("fdiv", halved or b.constant(2.0, t), total, approximate=True)
             replaced[product.result if product is not None else op.result] = result
@@ -50,10 +52,12 @@ def fuse_tanh(kernel: Kernel, context: Context) -> bool:
     return bool(replaced)
 
 
-def _halved(total: Op, readers: dict[Value, list[Op]]) -> tuple[Op | None, Value | None]:
-    """The product of half a number and the sum, if that alone reads the sum, and the number."""
-    product = readers[total.result][0]
-    if product.name == "fmul" and readers[total.result] == [product]:
+def _halved(total: Op, block: Block,
+            readers: dict[Value, list[Op]]) -> tuple[Op | None, Value | None]:
+    """The product of half a number and the sum, if that alone reads the sum, in the same block;
+    and the number."""
+    product, *others = readers.get(total.result, [total])
+    if product.name == "fmul" and not others and product in block.ops:
         for value in product.operands:
             half = defined_by(value, "fmul")
             if half is not None and constant_of(half.operands[1]) == 0.5:

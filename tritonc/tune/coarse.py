@@ -36,7 +36,7 @@ _SHARED_OUT = 1.05
 # Clock cycles that a block takes which ends at once, of those of a multiprocessor: alone on it, or
 # beside others.  H200: 0.14 us and 0.04 us of an empty one, 0.16 us in products.
 _ENDS = (290, 70)
-_ENDS_CLUSTERED = 600  # of each block of a cluster
+_ENDS_CLUSTERED = (600, 140)  # of each block of a cluster (H200: 0.34 us alone; more, of 50,000)
 # A body for launches of which some share loops and others do not, whose steps are no numbers:
 # without and with an operand that is computed (1.02 to 1.04; 1.01 to 1.35).
 _SOME_SHARE = (1.04, 1.2)
@@ -130,8 +130,7 @@ def small(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, larg
     computed = any(any(feature.raw) for feature in features(kernel))
     best, saved, chosen = None, _WORTH * len(joined), 0
     for each in found:
-        ends = _UNIT * (_ENDS_CLUSTERED * CLUSTER if each.shared else
-                        _ENDS[whole.cost.blocks > 1]) / whole.cost.processors
+        ends = _UNIT * _ends(whole.cost, each.shared > 0) / whole.cost.processors
         gains = [(count, log2(old / (both + count * ends)), log2(old / new))
                  for count, old, both, new in zip(each.programs, whole.times, joined, each.times,
                                                   strict=True)]
@@ -170,8 +169,7 @@ def _candidates(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
     beside = formula(whole.profile, whole.depths, target)
     square = all(dot.extents[-3:-1] == _MEASURED for dot in whole.profile if dot.kind == "dot")
     lost = {1: _MOST_LOST, CLUSTER: _MOST_LOST_CLUSTERED if square else _MOST_LOST}
-    most = {size: _most_parts(beside, whole.tile, form, size, lost[size]) for size in sizes
-            if size == 1 or whole.kind == "wgmma"}
+    most = {size: _most_parts(beside, whole.tile, form, size, lost[size]) for size in sizes}
     for row in rows:
         times = ratios(dict(enumerate(whole.tile)), dict(enumerate(row.tile)))
         if row is whole:
@@ -184,7 +182,7 @@ def _candidates(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
             cost = cost._replace(blocks=min(cost.blocks, beside.blocks),
                                  wait=round(cost.wait * more))
             found += [_candidate(row, cost, launches, size, priced(
-                row.profile, row.depths, target, size)) for size in most
+                row.profile, row.depths, target, size)) for size in sizes
                 if prod(times.values()) * size <= most[size]]
     return found
 
@@ -225,9 +223,14 @@ def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form, size: int, lost: 
     batch = form.axes > 2
     extents = _MANY[batch][:form.axes]
     lengths = (_DEEP[batch], *[_TAPS] * (len(form.loops) - 1))
-    ends = _ENDS_CLUSTERED if size > 1 else _ENDS[cost.blocks > 1]
-    each = _tiles(extents, tile) / cost.processors * _UNIT * ends
+    each = _tiles(extents, tile) / cost.processors * _UNIT * _ends(cost, size > 1) / size
     return min(MOST_PARTS, 1 + lost * choice.time(cost, tile, extents, lengths) / each)
+
+
+def _ends(cost: Cost, clustered: bool) -> int:
+    """What the blocks of a small tile take that end at once."""
+    beside = cost.blocks > 1
+    return CLUSTER * _ENDS_CLUSTERED[beside] if clustered else _ENDS[beside]
 
 
 def _launches(form: Form) -> Iterator[Launch]:

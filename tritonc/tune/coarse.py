@@ -169,7 +169,8 @@ def _candidates(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
     beside = formula(whole.profile, whole.depths, target)
     square = all(dot.extents[-3:-1] == _MEASURED for dot in whole.profile if dot.kind == "dot")
     lost = {1: _MOST_LOST, CLUSTER: _MOST_LOST_CLUSTERED if square else _MOST_LOST}
-    most = {size: _most_parts(beside, whole.tile, form, size, lost[size]) for size in sizes}
+    most = {size: _most_parts(beside, whole.tile, form, size, lost[size]) for size in sizes
+            if size == 1 or whole.kind != "mma"}  # of which no clusters are measured
     for row in rows:
         times = ratios(dict(enumerate(whole.tile)), dict(enumerate(row.tile)))
         if row is whole:
@@ -182,7 +183,7 @@ def _candidates(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
             cost = cost._replace(blocks=min(cost.blocks, beside.blocks),
                                  wait=round(cost.wait * more))
             found += [_candidate(row, cost, launches, size, priced(
-                row.profile, row.depths, target, size)) for size in sizes
+                row.profile, row.depths, target, size)) for size in most
                 if prod(times.values()) * size <= most[size]]
     return found
 

@@ -14,6 +14,7 @@ from programs import PTXAS, ROOT, Setting, ptxas
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.machine import handlers
+from tritonc.ir.types import shape
 from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device
 from tritonc.launch.data import prepare
@@ -120,6 +121,42 @@ def test_narrow_matrices(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for rows, columns in ((5, 1), (1, 5), (3, 2), (4, 4)):
         simulated(result, problem, M=rows * tile(result)[0] - 3, N=columns * tile(result)[1],
                   B=1, K=40)
+
+
+@pytest.mark.parametrize("stem", ["matmul_f16", "linear_residual", "int8_linear",
+                                  "sgemm"])
+@pytest.mark.parametrize("most, shared", [(12, 12), (12, 4), (3, 3), (12, 0)])
+def test_clusters(stem: str, most: int, shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to `shared` programs the blocks of a cluster share a loop, then each computes a program of
+    the small body, then of the large one."""
+    monkeypatch.setattr(coarse, "small", lambda *_: coarse.Small(
+        {"TM": 64, "TN": 64, "TK": 32, "cluster_k": 2}, most, 1, shared))
+    result, problem = built(bench(stem))
+    assert result.manifest is not None
+    assert tile(result) == [64, 64] and result.manifest["kernels"][0]["cluster"] == 2
+    for rows, columns, inner in ((1, 2, 200), (2, 2, 30), (5, 2, 128), (5, 4, 72)):
+        simulated(result, problem, M=64 * rows - 3, N=64 * columns, K=inner)
+
+
+@pytest.mark.parametrize("stem, size", [("int4_words", [128, 64]), ("decode_linear", [64, 64])])
+def test_default_clusters(stem: str, size: list[int]) -> None:
+    """Few rows get clusters where the large tile is of 128 x 128, and larger ones do not."""
+    result, _ = built(bench(stem))
+    assert result.manifest is not None
+    assert tile(result) == size and result.manifest["kernels"][0]["cluster"] == 2
+    wide, _ = built(bench("matmul_f16"))
+    assert wide.manifest is not None and "cluster" not in wide.manifest["kernels"][0]
+
+
+def test_small_bodies_share_what_they_compute() -> None:
+    """Two warpgroups compute one operand, each for its slice of K, with as many warps given; and a
+    tile of so few rows is copied by threads."""
+    result, _ = built(bench("int8_linear"), TM=128, TN=64, TK=128, num_warps=8, cluster_k=2)
+    assert result.module is not None
+    ops = [*result.module.kernels[0].ops()]
+    assert any(op.name == "wgmma" and len(shape(op.result.type)) == 3 for op in ops)
+    assert any(op.name == "async_copy" for op in ops)
+    assert not any(op.name == "tensor_copy" for op in ops)
 
 
 def test_one_body() -> None:

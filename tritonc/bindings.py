@@ -168,9 +168,11 @@ class Bindings:
             return self._tuned(kernel, entries, tunables, sizes)
         return self._modelled(kernel, tunables, lower)
 
-    def small(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module]) -> Small | None:
+    def small(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module],
+              clusters: bool) -> Small | None:
         """The tunables of a second body for launches of few programs, and how many those are; None
-        where the sizes are known, where somebody chose the tile, or where it does not pay."""
+        where the sizes are known, where somebody chose the tile, or where it does not pay.
+        `clusters` can share its loops."""
         space = {name: self._lists[name] for name in self.chosen if name in kernel.tunables}
         if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
             return None
@@ -178,7 +180,7 @@ class Bindings:
         from tritonc.tune.coarse import small
 
         return small(space, lower, find(self._options.arch, self._options.ptx),
-                     {name: self.chosen[name] for name in space})
+                     {name: self.chosen[name] for name in space}, clusters)
 
     def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
                lower: Lower) -> VariantSet:

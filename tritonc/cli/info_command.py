@@ -116,7 +116,9 @@ def _kernel(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources | 
 def _launched(kernel: Mapping[str, Any]) -> Iterator[str]:
     """How an entry is launched."""
     tile = " x ".join(map(str, kernel["tile"])) or "1"
-    yield f"  one block of {kernel['threads']} threads for {tile} of the global range"
+    blocks = kernel.get("cluster", 1)
+    count = f"a cluster of {blocks} blocks" if blocks > 1 else "one block"
+    yield f"  {count} of {kernel['threads']} threads for {tile} of the global range"
     shared = kernel["shared_bytes"] + kernel["dynamic_shared_bytes"]
     asked = f", {kernel['dynamic_shared_bytes']} of them asked for by the launch"
     yield (f"  {shared} bytes of shared memory{asked if kernel['dynamic_shared_bytes'] else ''}")

@@ -38,6 +38,9 @@ _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
 _EDGE = {"wgmma": 0, "mma": 800, "cores": 800}  # of a step, where masks are in the way
+# Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
+# 128 rows): half of a tile's rows, where it does not divide the range.
+_BEYOND = 4
 _MAPS = 1000  # of a launch whose blocks make tensor maps
 _BARRIER = 40  # of a step, around what is in flight
 _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
@@ -100,8 +103,9 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
     once = _ONCE + (_MAPS if widest.persistent else 0)
+    edge = _EDGE[widest.kind] + (_BEYOND * found[0].extents[-3] if widest.persistent else 0)
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
-                _cycles(busy), _cycles(wait), _cycles(_EDGE[widest.kind]), depths)
+                _cycles(busy), _cycles(wait), _cycles(edge), depths)
 
 
 def computing(profile: Profile, target: Target) -> tuple[str, int]:

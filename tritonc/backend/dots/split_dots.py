@@ -36,6 +36,7 @@ from tritonc.ir.types import Tile, element, is_float, scalar, shape
 
 FEW = 4  # warps; a product that has as many is not split
 WARPS = 8  # of a block whose product is split, on CUDA cores
+GROUP = 4  # of a warpgroup
 COMPUTED = 2  # warpgroups, each of which computes its slice of a product's operand
 MATRIX_WARPS = 4  # with mma.sync
 LEAST = 4  # numbers of a step of k that each slice multiplies: one access reads them
@@ -63,7 +64,7 @@ def _slices(dot: Op, context: Context) -> tuple[int, int]:
     name, depth = dot.attributes.get("instruction"), shape(dot.operands[0].type)[-1]
     row = BY_NAME[name] if name is not None else None
     if row is not None and row.kind == WGMMA:
-        return 4, _warpgroups(dot, row, context)
+        return GROUP, _warpgroups(dot, row, context)
     size = prod(shape(dot.result.type))
     most = min(depth // (row.depth if row else LEAST),
                SUMS // (size * scalar(dot.result.type).bytes))
@@ -84,11 +85,13 @@ def _warpgroups(dot: Op, row: MatrixInstruction, context: Context) -> int:
     """How many warpgroups share K of a product that has rows for one."""
     rows, columns = shape(dot.result.type)
     depth = shape(dot.operands[0].type)[-1]
-    if rows != row.rows or not row.transposes or "num_warps" in context.meta:
+    if rows != row.rows or not row.transposes:
         return 1
+    given = context.meta.get("num_warps")
     wanted = context.meta.get("slices", COMPUTED if not is_plain(dot.operands[0], True) else 1)
     most = min(depth // row.depth, SUMS // (rows * columns * scalar(dot.result.type).bytes), 4)
-    return 1 << (min(wanted, most).bit_length() - 1) if most > 0 else 1
+    slices = 1 << (min(wanted, most).bit_length() - 1) if most > 0 else 1
+    return slices if given in (None, GROUP * slices) else 1
 
 
 def _split(kernel: Kernel, one: SummedDot, slices: int) -> None:

@@ -51,7 +51,7 @@ def compile_file(job: Job, say: Say) -> Job:
     source = SourceFile(str(path), path.read_text())
     options = Options(arch=job["arch"], defines=tuple(job["defines"]), tune=job["tune"],
                       sizes=job["sizes"], tuning=job.get("tuning"),
-                      variants=job.get("variants", 0), **job["options"])
+                      variants=job.get("variants", 0), small_clusters=True, **job["options"])
     started, busy = time.perf_counter(), time.process_time()
     result = driver.compile(source, options, ("ptx", "manifest"))
     seconds, busy = time.perf_counter() - started, time.process_time() - busy

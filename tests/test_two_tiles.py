@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from command import tritonc
 from programs import PTXAS, ROOT, Setting, ptxas
 
 from tritonc import driver
@@ -39,7 +40,7 @@ def built(path: Path = PATH, target: str = "sm_90a", most: int | None = None,
           ) -> tuple[driver.Result, Any]:
     """A compilation, and its problem; launches of at most `most` programs take the small body."""
     source = Setting(path).source
-    options = Options(arch=target, verify_each=True, defines=defines,
+    options = Options(arch=target, verify_each=True, small_clusters=True, defines=defines,
                       tune=tune if most is None else {**tune, "coarsen": most})
     problem = read_problems(source, options, "tc", Diagnostics())[0]
     return driver.compile(source, with_defines(problem, options), kinds), problem
@@ -146,6 +147,18 @@ def test_default_clusters(stem: str, size: list[int]) -> None:
     assert tile(result) == size and result.manifest["kernels"][0]["cluster"] == 2
     wide, _ = built(bench("matmul_f16"))
     assert wide.manifest is not None and "cluster" not in wide.manifest["kernels"][0]
+
+
+def test_a_ptx_by_itself_has_no_clusters(tmp_path: Path) -> None:
+    """A host that knows the tile alone computes the grid from it."""
+    path, header = str(bench("decode_linear")), str(tmp_path / "x.h")
+    for more, blocks in (([], 1), ([f"--header={header}"], 2)):
+        done = tritonc(path, "--arch=sm_90a", "-o", str(tmp_path / "x.ptx"), *more)
+        assert done.code == 0, done.err
+        manifest = (tmp_path / "x.ptx").read_text().splitlines()[0]
+        assert ('"cluster": 2' in manifest) == (blocks == 2)
+    assert tritonc(path, "--arch=sm_90a", "--emit=header", "-o", header).code == 0
+    assert '"cluster": 2' not in Path(header).read_text()
 
 
 def test_small_bodies_share_what_they_compute() -> None:

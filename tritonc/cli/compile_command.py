@@ -120,6 +120,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         options = replace(options, tune={**one, **options.tune})
     source = read_source(path, diagnostics)
     wanted = kinds_to_compile([*targets], given["embed"])
+    if "header" in targets and (given["embed"] or {"ptx", "cubin", "fatbin"} & {*targets}):
+        options = replace(options, small_clusters=True)  # whoever launches the image has the header
     if given["depend"] in ("M", "MM"):
         wanted = ["i"]
     result = driver.compile(source, options, wanted, language=language_of(path, given),

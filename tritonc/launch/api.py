@@ -66,7 +66,8 @@ def _compiled(source: Source, arch: str | None, *,
               tunables: Mapping[str, int] | None = None, tuning: Source | None = None,
               language: str | None = None, **options: Any) -> Module:
     """What both do; warnings point at whoever called them."""
-    known = {f.name for f in fields(Options)} - {"arch", "tune", "defines", "tuning"}
+    known = {f.name for f in fields(Options)} - {
+        "arch", "tune", "defines", "tuning", "small_clusters"}
     for name in options:
         if name not in known:
             near = closest(name, known)
@@ -79,7 +80,8 @@ def _compiled(source: Source, arch: str | None, *,
     path = None if _is_text(source) else os.fspath(source)
     try:
         settings = Options(arch=_target(arch), defines=tuple(defines), tune=dict(tunables or {}),
-                           tuning=None if tuning is None else os.fspath(tuning), **options)
+                           tuning=None if tuning is None else os.fspath(tuning),
+                           small_clusters=True, **options)
         settings = with_tuning_file(settings, path or STANDARD)
         find(settings.arch, settings.ptx)
         diagnostics = driver.new_diagnostics(settings)

@@ -34,7 +34,8 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
     if all(op.name != "dot" for op in ops) or any(
             OPS[op.name].effects >= {READ, WRITE} for op in ops):
         return None
-    shared = "cluster" in context.target.features and isinstance(loops_to_share(kernel), list)
+    shared = (options.small_clusters and "cluster" in context.target.features
+              and isinstance(loops_to_share(kernel), list))
 
     def make(warps: int) -> SmallBody | None:
         from tritonc import pass_manager, passes

@@ -362,7 +362,9 @@ def _prepared(op: Op, a: Any) -> Any:
 def reduce(op: Op, a: Any) -> Any:
     kind, axes = op.attributes["kind"], tuple(op.attributes["axes"])
     a = _prepared(op, a)
-    found = _UFUNC[kind].reduce(a, axis=axes, **_accumulator(kind, a))
+    # Where NumPy begins with 0, a sum of zeros below zero is not below.
+    start: dict[str, Any] = {"initial": -0.0} if kind == "fadd" else {}
+    found = _UFUNC[kind].reduce(a, axis=axes, **_accumulator(kind, a), **start)
     if kind in ("fmin", "fmax") and np.any(found == 0):
         some = np.any if kind == "fmin" else np.all
         negative = some(np.signbit(a) | (a != 0) if kind == "fmax" else np.signbit(a) & (a == 0),

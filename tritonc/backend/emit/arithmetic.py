@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.analysis.values import wrap
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
@@ -98,6 +99,7 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
     name = op.name
     flags = "".join(f"{flag} " for flag in ("nuw", "nsw") if op.attributes.get(flag))
     t = f.type(op.result)
+    bits = int(t[1:])
     emit, parts = f.op, f.constant_parts
     sums: dict[tuple[str, str], str] = {}
     latest: dict[tuple[str, str], tuple[int, str]] = {}  # a product, and its constant
@@ -109,10 +111,11 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
         if name == "mul" and (m or n) and not _is_number(a) and not _is_number(b):
             return multiply(a, b, (first, m), b) if m else multiply(a, b, (second, n), a)
         constant = {"add": m + n, "sub": m - n}.get(name, 0)
-        if name in ("mul", "shl") and m and _is_number(b):
-            half = 1 << int(t[1:]) - 1
-            constant = (m * int(b) if name == "mul" else m << int(b)) + half & 2 * half - 1
-            constant -= half
+        if name == "mul" and _is_number(b):
+            constant = m * int(b)
+        elif name == "shl" and _is_number(b) and 0 <= int(b) < bits:  # no other count has a meaning
+            constant = m << int(b)
+        constant = wrap(constant, bits)
         if not constant:
             return emit(f"{name} {flags}{t} {a}, {b}")
         base = sums.get((first, second))
@@ -129,7 +132,7 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
         if before is None:
             total = emit(f"mul {t} {a}, {b}")
         else:
-            grows = constant - before[0]
+            grows = wrap(constant - before[0], bits)
             if (factor, grows) not in steps:
                 steps[factor, grows] = emit(f"mul {t} {factor}, {grows}")
             total = emit(f"add {t} {before[1]}, {steps[factor, grows]}")

@@ -50,7 +50,7 @@ def test_a_micro_tile_is_a_warp_and_a_nano_tile_a_thread() -> None:
 def test_what_does_not_nest_is_said() -> None:
     result = driver.compile(SOURCE, Options(arch="sm_90a", tune={
         "micro_rows": 8, "micro_columns": 8, "nano_rows": 4}), ("ptx",))
-    assert any("do not nest in the 32 threads" in r.message for r in result.remarks if r.missed)
+    assert any("do not fit the 32 threads" in r.message for r in result.remarks if r.missed)
 
 
 def test_the_space_of_the_paper() -> None:

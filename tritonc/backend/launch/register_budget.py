@@ -77,7 +77,8 @@ def resident_blocks(kernel: Kernel, target: Target) -> int:
         kernel, target, loops) // threads
     if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 2) for loop in loops):
         needed = pressure(kernel).registers / OVER  # beside the products, what is loaded, too
-        while wanted > 1 and needed > registers_of(wanted * threads, target):
+        while wanted > 1 and needed > (now := registers_of(wanted * threads, target)) and (
+                registers_of((wanted - 1) * threads, target) > now):
             wanted -= 1
     shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
     return min(wanted, target.threads_per_multiprocessor // threads,

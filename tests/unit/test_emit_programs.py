@@ -14,7 +14,6 @@ from sketch import Program, Sketch, same
 from test_backend_passes import THIN, lowered
 from test_emit_elementwise import numbers
 
-from tritonc import driver
 from tritonc.backend.emit.access import STORE_POLICIES
 from tritonc.ir.formats import held_dtype
 from tritonc.ir.layout import blocked
@@ -34,8 +33,6 @@ from tritonc.ir.types import (
     Scalar,
     Tile,
 )
-from tritonc.options import Options
-from tritonc.source import SourceFile
 
 ASSEMBLED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_103a",
              "sm_120", "sm_120a")  # ptxas 13 knows none before sm_75
@@ -343,16 +340,3 @@ def test_accesses_of_32_bytes(e: Scalar, guarded: bool, tmp_path: Path) -> None:
         assert re.search(rf"st\.global\.{access}", text)
         if PTXAS is not None:
             ptxas(text, target, tmp_path)
-
-
-def test_products_of_rows_that_differ_by_constants() -> None:
-    """A product and few steps, where each of sixteen rows would have one."""
-    source = """kernel void f(float* y, int stride, int n) {{
-      int r[64] = 0 ... 64, c[8] = 0 ... 8;
-      *(y + {product} + c[newaxis, :]) = (float)n;
-    }}"""
-    for product, most in (("(r + n)[:, newaxis] * stride", 4), ("(r + n)[:, newaxis] * 40", 2)):
-        result = driver.compile(SourceFile("f.tc", source.format(product=product)),
-                                Options(arch="sm_80", tune={"num_warps": 1}), ("ptx",))
-        products = re.findall(r"\t(?:mul|mad)\.lo", str(result.outputs["ptx"]))
-        assert len(products) <= most, result.outputs["ptx"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc.analysis.values import wrap
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
@@ -95,27 +94,16 @@ def negation(f: FunctionEmitter, op: Op) -> None:
 
 
 def integer_binary(f: FunctionEmitter, op: Op) -> None:
-    """Registers that differ by a constant share the rest; products of such differ by a step."""
     name = op.name
     flags = "".join(f"{flag} " for flag in ("nuw", "nsw") if op.attributes.get(flag))
     t = f.type(op.result)
-    bits = int(t[1:])
     emit, parts = f.op, f.constant_parts
     sums: dict[tuple[str, str], str] = {}
-    latest: dict[tuple[str, str], tuple[int, str]] = {}  # a product, and its constant
-    steps: dict[tuple[str, int], str] = {}
 
     def compute(a: str, b: str) -> str:
         first, m = parts.get(a, (a, 0))
         second, n = parts.get(b, (b, 0))
-        if name == "mul" and (m or n) and not _is_number(a) and not _is_number(b):
-            return multiply(a, b, (first, m), b) if m else multiply(a, b, (second, n), a)
-        constant = {"add": m + n, "sub": m - n}.get(name, 0)
-        if name == "mul" and _is_number(b):
-            constant = m * int(b)
-        elif name == "shl" and _is_number(b) and 0 <= int(b) < bits:  # no other count has a meaning
-            constant = m << int(b)
-        constant = wrap(constant, bits)
+        constant = m + n if name == "add" else m - n if name == "sub" else 0
         if not constant:
             return emit(f"{name} {flags}{t} {a}, {b}")
         base = sums.get((first, second))
@@ -125,25 +113,7 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
         parts[total] = base, constant
         return total
 
-    def multiply(a: str, b: str, part: tuple[str, int], factor: str) -> str:
-        """The product of the register before, and the factor as often as the constant grows."""
-        base, constant = part
-        before = latest.get((base, factor))
-        if before is None:
-            total = emit(f"mul {t} {a}, {b}")
-        else:
-            grows = wrap(constant - before[0], bits)
-            if (factor, grows) not in steps:
-                steps[factor, grows] = emit(f"mul {t} {factor}, {grows}")
-            total = emit(f"add {t} {before[1]}, {steps[factor, grows]}")
-        latest[base, factor] = constant, total
-        return total
-
     each_register(f, op, compute)
-
-
-def _is_number(name: str) -> bool:
-    return name.lstrip("-").isdigit()
 
 
 def bit_function(f: FunctionEmitter, op: Op) -> None:
@@ -191,9 +161,6 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
     t, name, emit = llvm_type(e), op.name, f.op
     if is_eight_bit_float(e):
         each_register(f, op, lambda a, b: _eight_bit(f, e, f"{name} {flags}", a, b))
-    elif op.attributes.get("approximate"):
-        each_register(f, op, lambda a, b: emit("fmul float " + a + ", " + f.call(
-            "llvm.nvvm.rcp.approx.ftz.f", "float", f"float {b}")))
     elif name != "fdiv" or not (divide_by_few(f, op) or divide_each(f, op)):
         in_pairs(f, op.result, op.operands, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"),
                  lambda a, b: emit(f"{name} {flags}<2 x {t}> {a}, {b}"))

@@ -241,3 +241,11 @@ def test_sabotage_is_seen(sabotage: Callable[[Kernel], None], message: str) -> N
     with pytest.raises(InterpreterError) as caught:
         launch(result.module, data, ALL_OPS, handlers())
     assert re.search(message, caught.value.diagnostics[0].message)
+
+
+def test_causal_gradients_have_two_blocks_beside_each_other() -> None:
+    """Their loops begin at the program's place but end with the sequence, so they are long: at
+    d = 128 small tiles, of which two blocks are resident, are faster than a block of 128 rows."""
+    (result, *_) = [result for result, _ in compiled(setting(BACKWARD, "D=128"), "sm_90a")]
+    assert result.manifest is not None
+    assert [row["tile"] for row in result.manifest["kernels"][1:]] == [[64, 1], [64, 1]]

@@ -2,7 +2,8 @@
 
 The rows of an implicit product, a convolution's pixels, are numbered through: image, row and column
 are quotients and remainders of the number of a row of the result.  Such a tile is no box in memory;
-threads copy it, and find out in each step where from.
+threads copy it, and find out in each step where from.  A remainder alone only keeps rows inside a
+matrix, and vanishes where the tile is full.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import shape
 
-_QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
+_QUOTIENTS = ("sdiv", "udiv")
 _NUMBERS = ("get_program_id", "get_global_range")
 
 

@@ -180,13 +180,20 @@ def _again(dot: Op, dots: Sequence[Op]) -> bool:
 
 
 def _short(loop: Loop | None) -> bool:
-    """Whether a loop begins where its program's number says, as that of a window does."""
-    test = loop.header.terminator.operands[:1] if loop is not None else []
-    counters = [v.op for value in test if value.op is not None for v in value.op.operands
-                if v.op is not None and v.op.name == "phi"]
-    stack = [incoming(phi, loop.preheader) for phi in counters
-             if loop is not None and loop.preheader is not None and phi in loop.header.phis()]
-    seen: set[Value] = set()
+    """Whether a loop begins and ends where its program's number says, as that of a window does."""
+    if loop is None or loop.preheader is None:
+        return False
+    phis = [*loop.header.phis()]
+    compared = [v for value in loop.header.terminator.operands[:1] if value.op is not None
+                for v in value.op.operands]
+    starts = [incoming(v.op, loop.preheader) for v in compared if v.op in phis]
+    ends = [v for v in compared if v.op not in phis]
+    return any(map(_of_program, starts)) and any(map(_of_program, ends))
+
+
+def _of_program(start: Value) -> bool:
+    """Whether a value depends on the program's number."""
+    stack, seen = [start], set[Value]()
     while stack:
         value = stack.pop()
         if value.op is not None and value not in seen:

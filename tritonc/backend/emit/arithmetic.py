@@ -161,6 +161,9 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
     t, name, emit = llvm_type(e), op.name, f.op
     if is_eight_bit_float(e):
         each_register(f, op, lambda a, b: _eight_bit(f, e, f"{name} {flags}", a, b))
+    elif op.attributes.get("approximate"):
+        each_register(f, op, lambda a, b: emit("fmul float " + a + ", " + f.call(
+            "llvm.nvvm.rcp.approx.ftz.f", "float", f"float {b}")))
     elif name != "fdiv" or not (divide_by_few(f, op) or divide_each(f, op)):
         in_pairs(f, op.result, op.operands, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"),
                  lambda a, b: emit(f"{name} {flags}<2 x {t}> {a}, {b}"))

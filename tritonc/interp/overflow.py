@@ -32,7 +32,7 @@ _ARITHMETIC: dict[str, tuple[np.ufunc, str, str]] = {
 _INTS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _CARRIERS = frozenset(
-    "addptr splat broadcast reshape transpose sext select psi phi cmpp".split())
+    "addptr splat broadcast reshape trans sext select psi phi cmpp".split())
 _ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 
 

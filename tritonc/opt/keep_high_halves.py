@@ -21,7 +21,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I32, I64, element, with_element
 
-_MOVES = frozenset("reshape broadcast transpose splat".split())
+_MOVES = frozenset("reshape broadcast trans splat".split())
 _BITWISE = frozenset("xor and or smax smin".split())
 _WORK = frozenset("reduce select smax smin".split())
 

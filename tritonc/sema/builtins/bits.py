@@ -156,17 +156,25 @@ def _words(context: Context, offset: Term) -> tuple[Term, Term]:
     return low, convert.number(context, high, UINT)
 
 
-def philox(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-    """philox(seed, c0, c1, c2, c3): four words, as the members c0 to c3."""
+def _seeded(context: Context, node: syntax.Call, arguments: list[Term]) -> list[Term] | Term:
+    """The integers of a call to the library's random numbers, the first as a seed; or its value if
+    it cannot be called."""
     if context.constant_for is not None:
         return constants.not_constant(context, node.span, context.constant_for,
                                       f"'{node.callee}' is a function of the library")
     found = integers(context, node, arguments, unify=False)
     if found is None:
         return POISON
-    seed = convert.number(context, arguments[0], ULONG)
+    return [convert.number(context, arguments[0], ULONG), *found[1:]]
+
+
+def philox(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """philox(seed, c0, c1, c2, c3): four words, as the members c0 to c3."""
+    found = _seeded(context, node, arguments)
+    if isinstance(found, Term):
+        return found
     counters = [convert.number(context, term, UINT) for term in found[1:]]
-    words = [library.call(context, "random.tc", f"philox_{i}", [seed, *counters], 32, node.span)
+    words = [library.call(context, "random.tc", f"philox_{i}", [found[0], *counters], 32, node.span)
              for i in range(4)]
     return structure("philox", tuple(f"c{i}" for i in range(4)), words)
 
@@ -174,15 +182,11 @@ def philox(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 def random(name: str) -> Lower:
     """rand, randn and randint of a seed and an offset."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.callee}' is a function of the library")
-        found = integers(context, node, arguments, unify=False)
-        if found is None:
-            return POISON
-        seed = convert.number(context, arguments[0], ULONG)
+        found = _seeded(context, node, arguments)
+        if isinstance(found, Term):
+            return found
         low, high = _words(context, found[1])
-        return library.call(context, "random.tc", name, [seed, low, high], 32, node.span)
+        return library.call(context, "random.tc", name, [found[0], low, high], 32, node.span)
 
     return lower
 

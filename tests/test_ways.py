@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tritonc import driver
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
@@ -73,3 +74,12 @@ def test_goals() -> None:
     assert goal_of("// goal: 1.0 of blockwise\n") == (1.0, "blockwise", None)
     with pytest.raises(ValueError, match="missing"):
         goal_of("// A way.\n")
+
+
+@pytest.mark.parametrize("name", ["triton_tutorial", "wrapped_rows"])
+def test_rows_that_wrap_have_the_plain_product_s_tile(name: str) -> None:
+    """A remainder vanishes where the tile is full, and is no reason for small tiles."""
+    (way,) = [way for way in ALL if way.name == name and way.group == "products"][:1]
+    result = driver.compile(SourceFile(f"{name}.tc", way.text), Options(
+        arch="sm_90a", defines=way.defines), ("manifest",))
+    assert result.tunables["TM"] == 128 and result.tunables["TN"] == 256

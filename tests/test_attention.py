@@ -249,3 +249,11 @@ def test_causal_gradients_have_two_blocks_beside_each_other() -> None:
     (result, *_) = [result for result, _ in compiled(setting(BACKWARD, "D=128"), "sm_90a")]
     assert result.manifest is not None
     assert [row["tile"] for row in result.manifest["kernels"][1:]] == [[64, 1], [64, 1]]
+
+
+def test_a_producer_warp_is_not_ahead_of_lengths_that_are_loaded() -> None:
+    """It could not know how often the loop runs: blocks do not stay, and it serves one program."""
+    path = ROOT / "bench" / "ways" / "attention" / "loaded_lengths.tc"
+    (result, *_) = [result for result, _ in compiled(setting(path, "D=128"), "sm_90a")]
+    assert result.module is not None
+    assert result.module.kernels[0].attributes.get("copier_warps")

@@ -28,6 +28,7 @@ Meta-parameter `persistent`: 0 leaves one block for each instance.
 
 from __future__ import annotations
 
+from tritonc.analysis.quotients import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.shared.shared_memory import LEFT
@@ -62,7 +63,8 @@ def wanted(kernel: Kernel, context: Context) -> bool:
 
 def _ahead(kernel: Kernel, context: Context) -> bool:
     """Whether shared memory holds what a producer warp brings for chained products: two stages of
-    an iteration's tiles, what all iterations read, and a result that leaves meanwhile."""
+    an iteration's tiles, what all iterations read, and a result that leaves meanwhile.  Nor may the
+    warp wait for a number from memory to know how often the loop runs."""
     part = body(kernel)
     general = rare(kernel, part)
     blocks = [block for block in part if block not in general and products(block.ops)]
@@ -73,6 +75,10 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
     if len(blocks) > 1 or len(dots) != 2 or shape(dots[0].result.type)[0] < ROWS \
             or not all(isinstance(op.result.type, Tile) for op in loads) \
             or sum(is_plain(v, masked=True) for v in operands) < 3:
+        return False
+    loop = Cfg(kernel).innermost.get(blocks[0])
+    if loop is not None and any(op.name == "load" for op in slice_of(
+            loop.header.terminator.operands[:1], ("load",))):
         return False
     fixed = [v for v in operands if v.op not in blocks[0].ops]
     stored = [op.operands[1] for block in part if block not in general for op in block.ops

@@ -34,7 +34,8 @@ def tables(results: Path) -> str:
     machine = json.loads((results / "machine.json").read_text())
     commits = ", ".join(dict.fromkeys(row["commit"] for row in rows))
     lines = [f"{machine['gpu']}, torch {machine['torch']}, cuDNN {machine['cudnn']}, Triton "
-             f"{machine['triton']}, commits {commits}.  Milliseconds.", ""]
+             f"{machine['triton']}, {'commits' if ',' in commits else 'commit'} {commits}.  "
+             "Milliseconds.", ""]
     lines += _run(machine) + _missed(rows, machine) + _goals(rows)
     for figure, kind, title in (
             ("1", "float", "Figure 1: C = A B^T, 1760 x 1760 x N, float"),

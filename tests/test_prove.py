@@ -30,7 +30,9 @@ def verdicts(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.tc")), ids=lambda p: p.stem)
-def test_samples(path: Path) -> None:
+def test_samples(path: Path, thorough: bool) -> None:
+    if path.stem in ("attention_backward", "attention_grouped") and not thorough:
+        pytest.skip("needs --thorough")
     found = [v for proof in proofs(path.read_text(), 0.0) for v in proof.verdicts()]
     assert REFUTED not in found
     most = OPEN.get(path.stem, 0)
@@ -159,7 +161,7 @@ def test_sizes_that_the_problem_does_not_allow() -> None:
         list(run_problems(source, OPTIONS, "tc", driver.new_diagnostics(OPTIONS)))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_nothing_false_is_proved(seed: int) -> None:
     """`python tests/campaign.py proofs` tries more."""
     _, text = mutated(seed)

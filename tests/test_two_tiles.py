@@ -127,9 +127,12 @@ def test_narrow_matrices(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("stem", ["matmul_f16", "linear_residual", "int8_linear",
                                   "sgemm"])
 @pytest.mark.parametrize("most, shared", [(12, 12), (12, 4), (3, 3), (12, 0)])
-def test_clusters(stem: str, most: int, shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clusters(stem: str, most: int, shared: int, monkeypatch: pytest.MonkeyPatch,
+                  thorough: bool) -> None:
     """Up to `shared` programs the blocks of a cluster share a loop, then each computes a program of
     the small body, then of the large one."""
+    if (shared + len(stem)) % 3 and not thorough:
+        pytest.skip("needs --thorough")
     monkeypatch.setattr(coarse, "small", lambda *_: coarse.Small(
         {"TM": 64, "TN": 64, "TK": 32, "cluster_k": 2}, most, 1, shared))
     result, problem = built(bench(stem))

@@ -79,7 +79,8 @@ def test_settings_of_a_compilation_can_be_given() -> None:
     """Each field of Options is set by a row, and a row of the command line alone by none."""
     set_by_rows = {row.name for row in TABLE}
     assert {name for name in Options.__dataclass_fields__
-            if name not in set_by_rows} == {"stops"}  # which `tritonc debug` sets
+            if name not in set_by_rows} == {
+                "stops", "small_clusters"}  # which `tritonc debug`, and who launches, set
 
 
 def test_canonical_spellings_are_long() -> None:

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,12 @@ def _on_gpu(given: Input, rng: random.Random) -> Outcome:
     return _judged(action)
 
 
+def _on_threads(given: Input, rng: random.Random) -> Outcome:
+    settings = _settings(given, rng)
+    settings.options = replace(settings.options, arch=rng.choice([*TARGETS]))
+    return _judged(lambda: random_programs.check_on_threads(given.data.decode(), settings), 120)
+
+
 _SOURCES: list[Input] = []
 
 
@@ -133,6 +139,9 @@ CAMPAIGNS: dict[str, Campaign] = {
         "Random programs: the oracle, the interpreter, and the interpreter around the passes.",
         _program, _interpreted),
     "gpu": Campaign("Random programs: a GPU against the interpreter.", _program, _on_gpu),
+    "threads": Campaign(
+        "Random programs for all targets: LLVM IR on simulated threads against the interpreter.",
+        _program, _on_threads),
     "sources": Campaign(
         "Damaged sources: diagnostics and nothing else.",
         _damaged, lambda given, rng: fuzz.try_input(given, rng)),
@@ -154,8 +163,8 @@ CAMPAIGNS: dict[str, Campaign] = {
         lambda given, rng: _judged(lambda: "wrong" if mutations.doubted(
             given.data.decode())["wrong"] else "ran", 300)),
     "products": Campaign(
-        "Random products for sm_90a, meta-parameters forced: the simulators of operations and of "
-        "LLVM IR.",
+        "Random products for all targets, meta-parameters forced: the simulators of operations and "
+        "of LLVM IR.",
         lambda seed, number: Input(str(random_products.make(seed * 10**9 + number)).encode(), "tc"),
         lambda given, rng: _judged(lambda: random_products.check(
             random_products.Product.read(given.data.decode()), rng.random() < 0.5), 120)),

@@ -145,6 +145,8 @@ class Machine:
         return self.constants[key]
 
     def _constant(self, t: str, text: str) -> Lanes:
+        if text[0] == "<":
+            return [self._constant(*typed(e)) for e in split(text[1:-1])]
         if t[0] == "<":
             count, _, e = t[1:-1].partition(" x ")
             return [self._constant(e, text) for _ in range(int(count))]
@@ -277,6 +279,8 @@ class Machine:
         texts = split(operands)
         a = self.value(env, t, texts[0])
         b = self.value(env, t, texts[1]) if len(texts) > 1 else None
+        if t[0] == "<":
+            return [BINARY[op](element_types(t)[0], *pair) for pair in zip(a, b, strict=True)]
         return BINARY[op](t, a, b)
 
     def _icmp(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:

@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is insta
 import conversions  # noqa: E402
 import fuzz  # noqa: E402
 import hostile  # noqa: E402
+import kills  # noqa: E402
 import mutations  # noqa: E402
 import random_products  # noqa: E402
 import random_programs  # noqa: E402
@@ -168,6 +169,9 @@ CAMPAIGNS: dict[str, Campaign] = {
         lambda seed, number: Input(str(random_products.make(seed * 10**9 + number)).encode(), "tc"),
         lambda given, rng: _judged(lambda: random_products.check(
             random_products.Product.read(given.data.decode()), rng.random() < 0.5), 120)),
+    "kills": Campaign(
+        "The compiler and the tuner end at any moment: no half-written file, no line lost.",
+        kills.make, lambda given, rng: _judged(lambda: kills.check(given), 120)),
     "ptxas": Campaign("Random programs for all targets, assembled.", _program, _assembled),
 }
 

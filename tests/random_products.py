@@ -1,9 +1,10 @@
 """Random products for all targets, meta-parameters forced: the simulators against the reference.
 
 `make(seed)` writes a product with a tile, layouts of its operands, masks, a loop and an epilogue at
-random, chooses a target, half of the time sm_90a, and forces what the passes would choose: tensor copies and stores, persistence, a producer
-warp, slices, clusters, stages, warps.  `check` runs its problem as operations of the machine, with
-barriers and copies in flight, and as LLVM IR on simulated threads.
+random, chooses a target, half of the time sm_90a, and forces what the passes would choose: tensor
+copies and stores, persistence, a producer warp, slices, clusters, stages, warps.  `check` runs its
+problem as operations of the machine, with barriers and copies in flight, and as LLVM IR on
+simulated threads.
 """
 
 from __future__ import annotations

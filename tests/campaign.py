@@ -215,7 +215,9 @@ def run(name: str, seed: int, first: int, count: int, seconds: float,
         tell(f"kept in {keep(name, seed, number, campaign.make(seed, number), failure)}")
 
     last = min(first + count, campaign.count)
-    return fuzz.tried(attempt, range(first, last), seconds=seconds, tell=tell, found=found)
+    memory = 1 << 50 if name == "gpu" else fuzz.MEMORY  # the driver reserves as many addresses
+    return fuzz.tried(attempt, range(first, last), seconds=seconds, memory=memory, tell=tell,
+                      found=found)
 
 
 def main() -> int:

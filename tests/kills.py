@@ -30,7 +30,7 @@ from damage import Input
 
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune import tuner
+from tritonc.tune.search import tuner
 from tritonc.tune.tuning_file import read
 
 sys.path.insert(0, str(Path(__file__).parent / "unit"))

@@ -272,7 +272,11 @@ class Machine:
         values = [self.value(env, t, text) for t, text in arguments]
         if head[2] in self.functions:
             return self.call(self.functions[head[2]], values, active)
-        return CALLS(head[2])(self, head[2], [t for t, _ in arguments], values, active)
+        types, function = [t for t, _ in arguments], CALLS(head[2])
+        if types and types[0][0] == "<" and "nvvm" not in head[2]:  # element by element
+            return [function(self, head[2], [element_types(t)[0] for t in types], [*parts], active)
+                    for parts in zip(*values, strict=True)]
+        return function(self, head[2], types, values, active)
 
     def _binary(self, env: dict[str, Lanes], op: str, rest: str) -> Lanes:
         t, operands = typed(rest)

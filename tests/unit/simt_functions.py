@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from functools import cache
@@ -402,6 +403,17 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
     numbers = _numbers(operands)
     if parts[0] == "not":
         registers[numbers[0]] = ~registers[numbers[1]]
+        return
+    if parts[0] == "lop3":  # bit 4 a + 2 b + c of the table, for each bit of the three
+        *words, table = (registers[int(w[1:])] if w[0] == "$" else np.uint32(int(w, 0))
+                         for w in operands.split(", ")[1:])
+        picked = [index for index in range(8) if int(table) >> index & 1]
+        registers[numbers[0]] = sum((functools.reduce(np.bitwise_and, (
+            word if index >> 2 - i & 1 else ~word for i, word in enumerate(words)))
+            for index in picked), np.zeros(m.threads, np.uint32))
+        return
+    if parts[0] == "tanh":
+        registers[numbers[0]] = np.tanh(registers[numbers[1]].view(np.float32)).view(np.uint32)
         return
     if parts[:3] == ["cvt", "rn", "f16"]:
         wide = registers[numbers[1]].view(f"f{int(parts[3][1:]) // 8}")

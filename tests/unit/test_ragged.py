@@ -1,4 +1,4 @@
-"""Accesses whose masks end inside of them: whole where they may be, element by element elsewhere."""
+"""Accesses whose masks end inside of them: whole where they may be, else each element alone."""
 
 from __future__ import annotations
 

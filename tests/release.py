@@ -106,7 +106,7 @@ def try_out(name: str, distribution: Path, folder: Path, pins: Sequence[str],
     run(binaries / "tritonc", "samples/matmul.tc", "--arch=sm_90a", "-o", "matmul.ptx", cwd=work)
     run(binaries / "tritonc", "run", "samples/matmul.tc", cwd=work)
     run(*pip, "pytest>=8", "pytest-xdist>=3", "hypothesis", "mpmath")
-    for part in ("tests", "docs", "editors", "examples", "README.md", "CONTRIBUTING.md",
+    for part in ("tests", "docs", "bench", "editors", "examples", "README.md", "CONTRIBUTING.md",
                  "CHANGELOG.md", "CITATION.cff", "Makefile"):
         source = ROOT / part
         (shutil.copytree if source.is_dir() else shutil.copy)(source, work / part)

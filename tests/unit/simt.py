@@ -284,7 +284,8 @@ class Machine:
         a = self.value(env, t, texts[0])
         b = self.value(env, t, texts[1]) if len(texts) > 1 else None
         if t[0] == "<":
-            return [BINARY[op](element_types(t)[0], *pair) for pair in zip(a, b, strict=True)]
+            return [BINARY[op](element_types(t)[0], *pair) for pair in zip(
+                a, b or [None] * len(a), strict=True)]
         return BINARY[op](t, a, b)
 
     def _icmp(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:

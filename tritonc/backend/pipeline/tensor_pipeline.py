@@ -52,7 +52,7 @@ from tritonc.backend.pipeline.tensor_access import (
     recognize,
 )
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
-from tritonc.backend.pipeline.warm_start import copyable
+from tritonc.backend.pipeline.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -169,6 +169,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         counts_instances(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
+    if rewrite.warm and all_quick(rewrite.fixed, infos):
+        rewrite.warm_fixed = rewrite.fixed
     if isinstance(rewrite, RegionRewrite):
         rewrite.followers = followers
     for later in followers:

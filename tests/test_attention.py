@@ -182,7 +182,7 @@ kernel void scaled(const half* a align(16), const half* b align(16), const half*
   float acc[128, 64] = 0;
   float most[128] = 0;
   for (int i = 0; i < n; i += 1) {
-    float next[128] = max(most, *(top + i * 128 + rm));
+    float next[128] = max(most, *(top + (i * 128 + rm) * 2));
     acc = acc * exp2(most - next)[:, newaxis];
     acc += dot((half[128, 64])dot(A, trans(*pb)), *pc);
     most = next;

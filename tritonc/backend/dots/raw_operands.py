@@ -189,7 +189,8 @@ def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
         op.attributes.get("instruction", "mma.m16n8k16.f16")].kind == matrix.WGMMA}
     if not results or not chained(block):
         return []
-    return [op for op in added_loads(block, lines=True) if _copyable(op, infos, (1, 2))]
+    pair = sum(op.name == "dot" for op in block.ops) == 2  # of longer chains, rows stay loads
+    return [op for op in added_loads(block, lines=pair) if _copyable(op, infos, (1, 2))]
 
 
 def added_loads(block: Block, lines: bool = False) -> list[Op]:

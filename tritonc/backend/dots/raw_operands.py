@@ -13,9 +13,9 @@ compute (conversions, factors, maxima, other values where a mask does not hold) 
 A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
 names such operands of a dot); a right one is stored to a second buffer.
 
-What is combined with a chained product's result, such as a bias of attention, crosses by a channel
-as well: in the accumulators' layout a warp would load 16 bytes of each of eight rows.  So does a row
-or a column of it, which each thread reads many elements of.
+What is combined with the result of one of two chained products, such as a bias of attention,
+crosses by a channel as well: in the accumulators' layout a warp would load 16 bytes of each of
+eight rows.  So do rows of it, of which each thread reads many elements.
 
 Done for operands in loops that are made of loads by operations on single elements, of which each
 thread computes what it needs, where the loads come in pieces that copies can move.

@@ -12,7 +12,8 @@ loop only.  There is one loop still, and the branch is the same for all threads.
 
 A comparison of integers holds for the whole tile if it holds between the greatest element of one
 side and the least of the other, which affine forms name.  They count in unbounded integers: the
-test is made in 64 bits, and where an element could have wrapped the mask is computed.
+test is made in 64 bits, and where an element could have wrapped the mask is computed.  Of `or`, as
+with a prefix that all rows see, one side that holds everywhere is enough.
 
 Needs layouts, and that no pass that wants loops of one block comes later.
 """
@@ -53,7 +54,7 @@ def skip_masks(kernel: Kernel, context: Context) -> bool:
 
 
 def _whole(op: Op, affinity: Affinity) -> list[list[Linear]]:
-    """Lists of sums, all of one of which are negative only if the selection gives its second operand
+    """Lists of sums.  All of one list are negative only if the selection gives its second operand
     everywhere."""
     t = op.results[0].type if op.results else None
     if op.name != "select" or not isinstance(t, Tile) or t.layout is None \

@@ -68,6 +68,12 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
     the kernels.  `image`, PTX or machine code, becomes part of the header; without one, loading it
     is left to the host.
     """
+    return with_names(manifest, name, image=image, prefix=prefix)[0]
+
+
+def with_names(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None = None,
+               prefix: str = "") -> tuple[str, list[str]]:
+    """The header, and for each kernel what the names of its functions begin with."""
     module = _prefix(prefix or name)
     before = f"{identifier(prefix)}_" if prefix else ""
     data = image.encode() if isinstance(image, str) else image
@@ -80,7 +86,7 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
         f"/* Kernels of {module} for {manifest['target']}, by {manifest['compiler']}: do not edit.",
         " * They run in the current context; each function returns an error code of the driver. */",
         f"#ifndef {tag}_h", f"#define {tag}_h", "",
-        *map(_runtime, texts),
+        *map(runtime, texts),
         *_definitions(manifest, entries, tag, data),
         f"static const tritonc_module {module}_module = {{",
         f"    {tag}_manifest, {f'{tag}_image' if data else 'NULL'}, {len(entries)}, {tag}_kernels,",
@@ -91,14 +97,16 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
         if not table["initialized"]:
             lines += _fill(module, table)
     taken = _defined(lines)
+    names = []
     for kernel in kernels:
         name = _prefix(before + kernel["name"])
         while taken & (own := _defined(_kernel(module, name, 0, kernel))):
             name += "_"  # `f_launch_variant` would be of kernels `f` and `f_launch`
         taken |= own
+        names.append(name)
         lines += _kernel(module, name, entries.index(kernel), kernel)
     lines.append("#endif")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n", names
 
 
 def _defined(lines: Iterable[str]) -> set[str]:
@@ -106,7 +114,7 @@ def _defined(lines: Iterable[str]) -> set[str]:
     return {name for line in lines for found in _DEFINED.findall(line) for name in found if name}
 
 
-def _runtime(name: str) -> str:
+def runtime(name: str) -> str:
     text = get_data("tritonc.launch", name)
     assert text is not None
     return text.decode("utf-8")

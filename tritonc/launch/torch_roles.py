@@ -71,7 +71,8 @@ class Roles:
         return dict(self.sizes).get(extent.id) if isinstance(extent, ast.Name) else None
 
 
-def roles_of(row: Mapping[str, Any], problem: Problem | None, constants: Mapping[str, int]) -> Roles:
+def roles_of(row: Mapping[str, Any], problem: Problem | None, constants: Mapping[str, int]
+             ) -> Roles:
     """The roles for a kernel of the manifest; `constants` are its macros and tunables.
 
     Raises CompileError for a range that an operator cannot compute.
@@ -88,6 +89,9 @@ def roles_of(row: Mapping[str, Any], problem: Problem | None, constants: Mapping
                    f"of kernel '{row['name']}'")
     changed = {**dict.fromkeys((name for name, _ in problem.clobbers), False),
                **dict.fromkeys((expect.name for expect in problem.expects), True)}
+    if len(problem.range) < len(row["tile"]):
+        raise fail("problem-syntax", problem.span, f"kernel '{row['name']}' divides "
+                   f"{len(row['tile'])} axes, the range states {len(problem.range)}")
     numbers = {*constants, *(size.name for size in problem.sizes)}
     for tensor in tensors:
         node = lines[tensor.name].node
@@ -110,13 +114,22 @@ def roles_of(row: Mapping[str, Any], problem: Problem | None, constants: Mapping
     for expression in problem.range[: len(row["tile"])]:
         resolver.need(expression.node, expression)
     for tensor in tensors:
-        for axis, extent in enumerate(tensor.shape or ()):
+        for extent in filter(None, tensor.shape or ()):
             if tensor.made:
                 resolver.need(extent, lines[tensor.name])
-            elif tensor.shape is not None and extent is not None and not resolver.is_known(
-                    names_in(extent)):
-                tensor.shape[axis] = None
+    for tensor in tensors:
+        if tensor.shape is not None:
+            tensor.shape = [e if e is not None and resolver.is_known(names_in(e)) else None
+                            for e in tensor.shape]
     return found
+
+
+def kind_of(row: Mapping[str, Any] | None) -> str:
+    """The C++ type of a number among the operator's arguments; None is a size."""
+    kind = row["type"] if row is not None else "int"
+    if kind == "bool":
+        return "bool"
+    return "double" if "float" in kind or kind in ("double", "half") else "Int"
 
 
 def _function(node: ast.expr) -> str | None:
@@ -211,7 +224,8 @@ class _Resolver:
         """Sizes that follow from others, all of which are known."""
         for size, node in self.expressions.items():
             names = names_in(node)
-            if size not in self.known and names & {*self.expressions} and self.is_known(names):
+            if (size not in self.known and names & {*self.expressions} and is_plain(node)
+                    and self.is_known(names)):
                 self.roles.sizes.append((size, node))
                 self.known.add(size)
 
@@ -223,12 +237,16 @@ class _Resolver:
         """Compute an integer that follows from known sizes; everything else is an argument."""
         node = self.lines[name].node
         names = names_in(node)
-        integer = row["type"] not in ("bool", "float", "double", "half", "bfloat16") \
-            and not row["type"].startswith("float")
-        if integer and names and self.is_known(names) and is_plain(node):
-            self.roles.scalars[name] = node
-            return
         self.roles.given[name] = row
+        if kind_of(row) != "Int":
+            if name in self.expressions:
+                raise fail("problem-name", self.lines[name].span, f"'{name}' is a size too, and "
+                           f"the parameter is of type {row['type']}")
+            return
+        if names and self.is_known(names) and is_plain(node):
+            self.roles.scalars[name] = node
+            del self.roles.given[name]
+            return
         if isinstance(node, ast.Name) and node.id in self.expressions and node.id not in self.known:
             if node.id != name:
                 self.roles.sizes.append((node.id, ast.Name(name)))
@@ -270,22 +288,22 @@ def is_plain(node: ast.AST) -> bool:
 
 
 def _of(node: ast.Constant) -> int:
-    return node.value if isinstance(node.value, int) else -1
+    return int(node.value) if isinstance(node.value, int) else -1
 
 
 def text(node: ast.expr, names: Mapping[str, str]) -> str:
     """The C++ of a plain expression, of type Int; `names` has that of each name.
 
     >>> text(ast.parse("-(-K // 128)", mode="eval").body, {"K": "v_K"})
-    '-tritonc_floor(-v_K, Int(128))'
+    '(-tritonc_floor((-v_K), Int(128)))'
     """
     if isinstance(node, ast.Constant):
-        return f"Int({node.value})"
+        return f"Int({_of(node)})"
     if isinstance(node, ast.Name):
         return names[node.id]
     if isinstance(node, ast.UnaryOp):
-        sign = "-" if isinstance(node.op, ast.USub) else ""
-        return f"{sign}{text(node.operand, names)}"
+        operand = text(node.operand, names)
+        return f"(-{operand})" if isinstance(node.op, ast.USub) else operand
     assert isinstance(node, ast.BinOp)
     left, right = text(node.left, names), text(node.right, names)
     if isinstance(node.op, ast.LShift | ast.RShift):

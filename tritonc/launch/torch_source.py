@@ -16,8 +16,9 @@ from typing import Any
 
 from tritonc.launch.data import macros
 from tritonc.launch.header import identifier, runtime, with_names
-from tritonc.launch.torch_roles import Roles, Tensor, roles_of, text
+from tritonc.launch.torch_roles import Roles, Tensor, kind_of, roles_of, text
 from tritonc.problem.lines import Problem
+from tritonc.source import fail
 
 _DTYPES = {
     "bool": "Bool", "signed char": "Char", "short": "Short", "int": "Int", "long long": "Long",
@@ -39,8 +40,13 @@ def torch_source(manifest: Mapping[str, Any], name: str, problems: Sequence[Prob
     header, functions = with_names(manifest, name, image=image, prefix=prefix)
     space = identifier(prefix or name)
     kernels = manifest["kernels"]
-    lines = [f"// Operators of torch: the kernels of {name}, by {manifest['compiler']}: do not edit.",
-             "#define TRITONC_DLOPEN 1", header, runtime("torch_runtime.h"), "namespace {", ""]
+    for table in manifest["constants"]:
+        if not table["initialized"]:
+            raise fail("no-such-output", None, f"the host fills the constant table "
+                       f"'{table['name']}', which an operator of torch cannot do")
+    lines = [f"// Operators of torch for {name}, by {manifest['compiler']}: do not edit.",
+             "#ifndef TRITONC_DLOPEN", "#define TRITONC_DLOPEN 1", "#endif", header,
+             runtime("torch_runtime.h"), "namespace {", ""]
     made = []
     for kernel, function in zip(kernels, functions, strict=True):
         problem = next((p for p in problems if p.kernel in (None, kernel["name"])), None)
@@ -87,7 +93,7 @@ class _Operator:
             if isinstance(one, Tensor):
                 kind = f"Tensor(a{number}!)" if one.changed else "Tensor"
             else:
-                kind = {"bool": "bool", "double": "float", "Int": "SymInt"}[_kind(one)]
+                kind = {"bool": "bool", "double": "float", "Int": "SymInt"}[kind_of(one)]
             words.append(f"{kind} {_safe(name)}")
         result = ["Tensor"] * len(self.returned)
         returned = result[0] if len(result) == 1 else f"({', '.join(result)})"
@@ -99,7 +105,7 @@ class _Operator:
         result = "void" if not returned else returned[0] if len(returned) == 1 else (
             f"std::tuple<{', '.join(returned)}>")
         parameters = ", ".join(
-            f"{'const at::Tensor &' if isinstance(one, Tensor) else _kind(one) + ' '}"
+            f"{'const at::Tensor &' if isinstance(one, Tensor) else kind_of(one) + ' '}"
             f"{self.variables[name]}" for name, one in self.inputs)
         yield f"template <class Int>\n{result} {self.own}({parameters}) {{"
         tensors = [one for _, one in self.inputs if isinstance(one, Tensor)]
@@ -156,12 +162,12 @@ class _Operator:
         for row in self.kernel["parameters"]:
             name = row["name"]
             value = self.variables[name]
-            if name in known and known[name].changed or (name in known and known[name].made):
+            if name in known and (known[name].changed or known[name].made):
                 arguments.append(f'tritonc_written("{name}", {value})')
             elif name in known:
                 yield f"    const auto {value}_ = {value}.expect_contiguous();"
                 arguments.append(f"tritonc_read(*{value}_)")
-            elif _kind(row) == "Int":
+            elif kind_of(row) == "Int":
                 arguments.append(f'tritonc_integer{{"{name}", {value}}}')
             elif row["type"] in _BITS:
                 arguments.append(f"c10::{_DTYPES[row['type']]}(static_cast<float>({value})).x")
@@ -193,9 +199,3 @@ def _safe(name: str) -> str:
 def _dtype(tensor: Tensor) -> str:
     return _DTYPES[tensor.row["type"].removeprefix("const ").removesuffix("*").rstrip()]
 
-
-def _kind(row: Mapping[str, Any] | None) -> str:
-    """The C++ type of a number among the operator's arguments; None is a size."""
-    if row is None or "float" not in row["type"] and row["type"] not in ("bool", "double", "half"):
-        return "Int"
-    return "bool" if row["type"] == "bool" else "double"

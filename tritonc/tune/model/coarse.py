@@ -18,11 +18,11 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Module
-from tritonc.tune.cluster_blocks import priced
-from tritonc.tune.model import Binding, Lower, ranked
-from tritonc.tune.model_features import Profile, features
-from tritonc.tune.portfolio import Form, form_of
-from tritonc.tune.times import computing, formula
+from tritonc.tune.model.choose import Binding, Lower, ranked
+from tritonc.tune.model.cluster_blocks import priced
+from tritonc.tune.model.features import Profile, features
+from tritonc.tune.model.portfolio import Form, form_of
+from tritonc.tune.model.times import computing, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 

@@ -50,6 +50,7 @@ _RESERVED = frozenset("""
 """.split())
 # And, of kernels with variants, what the functions that choose use.
 _LOCAL = frozenset("variant variants allowed length least time best number points size".split())
+_LITERAL, _STRING = 8000, 60000  # MSVC has limits for a literal and for several that make a string
 # What a line of a header defines: a function, a constant of an `enum`.
 _DEFINED = re.compile(r"^static inline \w+ (\w+)\(|^  (\w+) = -?\d+,?$", re.MULTILINE)
 # Of cuda.h, whose functions are macros for their newest versions, of runtime.h, of C's own headers.
@@ -143,14 +144,20 @@ def _prefix(name: str) -> str:
 def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], tag: str,
                  image: bytes | None) -> Iterator[str]:
     """What the files of a program share.  `entries` are the kernels, each before its variants."""
-    yield '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Woverlength-strings"'
+    yield "#ifdef __GNUC__\n#pragma GCC diagnostic push"
+    yield '#pragma GCC diagnostic ignored "-Woverlength-strings"\n#endif'
     yield '#ifdef __cplusplus\nextern "C" {\n#endif'
     yield f"TRITONC_SHARED extern const char {tag}_manifest[];"
-    yield f"TRITONC_DEFINE const char {tag}_manifest[] =\n    {_literal(one_line(manifest))};"
+    yield f"TRITONC_DEFINE const char {tag}_manifest[] ="
+    text = one_line(manifest)
+    yield "\n".join(f"    {_literal(text[at : at + _LITERAL])}"
+                    for at in range(0, len(text), _LITERAL)) + ";"
     if image is not None:
-        yield f"TRITONC_SHARED extern const char {tag}_image[] __attribute__((aligned(64)));"
-        yield f"TRITONC_DEFINE const char {tag}_image[] ="
-        yield "\n".join(f"    {_literal(line)}" for line in _lines(image)) + ";"
+        yield f"TRITONC_SHARED extern const tritonc_part {tag}_image[];"
+        yield f"TRITONC_DEFINE const tritonc_part {tag}_image[] = {{"
+        for part in _parts(image):
+            yield "    {" + "\n     ".join(map(_literal, part)) + f", {sum(map(len, part))}}},"
+        yield "    {NULL, 0}};"
     yield f"TRITONC_SHARED extern const tritonc_kernel {tag}_kernels[];"
     yield f"TRITONC_DEFINE const tritonc_kernel {tag}_kernels[] = {{"
     for kernel in entries:
@@ -159,17 +166,26 @@ def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any
                f"{kernel['dynamic_shared_bytes']}, {{{tile}}}, {kernel.get('cluster', 1)}}},")
     yield "};"
     yield f"TRITONC_SHARED extern tritonc_state {tag}_state;"
-    yield f"TRITONC_DEFINE tritonc_state {tag}_state;"
-    yield f"TRITONC_SHARED extern CUfunction {tag}_functions[];"
-    yield f"TRITONC_DEFINE CUfunction {tag}_functions[{len(entries)} * TRITONC_CONTEXTS];"
-    yield "#ifdef __cplusplus\n}\n#endif\n#pragma GCC diagnostic pop\n"
+    yield f"TRITONC_DEFINE tritonc_state {tag}_state = TRITONC_ZERO;"
+    yield f"TRITONC_SHARED extern CUfunction volatile {tag}_functions[];"
+    yield f"TRITONC_DEFINE CUfunction volatile {tag}_functions[{len(entries)} * TRITONC_CONTEXTS]"
+    yield "    = TRITONC_ZERO;"
+    yield "#ifdef __cplusplus\n}\n#endif\n#ifdef __GNUC__\n#pragma GCC diagnostic pop\n#endif\n"
 
 
-def _lines(image: bytes) -> list[bytes]:
-    """PTX by its lines, machine code in rows."""
-    if b"\0" in image:
-        return [image[at : at + 24] for at in range(0, len(image), 24)]
-    return image.splitlines(keepends=True)
+def _parts(image: bytes) -> Iterator[list[bytes]]:
+    """PTX by its lines, machine code in rows, in parts that any compiler takes as a string."""
+    rows = image.splitlines(keepends=True) if b"\0" not in image else [
+        image[at : at + 24] for at in range(0, len(image), 24)]
+    part: list[bytes] = []
+    size = 0
+    for row in (row[at : at + _LITERAL] for row in rows for at in range(0, len(row), _LITERAL)):
+        if size + len(row) > _STRING:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += len(row)
+    yield part
 
 
 def _literal(text: str | bytes) -> str:
@@ -189,7 +205,7 @@ def _loading(module: str, embedded: bool) -> Iterator[str]:
            "if it is not\n * NULL, receives the driver's messages about PTX that it rejects. */")
     if embedded:
         yield f"static inline CUresult {module}_load(char *log, size_t log_size) {{"
-        yield f"  return tritonc_load(&{module}_module, {module}_module.image, log, log_size);\n}}"
+        yield f"  return tritonc_load_parts(&{module}_module, log, log_size);\n}}"
     yield f"static inline CUresult {module}_load_file(const char *path, char *log,"
     yield f"    size_t log_size) {{\n  return tritonc_load_file(&{module}_module, path, log,"
     yield "                           log_size);\n}"

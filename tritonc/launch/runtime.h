@@ -4,7 +4,6 @@
 #define TRITONC_RUNTIME 1
 
 #include <cuda.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,8 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef __GNUC__
-#error "headers written by tritonc need GCC, Clang, or a compiler that has their builtins"
+#if defined(_MSC_VER) && defined(_M_X64)
+#include <intrin.h>
+#pragma warning(push)
+#pragma warning(disable : 4996) /* fopen */
+#elif defined(__GNUC__)
+#include <sched.h>
+#else
+#error "headers written by tritonc need GCC, Clang, a compiler that has their builtins, or MSVC"
 #endif
 
 /* Types that C lacks.  Define them before the first of these headers to have others: __half... */
@@ -32,7 +37,10 @@
 
 /* One definition for all files of a program, or of a shared library: SHARED before a declaration,
  * DEFINE before the definition.  C++17 has inline variables for that; they are the same symbols. */
-#if defined(__cplusplus) && __cplusplus >= 201703L
+#ifdef _MSC_VER
+#define TRITONC_SHARED
+#define TRITONC_DEFINE __declspec(selectany)
+#elif defined(__cplusplus) && __cplusplus >= 201703L
 #define TRITONC_SHARED __attribute__((visibility("hidden")))
 #define TRITONC_DEFINE inline
 #else
@@ -40,8 +48,34 @@
 #define TRITONC_DEFINE
 #endif
 
+#ifdef __cplusplus
+#define TRITONC_TYPE(value) decltype(value)
+#define TRITONC_ZERO {}
+#else
+#define TRITONC_TYPE(value) __typeof__(value)
+#define TRITONC_ZERO {0}
+#endif
+
+/* What threads share is volatile: with MSVC on x64, that acquires and releases. */
+#if defined(_MSC_VER) && !defined(__clang__)
+#define TRITONC_READ(place) (*(place))
+#define TRITONC_WRITE(place, value) ((void)(*(place) = (value)))
+#define TRITONC_LOCK(lock) _InterlockedExchange(lock, 1)
+#else
 #define TRITONC_READ(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
 #define TRITONC_WRITE(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
+#define TRITONC_LOCK(lock) __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)
+#endif
+
+#ifdef _MSC_VER /* windows.h would define many other names */
+#ifdef __cplusplus
+extern "C"
+#endif
+__declspec(dllimport) int __stdcall SwitchToThread(void);
+#define TRITONC_YIELD() SwitchToThread()
+#else
+#define TRITONC_YIELD() sched_yield()
+#endif
 
 #define TRITONC_CONTEXTS 32 /* that a module remembers at a time */
 
@@ -53,31 +87,52 @@ typedef struct {
 } tritonc_kernel;
 
 typedef struct {
-  int lock;
+  const char *text;
+  size_t size;
+} tritonc_part; /* of an image: compilers limit the length of a string */
+
+typedef struct {
+  volatile long lock;
   unsigned next; /* the slot to give up when all are taken */
-  uint64_t contexts[TRITONC_CONTEXTS]; /* their keys; 0 where a slot is free */
+  volatile uint64_t contexts[TRITONC_CONTEXTS]; /* their keys; 0 where a slot is free */
   CUmodule modules[TRITONC_CONTEXTS];
 } tritonc_state;
 
 typedef struct {
-  const char *manifest; /* the first line of its PTX */
-  const char *image;    /* PTX; NULL where the header has none */
-  unsigned count;       /* of kernels */
+  const char *manifest;      /* the first line of its PTX */
+  const tritonc_part *image; /* one after the other, up to one without text; NULL: none */
+  unsigned count;            /* of kernels */
   const tritonc_kernel *kernels;
   tritonc_state *state;
-  CUfunction *functions; /* count for each slot */
+  CUfunction volatile *functions; /* count for each slot */
 } tritonc_module;
 
-static inline void tritonc_lock(int *lock) {
-  while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-    sched_yield();
+static inline void tritonc_lock(volatile long *lock) {
+  while (TRITONC_LOCK(lock))
+    TRITONC_YIELD();
 }
 
-static inline void tritonc_unlock(int *lock) { TRITONC_WRITE(lock, 0); }
+static inline void tritonc_unlock(volatile long *lock) { TRITONC_WRITE(lock, 0); }
 
 /* ---- The driver: linked (-lcuda), or with TRITONC_DLOPEN opened when it is first needed. ---- */
 #ifdef TRITONC_DLOPEN
+#ifdef _MSC_VER
+#ifdef __cplusplus
+extern "C" {
+#endif
+__declspec(dllimport) struct HINSTANCE__ *__stdcall LoadLibraryA(const char *);
+__declspec(dllimport) long long(__stdcall *__stdcall GetProcAddress(struct HINSTANCE__ *,
+                                                                    const char *))();
+#ifdef __cplusplus
+}
+#endif
+#define TRITONC_OPEN() ((void *)LoadLibraryA("nvcuda.dll"))
+#define TRITONC_SYMBOL(name) ((void *)GetProcAddress((struct HINSTANCE__ *)library, name))
+#else
 #include <dlfcn.h>
+#define TRITONC_OPEN() dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)
+#define TRITONC_SYMBOL(name) dlsym(library, name)
+#endif
 
 #if CUDA_VERSION >= 12000
 #define TRITONC_SINCE_12(X) X(cuCtxGetId)
@@ -90,9 +145,11 @@ static inline void tritonc_unlock(int *lock) { TRITONC_WRITE(lock, 0); }
   X(cuModuleGetGlobal) X(cuModuleLoadDataEx) X(cuModuleUnload)
 /* cuda.h renames some functions (cuModuleGetGlobal_v2): these take the names that it gives. */
 #define TRITONC_MEMBER(name) TRITONC_MEMBER_(name)
-#define TRITONC_MEMBER_(name) __typeof__(&name) name##_;
+#define TRITONC_MEMBER_(name) TRITONC_TYPE(&name) name##_;
 #define TRITONC_ASSIGN(name) TRITONC_ASSIGN_(name)
-#define TRITONC_ASSIGN_(name) symbol = dlsym(library, #name); memcpy(&driver->name##_, &symbol, sizeof symbol);
+#define TRITONC_ASSIGN_(name)                                                                     \
+  symbol = TRITONC_SYMBOL(#name);                                                                 \
+  memcpy(&driver->name##_, &symbol, sizeof symbol);
 #define TRITONC_MISSES(name) TRITONC_MISSES_(name)
 #define TRITONC_MISSES_(name) || !driver->name##_
 #define TRITONC_DRIVER(name) TRITONC_DRIVER_(name)
@@ -103,14 +160,14 @@ typedef struct {
   TRITONC_SINCE_12(TRITONC_MEMBER)
 } tritonc_functions;
 typedef struct {
-  int lock, open;
+  volatile long lock, open;
   tritonc_functions functions;
 } tritonc_driver;
 #ifdef __cplusplus
 extern "C" {
 #endif
 TRITONC_SHARED extern tritonc_driver tritonc_driver_2;
-TRITONC_DEFINE tritonc_driver tritonc_driver_2;
+TRITONC_DEFINE tritonc_driver tritonc_driver_2 = TRITONC_ZERO;
 #ifdef __cplusplus
 }
 #endif
@@ -123,7 +180,7 @@ static inline CUresult tritonc_open(void) {
     return CUDA_SUCCESS;
   tritonc_lock(&tritonc_driver_2.lock);
   if (!tritonc_driver_2.open) {
-    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    library = TRITONC_OPEN();
     if (library == NULL) {
       code = CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
     } else {
@@ -272,6 +329,26 @@ static inline CUresult tritonc_load_file(const tritonc_module *module, const cha
   return code;
 }
 
+/* The image in the header. */
+static inline CUresult tritonc_load_parts(const tritonc_module *module, char *log,
+                                          size_t log_size) {
+  const tritonc_part *part;
+  CUresult code;
+  size_t size = 1, used = 0;
+  char *image;
+  for (part = module->image; part != NULL && part->text != NULL; part++)
+    size += part->size;
+  image = (char *)malloc(size);
+  if (image == NULL)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  for (part = module->image; part != NULL && part->text != NULL; used += part++->size)
+    memcpy(image + used, part->text, part->size);
+  image[used] = 0;
+  code = tritonc_load(module, image, log, log_size);
+  free(image);
+  return code;
+}
+
 static inline CUresult tritonc_unload(const tritonc_module *module) {
   uint64_t key = 0;
   unsigned slot;
@@ -294,7 +371,7 @@ static inline CUresult tritonc_ready(const tritonc_module *module, uint64_t *key
   if (code != CUDA_SUCCESS || tritonc_slot(module, *key) != TRITONC_CONTEXTS)
     return code;
   return module->image == NULL ? CUDA_ERROR_NOT_FOUND
-                               : tritonc_load(module, module->image, NULL, 0);
+                               : tritonc_load_parts(module, NULL, 0);
 }
 
 /* ---- Launching ---- */
@@ -370,5 +447,9 @@ static inline CUresult tritonc_fill(const tritonc_module *module, const char *sy
     return CUDA_ERROR_INVALID_IMAGE;
   return TRITONC_DRIVER(cuMemcpyHtoDAsync)(address, values, bytes, stream);
 }
+
+#ifdef _MSC_VER
+#pragma warning(pop)
+#endif
 
 #endif

@@ -175,7 +175,7 @@ int main(void) {
 
 @pytest.mark.parametrize("flags", [(), ("-U__clang__",)], ids=["clang", "cl"])
 def test_microsofts_compiler(flags: tuple[str, ...], tmp_path: Path) -> None:
-    """What MSVC would compile, by clang for Windows: builtins, shared symbols, lengths of strings."""
+    """What MSVC compiles, by clang for Windows: builtins, shared symbols, lengths of strings."""
     clang = next(filter(shutil.which, ("clang", "clang-14", "clang-19")), "clang")
     need(clang)
     lines = "".join(f'  printf("%d %d", {n}, r);\n' for n in range(1500))

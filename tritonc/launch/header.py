@@ -179,12 +179,12 @@ def _parts(image: bytes) -> Iterator[list[bytes]]:
         image[at : at + 24] for at in range(0, len(image), 24)]
     part: list[bytes] = []
     size = 0
-    for row in (row[at : at + _LITERAL] for row in rows for at in range(0, len(row), _LITERAL)):
-        if size + len(row) > _STRING:
+    for piece in (row[at : at + _LITERAL] for row in rows for at in range(0, len(row), _LITERAL)):
+        if size + len(piece) > _STRING:
             yield part
             part, size = [], 0
-        part.append(row)
-        size += len(row)
+        part.append(piece)
+        size += len(piece)
     yield part
 
 

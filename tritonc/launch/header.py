@@ -1,7 +1,7 @@
 """A header for hosts in C99 and C++11: typed launches of a module's kernels by the driver API.
 
-What every header has in common is the file runtime.h beside this one; the rest is made here of the
-manifest.  For a module `name` and each of its kernels `kernel`:
+What every header has in common are the files platform.h and runtime.h beside this one; the rest is
+made here of the manifest.  For a module `name` and each of its kernels `kernel`:
 
     name_load(log, size)                     load what the header holds (--embed)
     name_load_file(path, log, size)          or a file, PTX, cubin or fatbin
@@ -81,7 +81,8 @@ def with_names(manifest: Mapping[str, Any], name: str, *, image: str | bytes | N
     content = (data or b"") + f"{one_line(manifest)} {module}".encode()
     tag = f"tritonc_{module}_{hashlib.sha256(content).hexdigest()[:12]}"
     kernels = manifest["kernels"]
-    texts = ["runtime.h", *["runtime_choice.h"] * any("variants" in k for k in kernels)]
+    texts = ["platform.h", "runtime.h"]
+    texts += ["runtime_choice.h"] * any("variants" in k for k in kernels)
     entries = [row for kernel in kernels for row in (kernel, *kernel.get("variants", ()))]
     lines = [
         f"/* Kernels of {module} for {manifest['target']}, by {manifest['compiler']}: do not edit.",

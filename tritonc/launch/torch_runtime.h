@@ -11,7 +11,7 @@
 #if __has_include(<torch/headeronly/version.h>)
 #include <torch/headeronly/version.h>
 #endif
-#if !defined(TORCH_VERSION_MINOR) || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13)
+#if !defined(TORCH_VERSION_MINOR) || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 11)
 #define TRITONC_CUDA_STREAM 1 /* c10::Stream has no native_handle */
 #include <c10/cuda/CUDAStream.h>
 #endif

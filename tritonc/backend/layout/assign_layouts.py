@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from tritonc.analysis import axis_info
+from tritonc.analysis import axis_info, ragged
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.likely_axis import likely_axes
@@ -71,7 +71,7 @@ class _Assignment:
         self.kernel = kernel
         self.nesting = nesting
         self.warps: int = kernel.attributes["num_warps"]
-        self.infos = axis_info.analyze(kernel)
+        self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
         self.cfg = Cfg(kernel)
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
         self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
@@ -122,6 +122,8 @@ class _Assignment:
             return 1, layout_ops.slice_axes(self.reduced_layout(op), op.attributes["axes"])
         if name in ("gather", "histogram"):
             return 1, self.default(t)
+        if name == "broadcast":
+            return self.unreduced(op)
         if name == "cluster_reduce":
             return self.primary.get(op.operands[0])
         if name == "reduce_with":
@@ -134,6 +136,22 @@ class _Assignment:
             known = [self.primary[v] for v in op.operands
                      if v in self.primary and isinstance(v.type, Tile)]
             return max(known, key=lambda entry: entry[0]) if known else None
+        return None
+
+    def unreduced(self, op: Op) -> tuple[int, Layout] | None:
+        """What is made of reductions alone, and spread over their axes again, as where the halves
+        of an axis are split and joined: as their operand lay."""
+        before, after = shape(op.operands[0].type), shape(op.result.type)
+        value, axes = op.operands[0], tuple(d for d, n in enumerate(after) if before[d] != n)
+        while (source := value.op) is not None:
+            if source.name == "reduce":
+                same = tuple(source.attributes["axes"]) == axes and value in self.primary
+                whole = same and shape(source.operands[0].type) == after
+                return (1, self.reduced_layout(source)) if whole else None
+            known = [v for v in source.operands if shape(v.type) and v in self.primary]
+            if not known or not (ALL_OPS[source.name].elementwise or self.inserts_axes(source)):
+                return None
+            value = known[0]
         return None
 
     def handed_around(self, op: Op) -> bool:
@@ -171,7 +189,7 @@ class _Assignment:
         if op in self.moved:
             return self.moved[op]
         info = self.infos.get(pointer)
-        guard = self.infos.get(op.guard) if op.guard is not None else None
+        guard = ragged.edge(op, self.infos, self.ragged)
         gathered = info is None or max(info.contiguity) == 1
         best = layout_choice.coalesced(pointer.type.shape, info, guard,
                                        scalar(pointee(pointer.type)).bytes, self.warps,
@@ -263,7 +281,7 @@ class _Assignment:
         pointer = op.operands[0]
         assert isinstance(pointer.type, Tile)
         info = self.infos.get(pointer)
-        guard = self.infos.get(op.guard) if op.guard is not None else None
+        guard = ragged.edge(op, self.infos, self.ragged)
         axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
         size = scalar(pointee(pointer.type)).bytes
         reach = axis_info.vector_length(info, guard, axis, size) if info else 1

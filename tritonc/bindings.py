@@ -46,6 +46,7 @@ class Bindings:
         self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
         self._lists: dict[str, Sequence[int]] = {}  # the declared values of each tunable
+        self._shapes: Callable[[Mapping[str, int]], Module]  # what the cost model looks at
 
     def read_tuning_file(self, path: str, tokens: Iterable[Token], diagnostics: Diagnostics
                          ) -> None:
@@ -80,9 +81,16 @@ class Bindings:
         from tritonc.backend.target.target import find  # where something is left to choose
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
 
-        def lower(binding: Mapping[str, int]) -> Module:
-            return sema.analyze_shapes(program, {**given, **binding}, self._options)
+        lowered: dict[tuple[int, ...], Module] = {}
 
+        def lower(binding: Mapping[str, int]) -> Module:
+            values = {**given, **self.chosen, **binding}
+            key = tuple(values.get(tunable.name, 0) for tunable in declared)
+            if key not in lowered:
+                lowered[key] = sema.analyze_shapes(program, values, self._options)
+            return lowered[key]
+
+        self._shapes = lower
         target = find(self._options.arch, self._options.ptx)
         count = prod(map(len, unbound.values()))
         if count > MAX_COMBINATIONS:
@@ -168,8 +176,7 @@ class Bindings:
             return self._tuned(kernel, entries, tunables, sizes)
         return self._modelled(kernel, tunables, lower)
 
-    def small(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module],
-              clusters: bool) -> Small | None:
+    def small(self, kernel: Kernel, clusters: bool) -> Small | None:
         """The tunables of a second body for launches of few programs, and how many those are; None
         where the sizes are known, where somebody chose the tile, or where it does not pay.
         `clusters` can share its loops."""
@@ -177,7 +184,11 @@ class Bindings:
         if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
             return None
         from tritonc.backend.target.target import find
+        from tritonc.ir.core import Module
         from tritonc.tune.model.coarse import small
+
+        def lower(binding: Mapping[str, int]) -> Module:
+            return Module([k for k in self._shapes(binding).kernels if k.name == kernel.name])
 
         return small(space, lower, find(self._options.arch, self._options.ptx),
                      {name: self.chosen[name] for name in space}, clusters)

@@ -87,12 +87,15 @@ class Estimate:
         self.skips: dict[Value, int] = {}
         self.depends: dict[Value, int] = {}  # asked for again and again: values form a graph
         self.live = Liveness(self.cfg, self._root)
+        self._peaks: dict[Block, tuple[float, Op | None, set[Value]]] = {}
 
     def pressure(self, blocks: Iterable[Block] | None = None) -> Pressure:
         """Of the kernel, or only while it runs some of its blocks."""
         most, where, top = 0.0, None, list[tuple[Value, float]]()
         for block in self.cfg.order if blocks is None else blocks:
-            found, op, live = self._block(block)
+            if block not in self._peaks:
+                self._peaks[block] = self._peak(block)
+            found, op, live = self._peaks[block]
             if found > most:
                 most, where = found, op
                 top = [(v, w) for v in live if (w := self.weight(v))]
@@ -113,7 +116,7 @@ class Estimate:
             span = next((op.span for op in where.ops if op.span is not None), None)
         return Pressure(round(most), span, tuple(top))
 
-    def _block(self, block: Block) -> tuple[float, Op | None, set[Value]]:
+    def _peak(self, block: Block) -> tuple[float, Op | None, set[Value]]:
         """The peak in a block, at which operation, and what is live there."""
         live = self.live.at_end(block)
         passing = self._passing(block, live)

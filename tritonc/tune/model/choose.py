@@ -58,6 +58,11 @@ def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     return first
 
 
+def middle(space: Mapping[str, Sequence[int]]) -> Binding:
+    """The combination from which extents are predicted."""
+    return {name: values[(len(values) - 1) // 2] for name, values in space.items() if values}
+
+
 class Ranked(NamedTuple):
     """A combination, its relative time, and what the model read of it (None: nothing)."""
 
@@ -99,7 +104,7 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
 def _one_at_a_time(space: Mapping[str, Sequence[int]], names: list[str],
                    price: Callable[[Binding], float]) -> Iterator[Binding]:
     """Combinations on the way to a good one, each once."""
-    now = {name: space[name][(len(space[name]) - 1) // 2] for name in names}
+    now = middle(space)
     seen: dict[tuple[int, ...], Binding] = {}
     free = [name for name in names if len(space[name]) > 1]
     share = max(2, MAX_VARIED // (2 * len(free)))  # of the values of each tunable
@@ -129,22 +134,22 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
                ) -> Callable[[Binding], Profile] | None:
     """A function from a combination to its profile, from n + 1 lowered ones; None if there is no
     such rule."""
-    middle = {name: space[name][(len(space[name]) - 1) // 2] for name in names}
-    base = _profile(lower, middle)
+    start = middle(space)
+    base = _profile(lower, start)
     if base is None:
         return None
     # For each feature and axis, the tunables that it is a multiple of.
     factors: list[list[set[str]]] = [[set() for _ in f.extents] for f in base]
     for name in names:
-        other = next((v for v in space[name] if v != middle[name]), None)
+        other = next((v for v in space[name] if v != start[name]), None)
         if other is None:
             continue
-        varied = _profile(lower, {**middle, name: other})
+        varied = _profile(lower, {**start, name: other})
         if varied is None or [_same(f) for f in varied] != [_same(f) for f in base]:
             return None
         for i, (feature, change) in enumerate(zip(base, varied, strict=True)):
             for axis, (old, new) in enumerate(zip(feature.extents, change.extents, strict=True)):
-                if new * middle[name] == old * other:
+                if new * start[name] == old * other:
                     factors[i][axis].add(name)
                 elif new != old:
                     return None
@@ -155,7 +160,7 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
             extents = []
             for extent, multiple in zip(feature.extents, axes, strict=True):
                 for name in sorted(multiple):
-                    extent = extent * binding[name] // middle[name]
+                    extent = extent * binding[name] // start[name]
                 extents.append(extent)
             found.append(replace(feature, extents=tuple(extents)))
         return tuple(found)

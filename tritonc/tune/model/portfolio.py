@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
-from tritonc.tune.model.choose import Binding, Lower, Ranked, ranked
+from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, ranked
 from tritonc.tune.model.cluster_blocks import cluster_sizes
 from tritonc.tune.model.cluster_blocks import priced as cost_of
 from tritonc.tune.model.features import features
@@ -93,7 +93,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     """
     names = [name for name in space if space[name]]
     base = {name: general[name] for name in names}
-    form = form_of({name: space[name] for name in names}, lower, base)
+    form = form_of({name: space[name] for name in names}, lower)
     if form is None:
         return None
     rows = [row for row in ranked(space, lower, target) if row.cost < 1e6 and row.profile]
@@ -162,7 +162,7 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     names = [name for name in space if space[name]]
     if not rows:
         return None
-    form = form_of({name: space[name] for name in names}, lower, rows[0].binding)
+    form = form_of({name: space[name] for name in names}, lower)
     if form is None:
         return None
     (kernel,) = lower(rows[0].binding).kernels
@@ -278,9 +278,10 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -
 # --- what of a launch the work depends on ---------------------------------------------------------
 
 
-def form_of(space: Mapping[str, Sequence[int]], lower: Lower, base: Binding) -> Form | None:
+def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:
     """How each combination cuts the range and the loop, from n + 1 lowered ones, as the model
     predicts extents; None if the kernel has no product, or there is no such rule."""
+    base = middle(space)
     here = _cuts(lower, base)
     if here is None or prod(map(len, space.values())) > _MOST_LISTED:
         return None

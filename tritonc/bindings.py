@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -207,7 +206,7 @@ class Bindings:
         if found is None:
             return VariantSet(given)
         loops, (general, *costs) = found
-        return VariantSet([replace(variant, cost=cost) for variant, cost
+        return VariantSet([variant._replace(cost=cost) for variant, cost
                            in zip(given, costs, strict=True)], general, _listed(loops))
 
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],

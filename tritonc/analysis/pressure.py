@@ -23,7 +23,8 @@ A dot needs two steps of its operands beside, and everything OTHERS.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import NamedTuple
 
 from tritonc.analysis.liveness import Liveness
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -50,8 +51,7 @@ _BY_ELEMENT = ("reduce", "load", "store", "shared_store", "async_copy")
 _WORDS = ("store", "shared_store", "mma_dot", "wgmma")  # what takes narrow elements packed
 
 
-@dataclass(frozen=True)
-class Pressure:
+class Pressure(NamedTuple):
     """The most registers of a thread, where that is, and the values that are live there with the
     registers of each, the largest first."""
 

@@ -21,7 +21,6 @@ static_assert forbids), candidates are lowered one by one, up to a limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice, product
 from math import inf, prod
 from typing import NamedTuple
@@ -127,7 +126,7 @@ def _profile(lower: Lower, binding: Binding) -> Profile | None:
         module = lower(binding)
     except CompileError:
         return None
-    return tuple(replace(feature, place=(number, feature.place[1]))
+    return tuple(feature._replace(place=(number, feature.place[1]))
                  for number, kernel in enumerate(module.kernels) for feature in features(kernel))
 
 def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lower
@@ -162,7 +161,7 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
                 for name in sorted(multiple):
                     extent = extent * binding[name] // start[name]
                 extents.append(extent)
-            found.append(replace(feature, extents=tuple(extents)))
+            found.append(feature._replace(extents=tuple(extents)))
         return tuple(found)
 
     return predict
@@ -170,4 +169,4 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
 
 def _same(feature: Feature) -> Feature:
     """All but the extents."""
-    return replace(feature, extents=(0,) * len(feature.extents))
+    return feature._replace(extents=(0,) * len(feature.extents))

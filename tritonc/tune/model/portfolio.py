@@ -13,10 +13,9 @@ that waits for memory, and how many blocks run at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
@@ -49,8 +48,7 @@ _LEAST_WORK = 1 << 24  # multiply-adds; what has less takes the time of a launch
 _EXCHANGES = 4  # rounds
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """What of a launch the work depends on.  `tiles` and `depths`: for a combination, how it cuts
     the range and the loops."""
 
@@ -60,16 +58,14 @@ class Form:
     depths: Mapping[tuple[int, ...], tuple[int, ...]]
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A combination of a portfolio."""
 
     binding: Binding
     cost: Cost
 
 
-@dataclass(frozen=True)
-class Portfolio:
+class Portfolio(NamedTuple):
     """`general` is the cost of the combination that was given, `loops` those around the product;
     `worst` how many times as long as the best a size of the grid may take; `served` the share of
     sizes that take at most `WITHIN` longer."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,7 +94,7 @@ def test_wrong_files(text: str, message: str) -> None:
 def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("add.tc").write_text(ADD)
-    Path(beside("add.tc")).write_text(render([ENTRY, replace(sized(N=9), tunables={"T": 64})]))
+    Path(beside("add.tc")).write_text(render([ENTRY, sized(N=9)._replace(tunables={"T": 64})]))
 
 
 def kernel_of(*arguments: str) -> dict[str, object]:

@@ -60,9 +60,10 @@ def test_without_a_problem() -> None:
 
 def test_names() -> None:
     """Names that Python's grammar has, several kernels of which one does nothing, a prefix."""
-    text = (KERNEL.replace(" x", " in").replace("(x ", "(in ") % "const float* in, float* y, int N"
+    text = (KERNEL.replace("(x ", "(in ") % "const float* in, float* y, int in_, int N"
             + "kernel void nothing(int n) { }\n")
-    assert schemas(text) == ["f(Tensor in_, Tensor(a1!) y, SymInt N, SymInt range0) -> ()"]
+    assert schemas(text) == [
+        "f(Tensor in__, Tensor(a1!) y, SymInt in_, SymInt N, SymInt range0) -> ()"]
     done = tritonc("-", "--emit=torch", "-o", "-", "--prefix=my-lib", stdin=COPY.encode())
     assert "TORCH_LIBRARY_FRAGMENT(my_lib, library)" in done.out
 

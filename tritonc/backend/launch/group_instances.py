@@ -27,13 +27,11 @@ meta-parameter; 1 leaves the order alone.  Must come after specialize, which rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.backend.launch import persist
 from tritonc.backend.launch.longest_first import trend
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Value
+from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import I32, shape
 
 GROUP = 8  # rows of a band
@@ -57,8 +55,9 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     if group < 2 and not persistent and not grows:
         return False
     if not persistent:
-        _renumber(kernel, kernel.blocks, kernel.entry,
-                  lambda b: _longest_first(b, grows) if grows else _banded(b, group, None))
+        persist.renumber(
+            kernel, kernel.blocks, kernel.entry,
+            lambda b: _longest_first(b, grows) if grows else _banded(b, group, None))
         return True
     looping = persist.body(kernel)
     context.remark("group_instances", "persistent blocks: each block computes several programs",
@@ -66,9 +65,9 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     plain = [block for block in kernel.blocks[1:] if block not in looping]
     count = persist.axes(looping)
     home, number = persist.add_loop(kernel, looping, back=group == 0)
-    _renumber(kernel, looping, home, lambda b: _numbers(b, group, number, count, axes))
+    persist.renumber(kernel, looping, home, lambda b: _numbers(b, group, number, count, axes))
     if plain and group > 1:
-        _renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
+        persist.renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
     return True
 
 
@@ -98,24 +97,6 @@ def _shared(kernel: Kernel) -> bool:
         grown = len(own) > before
     return any(op.name == "load" and len(shape(op.result.type)) > 1 and op.operands[0] not in own
                for op in kernel.ops())
-
-
-def _renumber(kernel: Kernel, blocks: list[Block], home: Block,
-              order: Callable[[Builder], tuple[Value, ...]]) -> None:
-    """Other program ids for `blocks`, which come after `home`."""
-    before = Block("")
-    numbers = order(Builder(before))
-    replaced: dict[Value, Value] = {}
-    for block in blocks:
-        kept = []
-        for op in block.ops:
-            if op.name == "get_program_id" and op.attributes["axis"] < len(numbers):
-                replaced[op.result] = numbers[op.attributes["axis"]]
-            else:
-                kept.append(op)
-        block.ops = kept
-    kernel.replace(replaced)
-    home.ops[:0] = before.ops
 
 
 def _banded(b: Builder, group: int, number: Value | None) -> tuple[Value, Value]:

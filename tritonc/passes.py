@@ -41,7 +41,6 @@ from tritonc.backend.memory.delay_loads import delay_loads
 from tritonc.backend.memory.drop_selections import drop_selections
 from tritonc.backend.memory.fold_masked_loads import fold_masked_loads
 from tritonc.backend.memory.join_bounds import join_bounds
-from tritonc.backend.memory.keep_rows import keep_rows
 from tritonc.backend.memory.load_early import load_early
 from tritonc.backend.memory.lower_atomics import lower_atomics
 from tritonc.backend.memory.lower_take import lower_take
@@ -254,8 +253,6 @@ BACKEND: list[Pass] = [
          "Loops on rings are still one block.", "backend", 2),
     Pass("advance_dots", advance_dots,
          "After pipeline: what the copies need runs ahead already.", "backend", 2),
-    Pass("keep_rows", keep_rows,
-         "Layouts say what a thread has, loads still have the form of the source.", "backend", 2),
     Pass("load_ahead", load_ahead,
          "The loop's operations have their order.", "backend", 2),
     Pass("cse", cse,
@@ -357,8 +354,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "split_scans", "an axis divides into parts"),
     ("split_scans", "assign_layouts", "a layout has parts in warps"),
     ("choose_warps", "assign_layouts", "a layout spreads a tile over the warps"),
-    ("assign_layouts", "keep_rows", "a thread has the same elements each time"),
-    ("keep_rows", "load_ahead", "loads are compared with each other in the form of the source"),
     ("assign_layouts", "privatize_atomics", "an atomic happens once, in the owner of its element"),
     ("privatize_atomics", "allocate_shared", "tables are buffers"),
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),

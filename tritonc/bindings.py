@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tritonc.frontend.lexer import Token
 from tritonc.meta_parameters import BY_NAME, legal_text
 from tritonc.options import Options
-from tritonc.source import CompileError, Diagnostics, Note, fail
+from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, fail
 from tritonc.tune import tuning_file
 from tritonc.tune.tuning_file import Entry
 
 if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
+    from tritonc.ir.context import Remark
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
     from tritonc.tune.model.coarse import Small
@@ -31,7 +31,8 @@ class Bindings:
     """The values of one compilation, and who chose them.
 
     `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
-    chose, `chosen_meta` its meta-parameters; `tuned` is the entry of the tuning file for each name
+    chose, `chosen_meta` its meta-parameters; `refused` are combinations that it tried and that do
+    not compile, with the first error of each; `tuned` is the entry of the tuning file for each name
     whose value it gave; `tuning` is the path of that file if one of its entries was used.
     """
 
@@ -46,6 +47,8 @@ class Bindings:
         self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
         self._lists: dict[str, Sequence[int]] = {}  # the declared values of each tunable
+        self._shapes: Callable[[Mapping[str, int]], Module]  # what the cost model looks at
+        self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
 
     def read_tuning_file(self, path: str, tokens: Iterable[Token], diagnostics: Diagnostics
                          ) -> None:
@@ -80,9 +83,22 @@ class Bindings:
         from tritonc.backend.target.target import find  # where something is left to choose
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
 
-        def lower(binding: Mapping[str, int]) -> Module:
-            return sema.analyze_shapes(program, {**given, **binding}, self._options)
+        lowered: dict[tuple[int, ...], Module | CompileError] = {}
 
+        def lower(binding: Mapping[str, int]) -> Module:
+            values = {**given, **self.chosen, **binding}
+            key = tuple(values.get(tunable.name, 0) for tunable in declared)
+            if key not in lowered:
+                try:
+                    lowered[key] = sema.analyze_shapes(program, values, self._options)
+                except CompileError as error:
+                    lowered[key] = error
+                    self.refused.append(({k: values[k] for k in unbound}, error.diagnostics[0]))
+            if isinstance(found := lowered[key], CompileError):
+                raise found
+            return found
+
+        self._shapes = lower
         target = find(self._options.arch, self._options.ptx)
         count = prod(map(len, unbound.values()))
         if count > MAX_COMBINATIONS:
@@ -168,8 +184,7 @@ class Bindings:
             return self._tuned(kernel, entries, tunables, sizes)
         return self._modelled(kernel, tunables, lower)
 
-    def small(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module],
-              clusters: bool) -> Small | None:
+    def small(self, kernel: Kernel, clusters: bool) -> Small | None:
         """The tunables of a second body for launches of few programs, and how many those are; None
         where the sizes are known, where somebody chose the tile, or where it does not pay.
         `clusters` can share its loops."""
@@ -177,10 +192,23 @@ class Bindings:
         if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
             return None
         from tritonc.backend.target.target import find
+        from tritonc.ir.core import Module
         from tritonc.tune.model.coarse import small
+
+        def lower(binding: Mapping[str, int]) -> Module:
+            return Module([k for k in self._shapes(binding).kernels if k.name == kernel.name])
 
         return small(space, lower, find(self._options.arch, self._options.ptx),
                      {name: self.chosen[name] for name in space}, clusters)
+
+    def remarks(self) -> Iterator[Remark]:
+        """Combinations of tunables that the cost model left out because they do not compile."""
+        from tritonc.ir.context import Remark
+
+        for binding, error in self.refused:
+            values = ", ".join(f"{name} = {value}" for name, value in binding.items())
+            yield Remark("tunables", f"the cost model leaves out {values}, which does not compile: "
+                         f"{error.message}", error.span, True)
 
     def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
                lower: Lower) -> VariantSet:
@@ -196,7 +224,7 @@ class Bindings:
         if found is None:
             return VariantSet(given)
         loops, (general, *costs) = found
-        return VariantSet([replace(variant, cost=cost) for variant, cost
+        return VariantSet([variant._replace(cost=cost) for variant, cost
                            in zip(given, costs, strict=True)], general, _listed(loops))
 
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],

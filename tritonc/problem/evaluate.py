@@ -8,7 +8,7 @@ NumPy's global state, no object array, and no way to make a number or array of a
 
     expression  literals, tuples, lists, names, + - * / // % ** @ << >> & | ^ ~, comparisons,
                 and or not, x if c else y, calls, attributes, indexing with slices, None and ...
-    names       what the problem defines; np; randn rand randint zeros ones arange full
+    names       what the problem defines; np; randn rand randint zeros ones empty full arange
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,8 +46,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(NamedTuple):
     """A parsed expression and where it stands: `span` covers `text`."""
 
     text: str
@@ -146,12 +144,16 @@ def generators(seed: int, line: int) -> dict[str, Callable[..., Any]]:
     def ones(*shape: int) -> Any:
         return np.ones(_shape(shape))
 
+    def empty(*shape: int) -> Any:
+        # Any numbers that all types hold: an element that a kernel forgets is wrong.
+        return stream.integers(1, 50, _shape(shape), dtype=np.int64)
+
     def full(*shape_and_value: Any) -> Any:
         *shape, value = shape_and_value
         return np.full(_shape(tuple(shape)), value)
 
     return {"randn": randn, "rand": rand, "randint": randint, "zeros": zeros, "ones": ones,
-            "full": full, "arange": np.arange}
+            "empty": empty, "full": full, "arange": np.arange}
 
 
 def _shape(shape: tuple[Any, ...]) -> tuple[int, ...]:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.target import Target
-from tritonc.ir.core import Module
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_blocks import priced
 from tritonc.tune.model.features import Profile, features
@@ -108,20 +107,12 @@ def small(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, larg
     or saves too little.  `clusters` can share the kernel's loops."""
     if "async_copy" not in target.features:  # small tiles that wait for each load are not measured
         return None
-    lowered: dict[tuple[tuple[str, int], ...], Module] = {}
-
-    def once(binding: Mapping[str, int]) -> Module:
-        key = tuple(sorted(binding.items()))
-        if key not in lowered:
-            lowered[key] = lower(binding)
-        return lowered[key]
-
-    form = form_of(space, once, large)
-    (kernel,) = once(large).kernels
+    form = form_of(space, lower)
+    (kernel,) = lower(large).kernels
     if form is None or not form.loops or any(map(chained, kernel.blocks)):
         return None
     sizes = (1, CLUSTER) if clusters and form.axes < AXES else (1,)
-    found = _candidates(space, once, target, large, form, [*_launches(form)], sizes)
+    found = _candidates(space, lower, target, large, form, [*_launches(form)], sizes)
     whole = next((each for each in found if each.binding == large), None)
     if whole is None:
         return None

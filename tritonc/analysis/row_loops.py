@@ -169,23 +169,29 @@ def columns_alone(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     cfg = cfg or Cfg(kernel)
     loading = [(loop, t) for block, loop in cfg.innermost.items() for op in block.ops
                if op.name == "load" and isinstance(t := op.result.type, Tile)]
-    return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop) for loop, t in loading)
+    return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop, False)
+                                 for loop, t in loading)
 
 
-def walks_rows(loop: Loop) -> bool:
-    """Whether tiles that a loop loads move by a stride that only parameters know."""
-    affinity = Affinity(Iteration(loop))
-    assert affinity.iteration is not None
+def walks_rows(loop: Loop, shared: bool = True) -> bool:
+    """Whether tiles that a loop loads move by a stride that only parameters know; if `shared`, also
+    by the number of programs, which take turns."""
+    iteration = Iteration(loop)
+    affinity = Affinity(iteration)
     for op in (op for block in loop.blocks for op in block.ops if op.name == "load"):
         form = affinity.of(op.operands[0]) if isinstance(op.result.type, Tile) else None
-        parts = form.offset.split(affinity.iteration.counter) if form is not None else None
-        if parts is not None and parts[1].constant is None:
+        parts = form.offset.split(iteration.counter) if form is not None else None
+        if parts is not None and parts[1].constant is None and (shared or not any(
+                v.op is not None and v.op.name == "get_num_programs" for v in parts[1].values())):
             return True
     return False
 
 
-def adds_alone(loop: Loop) -> bool:
-    """Whether the tiles that a loop carries are sums, which it does not read."""
+def only_adds(loop: Loop) -> bool:
+    """Whether a loop stores nothing, and the tiles that it carries are sums, which it does not
+    read."""
+    if any(op.name == "store" for block in loop.blocks for op in block.ops):
+        return False
     for phi in loop.header.phis():
         if isinstance(phi.result.type, Tile) and is_float(phi.result.type):
             readers = [op for block in loop.blocks for op in block.ops if phi.result in op.operands]

@@ -29,7 +29,7 @@ in it that may change what is loaded.  After advance_dots, which parts the loop'
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.analysis.row_loops import adds_alone, sums_columns, waits_for_itself, walks_rows
+from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
 from tritonc.backend.pipeline.loop_slice import (
     Slice,
     advance,
@@ -53,7 +53,7 @@ ROOM, MOST_TIMES = 96, 3
 COLUMNS_ROOM, COLUMNS_TIMES = 208, 5
 # From row to row.  Batch norm of 64 x 3136 halves a channel: 0.207 ms, seven ahead 0.127.  Loops
 # that only add the assembler unrolls by itself, which is better than three ahead.
-ROWS_ROOM, ROWS_TIMES, ALONE = 112, 7, 4
+ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
 
 
 def load_ahead(kernel: Kernel, context: Context) -> bool:
@@ -76,7 +76,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = _times(loop, *(COLUMNS_ROOM, COLUMNS_TIMES) if columns else (ROOM, MOST_TIMES))
         elif not products and (loop.depth > 1 or walks_rows(loop)):
             times = _times(loop, ROWS_ROOM, ROWS_TIMES)
-            times = 0 if times < ALONE and adds_alone(loop) else times
+            if times < FEWEST and (loop.depth > 1 or only_adds(loop)):
+                times = 0
         else:
             times = 0
         for done in range(times):

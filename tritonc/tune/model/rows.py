@@ -11,7 +11,7 @@ from tritonc.tune.model.features import Profile
 
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of few rows
-_PASSES = 1024  # of several passes over rows, and of sums over columns: 128 threads
+_PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
 _COLUMNS = 128  # of columns alone: one warp

@@ -50,7 +50,7 @@ KINDS: dict[str, Kind] = {
         "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
-        "alike", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels", "pending",
+        "alike", "axis", "bytes", "columns", "groups", "held", "index", "maps", "offset", "panels", "pending",
         "size", "swizzle", "unroll", "vector_axis"), is_count),
     **dict.fromkeys(("align", "vector"), is_power),
     **dict.fromkeys((

@@ -90,6 +90,7 @@ def _computed_right(one: SummedDot) -> bool:
 
 def _turn(kernel: Kernel, one: SummedDot) -> None:
     attributes = dict(one.dot.attributes)
+    attributes.pop("columns", None)  # they become rows
     if shape(one.dot.result.type)[0] >= LEAST_ROWS and not _turned_back(kernel, one):
         attributes["swapped"] = True  # for what is computed, not for its rows
 

@@ -294,7 +294,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("wgmma", ("a", "b", "c"), _machine_dot,
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
            "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "
-           "that take part.", None, ("instruction",), ("inner",), effects=frozenset({SHARED_READ})),
+           "that take part; `columns`: how many of the result's, whose others are as in c.", None,
+           ("instruction",), ("inner", "columns"), effects=frozenset({SHARED_READ})),
     OpInfo("wgmma_wait", ("*values",), _held_apart,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "
            "of them are what those read from registers: they stay where they are until then.",

@@ -69,6 +69,7 @@ def case_of(workload: Workload, types: Mapping[str, str], device: str = DEVICE) 
         "rand": lambda *shape: torch.rand(*shape, device=device),
         "randint": lambda low, high, *shape: torch.randint(low, high, shape, device=device),
         "zeros": lambda *shape: torch.zeros(*shape, device=device),
+        "empty": lambda *shape: torch.full(shape, float("nan"), device=device),
         "ones": lambda *shape: torch.ones(*shape, device=device),
         "full": lambda *shape: torch.full(shape[:-1], shape[-1], device=device),
         "arange": lambda count: torch.arange(count, device=device),

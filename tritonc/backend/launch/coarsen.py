@@ -35,9 +35,9 @@ A meta-parameter, `coarsen`: up to so many programs run the small body; 0 makes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from tritonc.backend.launch.persist import axes, own_number
+from tritonc.backend.launch.persist import axes, own_number, supersede
 from tritonc.backend.pipeline.roles import COPIES, SETUP
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
@@ -159,7 +159,8 @@ def _share(b: Builder, small: Kernel, share: Value, size: int) -> None:
     known = {"get_cluster_rank": b.value("select", share, rank, b.constant(0, I32)),
              "get_cluster_share": b.value("select", share, b.constant(size, I32),
                                           b.constant(1, I32))}
-    _replace(small, lambda op: known.get(op.name))
+    supersede(small, small.blocks, {op.result: known[op.name] for op in small.ops()
+                                    if op.name in known})
 
 
 def _few(b: Builder, most: int) -> Value:
@@ -180,16 +181,9 @@ def _renumber(b: Builder, kernel: Kernel, extents: Sequence[Value], number: Valu
         rest = b.value("udiv", rest, extent)
     numbers.append(rest)
     known = {"get_program_id": numbers, "get_num_programs": extents}
-    _replace(kernel, lambda op: known[op.name][op.attributes["axis"]] if op.name in known else None)
+    supersede(kernel, kernel.blocks, {op.result: known[op.name][op.attributes["axis"]]
+                                      for op in kernel.ops() if op.name in known})
     kernel.replace(_linear(kernel.blocks, numbers, extents, number))
-
-
-def _replace(kernel: Kernel, make: Callable[[Op], Value | None]) -> None:
-    """Take operations of a kernel away for which there is another value."""
-    found = {op.result: value for op in kernel.ops() if (value := make(op)) is not None}
-    for block in kernel.blocks:
-        block.ops = [op for op in block.ops if not op.results or op.results[0] not in found]
-    kernel.replace(found)
 
 
 def _linear(blocks: Sequence[Block], numbers: Sequence[Value], extents: Sequence[Value],

@@ -57,7 +57,8 @@ KINDS: dict[str, Kind] = {
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
         "stmatrix", "symbol"), is_word),
     **dict.fromkeys((
-        "axes", "bounds", "box", "indices", "inner", "owner", "permutation", "registers"),
+        "axes", "bounds", "box", "columns", "indices", "inner", "owner", "permutation",
+        "registers"),
         are_integers),
     "bits": are_powers,
 }

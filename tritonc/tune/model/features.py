@@ -105,7 +105,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)),
-                              computed=_computed(op))
+                              computed=_computed(kernel, cfg, op))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -167,10 +167,13 @@ def _left(dot: Op, block: Block) -> str:
     return "brought" if _source(dot.operands[0]) in inside else "fixed"
 
 
-def _computed(dot: Op) -> bool:
-    """Whether where an operand is follows from quotients: threads copy it."""
-    return any(op.name == "load" and of_program(op)
-               for op in slice_of(dot.operands[:2], ("dot", "phi", "load")))
+def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
+    """Whether where an operand is follows from quotients, beyond what its tile repeats: threads
+    copy it."""
+    loads = [op for op in slice_of(dot.operands[:2], ("dot", "phi", "load"))
+             if op.name == "load" and of_program(op)]
+    runs = _runs(kernel, cfg) if loads else None
+    return runs is not None and any(runs.of_load(op) is None for op in loads)
 
 
 def _again(dot: Op, dots: Sequence[Op]) -> bool:
@@ -229,14 +232,17 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
             for v in dot.operands[:2]]
     if not any(made):
         return 0.0, 0.0
-    runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
-                lambda v: v in kernel.parameters)
-    found = []
+    runs, found = _runs(kernel, cfg), []
     for operand, one in zip(dot.operands, made):
         sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
                  / (runs.of_load(load) or (0, 1))[1] for load in one.raw] if one else []
         found.append(sum(sizes) / prod(shape(operand.type)))
     return found[0], found[1]
+
+
+def _runs(kernel: Kernel, cfg: Cfg) -> Runs:
+    return Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
+                lambda v: v in kernel.parameters)
 
 
 def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
-    from tritonc.tune.coarse import Small
+    from tritonc.tune.coarse import Few, Small
     from tritonc.tune.loops import Around
     from tritonc.variants.variant import Variant, VariantSet
 
 Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
 Sizes = Callable[["Kernel", Sequence[str]], list[dict[str, Any]]]
+
+_BY_HAND = frozenset(("cluster_k", "coarsen"))  # whoever chooses one of them has one entry
 
 
 class Bindings:
@@ -46,6 +48,7 @@ class Bindings:
         self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
         self._lists: dict[str, Sequence[int]] = {}  # the declared values of each tunable
+        self._bodies: dict[str, tuple[Small | None, Few | None]] = {}  # by kernel
 
     def read_tuning_file(self, path: str, tokens: Iterable[Token], diagnostics: Diagnostics
                          ) -> None:
@@ -162,25 +165,42 @@ class Bindings:
         if given:
             return self._given(given, kernel, tunables, lower)
         if self._options.variants < 1:
-            return VariantSet()
+            return self._few(kernel, lower)
         entries = self._sizes.get(kernel.name, [])
         if len(entries) > 1:
             return self._tuned(kernel, entries, tunables, sizes)
         return self._modelled(kernel, tunables, lower)
 
-    def small(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module],
-              clusters: bool) -> Small | None:
+    def small(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module]) -> Small | None:
         """The tunables of a second body for launches of few programs, and how many those are; None
-        where the sizes are known, where somebody chose the tile, or where it does not pay.
-        `clusters` can share its loops."""
+        where the sizes are known, where somebody chose the tile, or where it does not pay."""
+        return self._beside(kernel, lower)[0]
+
+    def _few(self, kernel: Kernel, lower: Lower) -> VariantSet:
+        """An entry of clusters for launches of few programs, where a launch chooses."""
+        from tritonc.variants.variant import Variant, VariantSet
+
+        found = (self._beside(kernel, lambda binding: lower(binding, kernel.name))[1]
+                 if not {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND else None)
+        if found is None:
+            return VariantSet()
+        return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
+                          found.general, _listed(found.loops))
+
+    def _beside(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module]
+                ) -> tuple[Small | None, Few | None]:
+        """What is there beside the entry of the chosen tile, where nobody chose another."""
         space = {name: self._lists[name] for name in self.chosen if name in kernel.tunables}
         if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
-            return None
-        from tritonc.backend.target.target import find
-        from tritonc.tune.coarse import small
+            return None, None
+        if kernel.name not in self._bodies:
+            from tritonc.backend.target.target import find
+            from tritonc.tune.coarse import bodies
 
-        return small(space, lower, find(self._options.arch, self._options.ptx),
-                     {name: self.chosen[name] for name in space}, clusters)
+            self._bodies[kernel.name] = bodies(
+                space, lower, find(self._options.arch, self._options.ptx),
+                {name: self.chosen[name] for name in space}, self._options.small_clusters)
+        return self._bodies[kernel.name]
 
     def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
                lower: Lower) -> VariantSet:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
     import numpy as np
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
-_DOUBT = 0.03
-_DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
+DOUBT = 0.03
+DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
 _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
@@ -105,7 +105,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
-    doubt = _DOUBT_SCALED if any(f.scaled for row in rows for f in row.profile or ()) else _DOUBT
+    doubt = DOUBT_SCALED if any(f.scaled for row in rows for f in row.profile or ()) else DOUBT
     # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
     for blocks in cluster_sizes(kernel, target) if form.axes < 3 else (1,):
         more = {"cluster_k": blocks} if blocks > 1 else {}
@@ -121,11 +121,11 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     times = _times(known, form)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
-    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), _slower(known[i][1], doubt))
+    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), slower(known[i][1], doubt))
                                             for i in chosen), form.loops, served, worst)
 
 
-def _slower(cost: Cost, doubt: float) -> Cost:
+def slower(cost: Cost, doubt: float) -> Cost:
     """A cost that is `doubt` more: what the model says to be hardly better may be worse, and the
     general entry is there already."""
     return cost._replace(**{name: min(round(getattr(cost, name) * (1 + doubt)), most)

@@ -87,7 +87,7 @@ def space(depths: Sequence[int], arch: str) -> dict[str, Mapping[str, int]]:
     "ours" is what is compiled by default, for which nothing is given."""
     from tritonc.options import Options
     from tritonc.source import SourceFile
-    from tritonc.tune.space import search_space
+    from tritonc.tune.search.space import search_space
 
     found = search_space(SourceFile(str(KERNEL), KERNEL.read_text()), Options(arch=arch), "product",
                          nesting=True).candidates

@@ -229,7 +229,7 @@ def about(job: Job, say: Say) -> Job:
         found["triton"] = "none"
     if job.get("peaks"):
         from tritonc.launch.cuda import Device
-        from tritonc.tune.peaks import measured_peaks
+        from tritonc.tune.timing.peaks import measured_peaks
 
         with Device() as gpu:
             found["peaks"] = measured_peaks(gpu)._asdict()

@@ -15,7 +15,7 @@ from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import kernel_of, read_problems
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune.space import search_space
+from tritonc.tune.search.space import search_space
 
 PRODUCT = ROOT / "tests" / "run" / "column_major_matmul.tc"
 SOURCE = SourceFile(PRODUCT.name, PRODUCT.read_text(encoding="utf-8"))

@@ -17,11 +17,12 @@ import pytest
 
 from tritonc.options import NATIVE, Options
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune import tuner, tuning_file
-from tritonc.tune.bench import bench
-from tritonc.tune.cuda_device import CudaDevice
-from tritonc.tune.jobs import Code
-from tritonc.tune.sites import local_gpus
+from tritonc.tune import tuning_file
+from tritonc.tune.search import tuner
+from tritonc.tune.timing.bench import bench
+from tritonc.tune.timing.cuda_device import CudaDevice
+from tritonc.tune.workers.jobs import Code
+from tritonc.tune.workers.sites import local_gpus
 
 pytestmark = pytest.mark.gpu
 ADD = """\

@@ -23,7 +23,7 @@ from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problems, with_defines
 from tritonc.options import Options
 from tritonc.source import Diagnostics
-from tritonc.tune import coarse
+from tritonc.tune.model import coarse
 
 PATH = ROOT / "tests" / "run" / "two_tiles.tc"
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
-    from tritonc.tune.coarse import Few, Small
-    from tritonc.tune.loops import Around
+    from tritonc.tune.model.coarse import Few, Small
+    from tritonc.tune.model.loops import Around
     from tritonc.variants.variant import Variant, VariantSet
 
 Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
@@ -81,7 +81,7 @@ class Bindings:
         if not unbound and known is None:
             return dict(given)
         from tritonc.backend.target.target import find  # where something is left to choose
-        from tritonc.tune.model import MAX_COMBINATIONS, choose
+        from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
 
         def lower(binding: Mapping[str, int]) -> Module:
             return sema.analyze_shapes(program, {**given, **binding}, self._options)
@@ -95,7 +95,7 @@ class Bindings:
                 "model varies one tunable after the other",
                 Note("--tune NAME=VALUE binds one"))
         elif known is not None and known.extents:
-            from tritonc.tune.portfolio import best_at
+            from tritonc.tune.model.portfolio import best_at
 
             bound = "cluster_k" in {**given, **unbound, **self._given_meta}
             try:
@@ -195,7 +195,7 @@ class Bindings:
             return None, None
         if kernel.name not in self._bodies:
             from tritonc.backend.target.target import find
-            from tritonc.tune.coarse import bodies
+            from tritonc.tune.model.coarse import bodies
 
             self._bodies[kernel.name] = bodies(
                 space, lower, find(self._options.arch, self._options.ptx),
@@ -206,7 +206,7 @@ class Bindings:
                lower: Lower) -> VariantSet:
         """Those that the user names, with their costs where the model knows them."""
         from tritonc.backend.target.target import find
-        from tritonc.tune.portfolio import priced
+        from tritonc.tune.model.portfolio import priced
         from tritonc.variants.variant import VariantSet
 
         target = find(self._options.arch, self._options.ptx)
@@ -254,7 +254,7 @@ class Bindings:
     def _modelled(self, kernel: Kernel, tunables: Mapping[str, int], lower: Lower) -> VariantSet:
         """The cost model's portfolio."""
         from tritonc.backend.target.target import find
-        from tritonc.tune.portfolio import portfolio
+        from tritonc.tune.model.portfolio import portfolio
         from tritonc.variants.variant import Variant, VariantSet
 
         space = {name: values for name, values in self._lists.items()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 class MetaParameter(NamedTuple):
     """One row.  The tuner tries `values`, and the pass's own choice where they are not all that is
-    `legal`, on kernels that have all of `needs` (`tune/space.py` finds out)."""
+    `legal`, on kernels that have all of `needs` (`tune/search/space.py` finds out)."""
 
     name: str
     owner: str  # the pass

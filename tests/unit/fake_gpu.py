@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from math import log2
 
 from tritonc.launch.cuda import Peaks
-from tritonc.tune.jobs import Code, Spec
-from tritonc.tune.sites import Local
+from tritonc.tune.workers.jobs import Code, Spec
+from tritonc.tune.workers.sites import Local
 
 
 class FakeGpu:

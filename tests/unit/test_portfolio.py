@@ -14,9 +14,9 @@ from tritonc.frontend.parser import parse
 from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune.loops import TYPICAL, loops_around
-from tritonc.tune.model import choose
-from tritonc.tune.portfolio import cover, portfolio
+from tritonc.tune.model.choose import choose
+from tritonc.tune.model.loops import TYPICAL, loops_around
+from tritonc.tune.model.portfolio import cover, portfolio
 from tritonc.variants import choice
 
 SOURCE = """

@@ -16,12 +16,12 @@ from tritonc.launch.data import Data, prepare
 from tritonc.launch.run_problems import read_problems
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
-from tritonc.tune import peaks
-from tritonc.tune.bench import _line
-from tritonc.tune.cuda_device import CudaDevice
-from tritonc.tune.jobs import Code, Job, Measured, Wrong
-from tritonc.tune.measure import measure
-from tritonc.tune.torch_peer import PEER, BesideTorch
+from tritonc.tune.timing import peaks
+from tritonc.tune.timing.bench import _line
+from tritonc.tune.timing.cuda_device import CudaDevice
+from tritonc.tune.timing.measure import measure
+from tritonc.tune.timing.torch_peer import PEER, BesideTorch
+from tritonc.tune.workers.jobs import Code, Job, Measured, Wrong
 
 SOURCE = SourceFile("add.tc", """\
 //! size: N = 1000

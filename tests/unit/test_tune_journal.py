@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tritonc.tune.journal import Journal, Record
+from tritonc.tune.search.journal import Journal, Record
 
 RECORDS = [Record({"N": 1}, {"T": 32}, 1.5, "aa"), Record({"N": 2}, {"T": 32}, None, "bb", "wrong"),
            Record({"N": 1}, {"T": 64, "num_warps": 2}, 2.25, "cc", "", 1.25)]

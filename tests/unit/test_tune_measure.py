@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tritonc.tune.jobs import Code, Job, Measured, Wrong
-from tritonc.tune.measure import MOST_LAUNCHES, measure
+from tritonc.tune.timing.measure import MOST_LAUNCHES, measure
+from tritonc.tune.workers.jobs import Code, Job, Measured, Wrong
 
 A, B = (Code({"T": n}, str(n), b"", 32, 0, (n,)) for n in (1, 2))
 

@@ -14,7 +14,7 @@ from tritonc.frontend.parser import parse
 from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune import model
+from tritonc.tune.model import choose as model
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TARGET = find("sm_80")

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from tritonc.tune.jobs import Code, Illegal, Job, Measured, Wrong
-from tritonc.tune.journal import Journal, Record
-from tritonc.tune.schedule import FINAL_ROUNDS, TOO_SLOW, Choice, Search
-from tritonc.tune.variants import Variant
-from tritonc.tune.workers import CannotStart, JobLost
+from tritonc.tune.search.journal import Journal, Record
+from tritonc.tune.search.schedule import FINAL_ROUNDS, TOO_SLOW, Choice, Search
+from tritonc.tune.search.variants import Variant
+from tritonc.tune.workers.jobs import Code, Illegal, Job, Measured, Wrong
+from tritonc.tune.workers.workers import CannotStart, JobLost
 
 CANDIDATES = [{"T": t, "w": w} for t, w in itertools.product((4, 1, 2, 3), (1, 2))]
 SIZE = {"N": 8}

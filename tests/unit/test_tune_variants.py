@@ -14,10 +14,10 @@ from tritonc.ir.core import Kernel
 from tritonc.launch.cuda import Peaks
 from tritonc.options import Options
 from tritonc.source import SourceFile
-from tritonc.tune import variants
-from tritonc.tune.bounds import least_milliseconds
-from tritonc.tune.jobs import Compiler, Spec
-from tritonc.tune.model_features import Feature
+from tritonc.tune.model.features import Feature
+from tritonc.tune.search import variants
+from tritonc.tune.search.bounds import least_milliseconds
+from tritonc.tune.workers.jobs import Compiler, Spec
 
 TEXT = (Path(__file__).parents[2] / "samples" / "matmul.tc").read_text()
 OPTIONS = Options(arch="sm_90a", tune={"TM": 16, "TN": 32, "TK": 16})

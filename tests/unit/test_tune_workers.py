@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tritonc.source import fail as fail_with
-from tritonc.tune.worker import write_frame
-from tritonc.tune.workers import CannotStart, JobLost, SetUp, Workers
+from tritonc.tune.workers.worker import write_frame
+from tritonc.tune.workers.workers import CannotStart, JobLost, SetUp, Workers
 
 
 def start(name: str) -> tuple[str, int]:
@@ -98,7 +98,7 @@ def test_closing_ends_what_runs() -> None:
 
 def test_a_worker_does_not_outlive_who_started_it() -> None:
     """Also in the middle of a job."""
-    process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.worker"],
+    process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.workers.worker"],
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     for frame in (sys.path, (start, ("a",)), (hang, 0)):

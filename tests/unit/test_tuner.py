@@ -17,11 +17,11 @@ from fake_gpu import BrokenGpu, FakeGpu, find_fake_gpus
 
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
-from tritonc.tune import tuner
-from tritonc.tune.progress import ProgressLine
-from tritonc.tune.sizes import expand, expand_all
-from tritonc.tune.sizes import read as read_sizes
-from tritonc.tune.space import can_run, search_space
+from tritonc.tune.search import tuner
+from tritonc.tune.search.progress import ProgressLine
+from tritonc.tune.search.sizes import expand, expand_all
+from tritonc.tune.search.sizes import read as read_sizes
+from tritonc.tune.search.space import can_run, search_space
 from tritonc.tune.tuning_file import read, render
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,7 @@ def test_being_interrupted_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatc
         if search.done == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("tritonc.tune.progress.ProgressLine.finished", stop)
+    monkeypatch.setattr("tritonc.tune.search.progress.ProgressLine.finished", stop)
     out = io.StringIO()
     with pytest.raises(KeyboardInterrupt):
         run(request(sizes=[{"N": 4096}]), out)
@@ -280,7 +280,7 @@ def test_blocks_of_rows_are_tried() -> None:
 
 def test_what_cannot_run_is_left_out() -> None:
     from tritonc.backend.target.target import find
-    from tritonc.tune.model_features import Feature
+    from tritonc.tune.model.features import Feature
 
     target = find("sm_80")
     dot = Feature("dot", (64, 64, 1024), 4)
@@ -331,7 +331,7 @@ def test_wrong_use(no_gpu: None, arguments: list[str], code: int, message: str) 
 
 
 def test_bench() -> None:
-    from tritonc.tune.bench import bench
+    from tritonc.tune.timing.bench import bench
 
     lines = list(bench(SourceFile("add.tc", ADD), Options(tune={"num_warps": 16}), [], None, 0, 0,
                        Diagnostics(), None, FakeGpu))
@@ -355,7 +355,7 @@ def scheduler() -> Iterator[str]:
 
 
 def test_a_cluster_does_the_same(scheduler: str) -> None:
-    from tritonc.tune.cluster import Cluster
+    from tritonc.tune.workers.cluster import Cluster
 
     site = Cluster.connect(scheduler, 1.0, find_fake_gpus)
     assert (site.device, site.jobs, site.measurers) == ("Fake GPU", 4, 2)

@@ -44,14 +44,14 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("tune writes a tuning file, so --tuning=none has no meaning")
 
     def action() -> int:
-        from tritonc.tune import tuner
-        from tritonc.tune.sites import Site, local_gpus
+        from tritonc.tune.search import tuner
+        from tritonc.tune.workers.sites import Site, local_gpus
 
         diagnostics = driver.new_diagnostics(options)
         source = read_source(path, diagnostics)
         site: Site | None
         if given["cluster"] is not None:
-            from tritonc.tune.cluster import Cluster
+            from tritonc.tune.workers.cluster import Cluster
 
             site = Cluster.connect(given["cluster"], timeout)
         else:
@@ -88,7 +88,7 @@ def bench_command(files: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("bench measures on one GPU: --devices=N")
 
     def action() -> int:
-        from tritonc.tune.bench import bench
+        from tritonc.tune.timing.bench import bench
 
         diagnostics = driver.new_diagnostics(options)
         source = read_source(path, diagnostics)
@@ -126,7 +126,7 @@ def _indices(given: Mapping[str, Any]) -> list[int] | None:
 
 def _sizes(given: Mapping[str, Any]) -> list[dict[str, int]]:
     """What --set and --sizes say."""
-    from tritonc.tune import sizes
+    from tritonc.tune.search import sizes
 
     flag = "--set"
     try:

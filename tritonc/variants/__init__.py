@@ -7,6 +7,6 @@ Read in this order:
     interface  whether one kernel can take another's place in a launch
     kernels    the kernels of variants in a module: added, left out, renamed
 
-Who decides which variants to have is `tritonc.bindings`; `tritonc.tune.portfolio` is the cost
+Who decides which variants to have is `tritonc.bindings`; `tritonc.tune.model.portfolio` is the cost
 model's answer.  `tritonc.launch` has the choice for hosts.
 """

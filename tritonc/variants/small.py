@@ -18,7 +18,7 @@ from tritonc.options import Options
 from tritonc.source import CompileError
 
 if TYPE_CHECKING:
-    from tritonc.tune.coarse import Small
+    from tritonc.tune.model.coarse import Small
 
 Lower = Callable[[Mapping[str, int], str], Module]
 Choose = Callable[[Kernel, Callable[[Mapping[str, int]], Module]], "Small | None"]

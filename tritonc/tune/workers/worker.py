@@ -1,4 +1,4 @@
-"""A process that runs jobs for `workers.Workers`: python -m tritonc.tune.worker
+"""A process that runs jobs for `workers.Workers`: python -m tritonc.tune.workers.worker
 
 It reads pickles from standard input and answers each on standard output.  First comes the search
 path for modules, then `(set_up, arguments)`, whose result is the state of this process, then jobs

@@ -12,10 +12,10 @@ from math import ceil, floor, log10
 
 from tritonc.launch.cuda import Peaks
 from tritonc.source import CompileError
-from tritonc.tune.journal import Record
-from tritonc.tune.rates import amount, rates
-from tritonc.tune.schedule import Choice, Search
-from tritonc.tune.tuner import Task
+from tritonc.tune.search.journal import Record
+from tritonc.tune.search.schedule import Choice, Search
+from tritonc.tune.search.tuner import Task
+from tritonc.tune.timing.rates import amount, rates
 
 _ROWS = 25  # of the table of candidates
 _STYLE = """

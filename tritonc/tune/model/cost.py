@@ -1,5 +1,5 @@
 """What a combination of tunables costs: the relative time of its products, in a machine that is
-full.  What kernels without a product cost is in `model_rows`; how long a launch takes, in `times`.
+full.  What kernels without a product cost is in `rows`; how long a launch takes, in `times`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
-from tritonc.tune.model_features import Feature, Profile, joined, stage_bytes
-from tritonc.tune.model_residency import Chained, busy, crowded, held
-from tritonc.tune.model_rows import stream_cost
+from tritonc.tune.model.features import Feature, Profile, joined, stage_bytes
+from tritonc.tune.model.residency import Chained, busy, crowded, held
+from tritonc.tune.model.rows import stream_cost
 
 # Numbers that GPUs from sm_60 on share, or nearly so.
 _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulators and more each

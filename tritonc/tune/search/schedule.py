@@ -29,11 +29,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tritonc.tune.jobs import Binding, Code, Compiler, Illegal, Job, Measured, Wrong
-from tritonc.tune.journal import Journal, Name, Record, name_of
-from tritonc.tune.measure import SAMPLE_MILLISECONDS, SLOWED, measure
-from tritonc.tune.portfolio import cover
-from tritonc.tune.workers import CannotStart, JobLost
+from tritonc.tune.model.portfolio import cover
+from tritonc.tune.search.journal import Journal, Name, Record, name_of
+from tritonc.tune.timing.measure import SAMPLE_MILLISECONDS, SLOWED, measure
+from tritonc.tune.workers.jobs import Binding, Code, Compiler, Illegal, Job, Measured, Wrong
+from tritonc.tune.workers.workers import CannotStart, JobLost
 
 ROUNDS = 3  # of samples of each candidate,
 FINAL_ROUNDS = 11  # and of those that are compared at the end,

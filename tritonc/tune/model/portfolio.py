@@ -5,7 +5,7 @@ the launch's range and of the lengths of the loops around the kernel's product. 
 priced at a grid of sizes, and the fewest that are nearly the best everywhere are taken, one after
 the other, each the one that leaves the least excess at all sizes (greedy cover).
 
-The model proper (`model_cost.cost`) says what a multiply-add costs in a full machine.  What it
+The model proper (`cost.cost`) says what a multiply-add costs in a full machine.  What it
 does not say, a launch that fills only some multiprocessors, is added here: how long a step takes
 that waits for memory, and how many blocks run at a time.
 """
@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
-from tritonc.tune.cluster_blocks import cluster_sizes
-from tritonc.tune.cluster_blocks import priced as cost_of
-from tritonc.tune.loops import Around, forms, loops_around
-from tritonc.tune.model import Binding, Lower, Ranked, ranked
-from tritonc.tune.model_features import features
-from tritonc.tune.times import formula
+from tritonc.tune.model.choose import Binding, Lower, Ranked, ranked
+from tritonc.tune.model.cluster_blocks import cluster_sizes
+from tritonc.tune.model.cluster_blocks import priced as cost_of
+from tritonc.tune.model.features import features
+from tritonc.tune.model.loops import Around, forms, loops_around
+from tritonc.tune.model.times import formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 

@@ -29,8 +29,8 @@ from typing import NamedTuple
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Module
 from tritonc.source import CompileError
-from tritonc.tune.model_cost import cost
-from tritonc.tune.model_features import Feature, Profile, features
+from tritonc.tune.model.cost import cost
+from tritonc.tune.model.features import Feature, Profile, features
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal

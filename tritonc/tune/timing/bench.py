@@ -16,16 +16,16 @@ from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, wit
 from tritonc.options import NATIVE, Options
 from tritonc.problem.lines import Problem
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune.cuda_device import CudaDevice
-from tritonc.tune.jobs import Compiler, Illegal, Job, Measured, Spec
-from tritonc.tune.measure import Device, measure
-from tritonc.tune.model_features import features
-from tritonc.tune.peaks import measured_peaks
-from tritonc.tune.progress import text
-from tritonc.tune.rates import rates
-from tritonc.tune.sites import Open
-from tritonc.tune.space import facts
-from tritonc.tune.torch_peer import PEER, BesideTorch
+from tritonc.tune.model.features import features
+from tritonc.tune.search.progress import text
+from tritonc.tune.search.space import facts
+from tritonc.tune.timing.cuda_device import CudaDevice
+from tritonc.tune.timing.measure import Device, measure
+from tritonc.tune.timing.peaks import measured_peaks
+from tritonc.tune.timing.rates import rates
+from tritonc.tune.timing.torch_peer import PEER, BesideTorch
+from tritonc.tune.workers.jobs import Compiler, Illegal, Job, Measured, Spec
+from tritonc.tune.workers.sites import Open
 
 ROUNDS = 11
 

@@ -12,7 +12,7 @@ from math import ceil, inf
 from statistics import median
 from typing import Protocol
 
-from tritonc.tune.jobs import Code, Job, Measured, Wrong
+from tritonc.tune.workers.jobs import Code, Job, Measured, Wrong
 
 SAMPLE_MILLISECONDS = 2.0  # of work in one sample, at least
 BRIEF_MILLISECONDS = 0.5  # of work in the sample that decides whether there are more

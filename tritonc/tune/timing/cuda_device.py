@@ -25,9 +25,9 @@ from tritonc.launch.run_problems import kernel_of
 from tritonc.options import Options
 from tritonc.problem.lines import Problem
 from tritonc.source import SourceFile
-from tritonc.tune.jobs import Code, Spec
-from tritonc.tune.journal import Name, name_of
-from tritonc.tune.measure import pause
+from tritonc.tune.search.journal import Name, name_of
+from tritonc.tune.timing.measure import pause
+from tritonc.tune.workers.jobs import Code, Spec
 
 _LOADED = 16  # modules kept on the GPU
 _COMPARED = 1 << 32  # bytes, in one launch

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from tritonc.launch.cuda import Peaks
 from tritonc.source import fail
-from tritonc.tune.jobs import Spec
-from tritonc.tune.sites import Executors, Local, Size, local_gpus
+from tritonc.tune.workers.jobs import Spec
+from tritonc.tune.workers.sites import Executors, Local, Size, local_gpus
 
 Find = Callable[[Sequence[int] | None, int, float], Local | None]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from tritonc.launch.cuda import Peaks
-from tritonc.tune.jobs import Compiler, Spec
-from tritonc.tune.measure import Device
-from tritonc.tune.schedule import Executor
-from tritonc.tune.workers import SetUp, Workers
+from tritonc.tune.search.schedule import Executor
+from tritonc.tune.timing.measure import Device
+from tritonc.tune.workers.jobs import Compiler, Spec
+from tritonc.tune.workers.workers import SetUp, Workers
 
 COMPILE_SECONDS = 120.0  # that compiling a candidate may take
 Size = Mapping[str, int]
@@ -85,7 +85,7 @@ def local_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local
     """
     from tritonc.launch.cuda import Device as Gpu
     from tritonc.launch.cuda import device_count
-    from tritonc.tune.cuda_device import CudaDevice
+    from tritonc.tune.timing.cuda_device import CudaDevice
 
     indices = list(range(device_count())) if wanted is None else list(wanted)
     if not indices:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import log2, prod
 
 from tritonc.backend.target.target import Target
-from tritonc.tune.model_features import Profile
+from tritonc.tune.model.features import Profile
 
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of few rows

@@ -30,11 +30,11 @@ from tritonc.meta_parameters import BY_NAME, META_PARAMETERS
 from tritonc.options import Options
 from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune.jobs import Binding
-from tritonc.tune.journal import Name, name_of
-from tritonc.tune.model import Lower, Ranked, choose, ranked
-from tritonc.tune.model_features import Profile
-from tritonc.tune.portfolio import times_at
+from tritonc.tune.model.choose import Lower, Ranked, choose, ranked
+from tritonc.tune.model.features import Profile
+from tritonc.tune.model.portfolio import times_at
+from tritonc.tune.search.journal import Name, name_of
+from tritonc.tune.workers.jobs import Binding
 
 _PORTIONS = (1, 15, 64, 256)  # candidates; the last length goes on
 _ITERATION = 2048  # multiply-adds of a thread: 32 KiB of instructions

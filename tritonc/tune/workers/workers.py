@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from tritonc.tune.worker import read_frame, write_frame
+from tritonc.tune.workers.worker import read_frame, write_frame
 
 START_SECONDS = 120.0  # that a process may take until it is ready
 _STARTS = 3  # in a row that may fail
@@ -116,7 +116,7 @@ class Workers:
                 if not last:
                     return None
                 raise CannotStart("closed")
-            process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.worker"],
+            process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.workers.worker"],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                        stderr=subprocess.DEVNULL)
             self._processes.add(process)

@@ -17,12 +17,12 @@ from typing import NamedTuple
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.target import Target
-from tritonc.tune.cluster_blocks import cluster_sizes, priced
-from tritonc.tune.loops import Around
-from tritonc.tune.model import Binding, Lower, ranked
-from tritonc.tune.model_features import Profile
-from tritonc.tune.portfolio import DOUBT, DOUBT_SCALED, Form, Member, form_of, slower
-from tritonc.tune.times import computing, formula
+from tritonc.tune.model.choose import Binding, Lower, ranked
+from tritonc.tune.model.cluster_blocks import cluster_sizes, priced
+from tritonc.tune.model.features import Profile
+from tritonc.tune.model.loops import Around
+from tritonc.tune.model.portfolio import DOUBT, DOUBT_SCALED, Form, Member, form_of, slower
+from tritonc.tune.model.times import computing, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 

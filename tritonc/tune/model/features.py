@@ -1,7 +1,7 @@
 """What the static cost model reads of a kernel: its products, reductions and accesses by tiles.
 
 Features say nothing of the combination of tunables that a kernel was lowered with, but by their
-extents: those of other combinations can be predicted (`model`).
+extents: those of other combinations can be predicted (`choose`).
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import numpy as np
 
 from tritonc.launch.data import Data
 from tritonc.source import fail
-from tritonc.tune.cuda_device import CudaDevice
-from tritonc.tune.jobs import Code
+from tritonc.tune.timing.cuda_device import CudaDevice
+from tritonc.tune.workers.jobs import Code
 
 PEER = Code({}, "the peer", b"", 0, 0, ())  # stands for the expression in a measurement
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "tf32": "float32",

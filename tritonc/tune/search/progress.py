@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import TextIO
 
-from tritonc.tune.journal import Record
-from tritonc.tune.schedule import Search
+from tritonc.tune.search.journal import Record
+from tritonc.tune.search.schedule import Search
 
 _BAR = 20  # characters
 _REFRESH_SECONDS = 0.1  # of the line on a terminal

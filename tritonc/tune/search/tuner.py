@@ -21,15 +21,15 @@ from tritonc.problem.known import known_of
 from tritonc.problem.lines import Problem
 from tritonc.source import CompileError, Diagnostics, SourceFile, fail
 from tritonc.tune import tuning_file
-from tritonc.tune.bounds import least_milliseconds
-from tritonc.tune.jobs import Binding, Spec
-from tritonc.tune.journal import Journal, name_of
-from tritonc.tune.progress import ProgressLine, text
-from tritonc.tune.rates import amount, rates
-from tritonc.tune.schedule import TOO_SLOW, Choice, Search
-from tritonc.tune.sites import Site
-from tritonc.tune.space import Space, search_space
-from tritonc.tune.workers import CannotStart
+from tritonc.tune.search.bounds import least_milliseconds
+from tritonc.tune.search.journal import Journal, name_of
+from tritonc.tune.search.progress import ProgressLine, text
+from tritonc.tune.search.schedule import TOO_SLOW, Choice, Search
+from tritonc.tune.search.space import Space, search_space
+from tritonc.tune.timing.rates import amount, rates
+from tritonc.tune.workers.jobs import Binding, Spec
+from tritonc.tune.workers.sites import Site
+from tritonc.tune.workers.workers import CannotStart
 
 _SHOWN = 10  # candidates of a ranking without measurements
 
@@ -182,7 +182,7 @@ def _write(request: Request, task: Task, site: Site, choices: Sequence[Choice],
                                  {**task.options.tune, **choice.best}) for choice in choices]
         files[request.tuning] = tuning_file.render(tuning_file.merge(old, new))
     if request.report is not None and search.done:
-        from tritonc.tune.report import report
+        from tritonc.tune.search.report import report
 
         files[request.report] = report(task, site.device, site.peaks, choices, search)
     outputs.write_or_fail(files)

@@ -21,7 +21,7 @@ from tritonc.problem.lines import Problem
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 if TYPE_CHECKING:
-    from tritonc.tune.variants import Variant
+    from tritonc.tune.search.variants import Variant
 
 Binding = Mapping[str, int]  # of tunables and meta-parameters
 
@@ -68,7 +68,7 @@ class Compiler:
     def __init__(self, spec: Spec) -> None:
         # Here, not at the top, and not during the first candidate: it takes half a second.
         from tritonc.backend import llvm  # noqa: F401
-        from tritonc.tune import variants  # noqa: F401
+        from tritonc.tune.search import variants  # noqa: F401
 
         self.source, _, self.options = spec.read()
         self.kernel = spec.kernel
@@ -79,7 +79,7 @@ class Compiler:
         Members are indices into `candidates`.
         """
         from tritonc import passes
-        from tritonc.tune.variants import Variant, variants
+        from tritonc.tune.search.variants import Variant, variants
 
         options = replace(self.options, tune={**self.options.tune, **candidates[0]}, tuning=None)
         try:

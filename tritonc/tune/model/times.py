@@ -1,6 +1,6 @@
 """How long the steps of a kernel's product take on one multiprocessor: the `Cost` of a launch.
 
-`model_cost.cost` compares combinations in a machine that is full.  A launch that fills only some
+`cost.cost` compares combinations in a machine that is full.  A launch that fills only some
 of it depends on more: how long a block alone waits for a step, how many blocks a multiprocessor
 holds, how many bytes it brings.  What a combination makes of a multiprocessor (`Use`) follows
 from its tile by the rules of the passes that decide it; the constants below are measured.
@@ -28,8 +28,8 @@ from tritonc.backend.pipeline.ring import (
 )
 from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
-from tritonc.tune.model_cost import cost
-from tritonc.tune.model_features import Feature, Profile, joined, stage_bytes
+from tritonc.tune.model.cost import cost
+from tritonc.tune.model.features import Feature, Profile, joined, stage_bytes
 from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 
 # Clock cycles.  Measured on an H200 with every tile of the products and convolutions of

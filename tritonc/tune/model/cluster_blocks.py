@@ -12,8 +12,8 @@ from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
-from tritonc.tune.model_features import Profile
-from tritonc.tune.times import formula
+from tritonc.tune.model.features import Profile
+from tritonc.tune.model.times import formula
 from tritonc.variants.choice import Cost
 
 SIZES = (2, 4)  # of clusters

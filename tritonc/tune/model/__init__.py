@@ -1,0 +1,7 @@
+"""The static cost model: what a combination of tunables costs, and which one to take.
+
+Read in this order: `choose` (the cheapest combination), `features` (what the model reads of a
+kernel), `cost` (of kernels with products, with `residency`) and `rows` (of all others); `loops`
+and `times` (how long a launch takes at given sizes), `cluster_blocks` (the same for clusters);
+`portfolio` (a few combinations for all sizes), `coarse` (a second tile for launches of few blocks).
+"""

@@ -157,8 +157,7 @@ class Bindings:
         `sizes` says what of a launch the sizes of a problem are.  Raises CompileError.
         """
         # only where variants are wanted
-        from tritonc.variants.variant import VariantSet, concerns, parse
-
+        from tritonc.variants.variant import concerns, parse
 
         given = [variant for text in self._options.variant
                  if concerns(variant := parse(text), kernel)]
@@ -180,9 +179,9 @@ class Bindings:
         """An entry of clusters for launches of few programs, where a launch chooses."""
         from tritonc.variants.variant import Variant, VariantSet
 
-        found = (self._beside(kernel, lambda binding: lower(binding, kernel.name))[1]
-                 if not {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND else None)
-        if found is None:
+        by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
+        found = self._beside(kernel, lambda binding: lower(binding, kernel.name))[1]
+        if found is None or by_hand:
             return VariantSet()
         return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
                           found.general, _listed(found.loops))

@@ -222,7 +222,7 @@ def _plain(profile: Profile, target: Target) -> bool:
     them but an operand from narrower numbers.  Others were slower with two bodies (fp8_block,
     conv_nhwc_flat and shift_conv_half of bench/suite)."""
     dots = [feature for feature in profile if feature.kind == "dot"]
-    work = sum(prod(feature.extents) for feature in profile if feature.kind == "work")
+    work = sum(prod(feature.extents) for feature in profile if feature.kind in ("work", "index"))
     staged = sum(prod(dot.extents) // dot.extents[-2] + prod(dot.extents) // dot.extents[-3]
                  for dot in dots)
     return not any(dot.scaled for dot in dots) and (

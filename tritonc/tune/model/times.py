@@ -58,6 +58,7 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 _DISTURBED = 0.08  # of the lesser of both that shows
 _WORK = 28.0  # operations of single elements in a cycle, beside a product,
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
+PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 _LATE = 180  # registers beyond which the next loads do not go out before the products
 _UNIT = 4  # of a cycle, in a `Cost`
 
@@ -90,9 +91,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
     """The cost of a combination whose kernel has these features, and whose loops take `depths` of
     their lengths in a step."""
     found = joined([feature for feature in profile if feature.kind == "dot"])
-    work = 0 if len(found) > 1 else max(0, sum(
-        {"work": 1, "access": -_PLAIN}.get(feature.kind, 0) * prod(feature.extents)
-        for feature in profile))
+    work = 0 if len(found) > 1 else computed_beside(profile)
     beside = work / _WORK
     uses = [use(dot, target, work) for dot in found]
     # Of products that follow from each other one waits for the other, in one block.
@@ -106,6 +105,16 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
     edge = _EDGE[widest.kind] + (_BEYOND * found[0].extents[-3] if widest.persistent else 0)
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
                 _cycles(busy), _cycles(wait), _cycles(edge), depths)
+
+
+def computed_beside(profile: Profile) -> float:
+    """Operations of single elements that a step takes beside its product.  Indices of a product on
+    tensor cores count once for a piece that is copied at once."""
+    count = {kind: sum(prod(feature.extents) for feature in profile if feature.kind == kind)
+             for kind in ("work", "index", "access")}
+    narrow = max((feature.bytes for feature in profile if feature.kind == "dot"), default=4)
+    indices = max(0, count["index"] - _PLAIN * count["access"])
+    return count["work"] + indices / (PIECE // narrow if narrow < WORD else 1)
 
 
 def computing(profile: Profile, target: Target) -> tuple[str, int]:

@@ -243,6 +243,17 @@ class Affinity:
         return not any(v in self.inside or (iteration is not None and v is iteration.counter)
                        for v in value.values())
 
+    def seen(self, polynomial: Linear) -> Linear:
+        """A polynomial of an inner loop, its values replaced by their forms in this one."""
+        total = Linear()
+        for values, n in polynomial.terms:
+            product = number(n)
+            for value in values:
+                form = self.of(value) if value in self.inside else None
+                product *= form.offset if form is not None else symbol(value)
+            total += product
+        return total
+
     # masks
 
     def mask(self, guard: Value | None, rank: int) -> Mask | None:

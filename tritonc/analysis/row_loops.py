@@ -15,6 +15,8 @@
                      there had better be many programs
     asks_programs    a loop of scalars asks memory, by atomics, what other programs have told: how
                      long it takes is up to them, so there had better be many programs
+    adds_to_few      a program adds what it found to one address, or to those that loaded numbers
+                     name, and asks for no old value: the fewer programs, the fewer additions
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
 """
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, is_float, shape
 
 _NUMBERED = ("get_program_id", "get_global_range")
@@ -40,7 +42,7 @@ def several_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
 
 def _loads_again(kernel: Kernel, cfg: Cfg) -> bool:
     roots = pointer_roots(kernel) if len(cfg.loops) > 1 else {}
-    seen: dict[Value, list[Block]] = {}  # headers of loops that load
+    seen: dict[Value, list[Loop]] = {}  # loops that load
     for block in cfg.order:
         loop = cfg.innermost.get(block)
         for op in block.ops:
@@ -49,12 +51,19 @@ def _loads_again(kernel: Kernel, cfg: Cfg) -> bool:
                 continue
             if loop is None:
                 return False
-            headers = seen.setdefault(_parameter(root), [])
-            if any(header is not loop.header and header not in loop
-                   and cfg.dominates(header, loop.header) for header in headers):
+            before = seen.setdefault(_parameter(root), [])
+            if any(loop.header not in one and one.header not in loop
+                   and cfg.dominates(_beside(one, loop).header, loop.header) for one in before):
                 return True
-            headers.append(loop.header)
+            before.append(loop)
     return False
+
+
+def _beside(loop: Loop, other: Loop) -> Loop:
+    """The outermost loop around `loop` that does not hold the other one."""
+    while loop.parent is not None and other.header not in loop.parent:
+        loop = loop.parent
+    return loop
 
 
 def reducing_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
@@ -149,6 +158,29 @@ def asks_programs(kernel: Kernel, cfg: Cfg | None = None) -> bool:
                for op in ops) and not any(isinstance(v.type, Tile)
                                           for op in ops for v in (*op.results, *op.inputs())):
             return True
+    return False
+
+
+def adds_to_few(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether there are atomics that no loop makes, none of them read, on addresses of which
+    programs have many in common."""
+    cfg, readers = cfg or Cfg(kernel), uses(kernel)
+    found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
+    return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
+                                   for op in found) and any(
+        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+
+
+def _loaded(value: Value) -> bool:
+    """Whether a value follows from one that is loaded."""
+    stack, seen = [value.op], set[Op]()
+    while stack:
+        op = stack.pop()
+        if op is not None and op not in seen:
+            if op.name == "load":
+                return True
+            seen.add(op)
+            stack += [v.op for v in op.operands]
     return False
 
 

@@ -45,8 +45,8 @@ def are_powers(value: Any) -> bool:
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
-        "exact", "facts", "late", "moves", "pairs", "piecewise", "pinned", "private", "release",
-        "released", "reverse", "round", "stored", "swapped", "volatile", "waits",
+        "exact", "facts", "late", "moves", "pairs", "piecewise", "pinned", "private", "ragged",
+        "release", "released", "reverse", "round", "stored", "swapped", "volatile", "waits",
         "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((

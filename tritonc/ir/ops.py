@@ -232,11 +232,12 @@ _ROWS: list[OpInfo] = [
     _memory("load", "p", rules.load,
             "What lies at p; where the guard does not hold, the number `other`, else undefined.  "
             "`alike`: so many neighbours along `vector_axis` have one address; `moves`: in each "
-            "iteration of a loop others; `align`: addresses are multiples of so many bytes.",
+            "iteration of a loop others; `align`: addresses are multiples of so many bytes; "
+            "`ragged`: the guard may hold for the first elements of a vector alone.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
-                              "late", "piecewise", "moves", "align")),
+                              "late", "piecewise", "moves", "align", "ragged")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
-            {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves")),
+            {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "ragged")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "

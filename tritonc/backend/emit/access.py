@@ -59,7 +59,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class _Words:
+class Words:
     """How inline assembly moves `bytes`: `count` registers of `bits`, each of `each` elements."""
 
     count: int
@@ -69,15 +69,16 @@ class _Words:
     each: int
 
 
-def _words(access: Access) -> _Words:
+def words_of(access: Access) -> Words:
+    """How an access moves its elements."""
     size, t = access.element.bytes, memory_type(access.element)
     if size == 8:
-        return _Words(access.width, 64, t, "d" if t == "double" else "l", 1)
+        return Words(access.width, 64, t, "d" if t == "double" else "l", 1)
     if size == 4:
-        return _Words(access.width, 32, t, "f" if t == "float" else "r", 1)
+        return Words(access.width, 32, t, "f" if t == "float" else "r", 1)
     if access.bytes >= 4:
-        return _Words(access.bytes // 4, 32, "i32", "r", 4 // size)
-    return _Words(1, 16, "i16", "h", access.width)
+        return Words(access.bytes // 4, 32, "i32", "r", 4 // size)
+    return Words(1, 16, "i16", "h", access.width)
 
 
 def load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
@@ -125,7 +126,13 @@ def _shared_words(f: FunctionEmitter, access: Access, vector: str, name: str,
 
 def _asm_load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
               other: int | float | None) -> dict[int, str]:
-    words = _words(access)
+    words = words_of(access)
+    return unpack(f, access, words, load_words(f, access, words, wanted, other), wanted)
+
+
+def load_words(f: FunctionEmitter, access: Access, words: Words, wanted: Sequence[int],
+               other: int | float | None) -> dict[int, str]:
+    """The words that hold the wanted elements."""
     fill = bits_of(access.element, 0 if other is None else other)
     size = access.element.bits if access.element.bits > 1 else 8
     word = sum(fill << (i * size) for i in range(words.each))
@@ -148,13 +155,13 @@ def _asm_load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
     name = f.asm(result, text, ",".join(constraints), ", ".join(arguments),
                  WRITES if access.volatile else READS)
     needed = sorted({i // words.each for i in wanted})
-    parts = {0: name} if n == 1 else {w: f.op(f"extractvalue {result} {name}, {w}")
-                                      for w in needed}
-    return _unpack(f, access, words, parts, wanted)
+    return {0: name} if n == 1 else {w: f.op(f"extractvalue {result} {name}, {w}")
+                                     for w in needed}
 
 
-def _unpack(f: FunctionEmitter, access: Access, words: _Words, parts: dict[int, str],
-            wanted: Sequence[int]) -> dict[int, str]:
+def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, str],
+           wanted: Sequence[int]) -> dict[int, str]:
+    """The wanted elements, of the words that hold them."""
     t = memory_type(access.element)
     if words.each == 1 and words.type == t:
         return {i: parts[i] for i in wanted}
@@ -186,8 +193,8 @@ def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
         f.line(f"store {'volatile ' if access.volatile else ''}{vector} {name}, "
                f"ptr addrspace({access.space}) {access.pointer}, align {access.bytes}")
         return
-    words = _words(access)
-    packed = _pack(f, access, words, t, values)
+    words = words_of(access)
+    packed = pack(f, access, words, values)
     n = words.count
     inputs = _braces([f"${i + 1}" for i in range(n)])
     guard = f"@${n + 1} " if access.guard else ""
@@ -217,8 +224,9 @@ def _gather(f: FunctionEmitter, vector: str, t: str, values: Sequence[str]) -> s
     return name
 
 
-def _pack(f: FunctionEmitter, access: Access, words: _Words, t: str, values: Sequence[str]
-          ) -> list[str]:
+def pack(f: FunctionEmitter, access: Access, words: Words, values: Sequence[str]) -> list[str]:
+    """The words that hold all elements."""
+    t = memory_type(access.element)
     if words.each == 1:
         if words.type == t:
             return list(values)
@@ -232,7 +240,7 @@ def _pack(f: FunctionEmitter, access: Access, words: _Words, t: str, values: Seq
             for group in groups]
 
 
-def _instruction(f: FunctionEmitter, access: Access, words: _Words,
+def _instruction(f: FunctionEmitter, access: Access, words: Words,
                  policies: dict[str, tuple[str, str]], name: str) -> str:
     """Such as ld.global.nc.v4.b32."""
     policy = ""

@@ -113,15 +113,21 @@ def _load(op: Op, mask: int, machine: Machine) -> Wanted:
                 for value in op.inputs()]
     chunks = access_chunks(op, machine.warps, machine.access_bytes)
     volatile = op.attributes.get("volatile")
-    first = _mask(chunk[0] for chunk in chunks if volatile or mask & _mask(chunk))
-    return [(value, first) for value in op.inputs()]
+    made = [chunk for chunk in chunks if volatile or mask & _mask(chunk)]
+    first = _mask(chunk[0] for chunk in made)
+    return [(value, _guarded(op, made) if value is op.guard else first) for value in op.inputs()]
+
+
+def _guarded(op: Op, chunks: Iterable[tuple[int, ...]]) -> int:
+    """The registers of the guard: of each access one, or all where elements may differ."""
+    return _mask(r for chunk in chunks for r in (chunk if "ragged" in op.attributes else chunk[:1]))
 
 
 def _store(op: Op, mask: int, machine: Machine) -> Wanted:
     chunks = access_chunks(op, machine.warps, machine.access_bytes)
     first = _mask(chunk[0] for chunk in chunks)
     wanted = [(op.operands[0], first), (op.operands[1], _mask(r for c in chunks for r in c))]
-    return wanted if op.guard is None else [*wanted, (op.guard, first)]
+    return wanted if op.guard is None else [*wanted, (op.guard, _guarded(op, chunks))]
 
 
 def _async_copy(op: Op, mask: int, machine: Machine) -> Wanted:

@@ -18,6 +18,7 @@ from tritonc.backend.emit.arithmetic import combine
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
 from tritonc.backend.emit.module import WRITES
+from tritonc.backend.emit.ragged import Vector, load_vectors, store_vectors
 from tritonc.backend.emit.registers import access_chunks, alike_registers, owned
 from tritonc.ir.core import Op
 from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
@@ -51,6 +52,7 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     if "alike" in op.attributes:
         _load_alike(f, op, found, now)
         return
+    edges: dict[tuple[int, ...], Vector] = {}
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
         picked = [i for i, r in enumerate(chunk) if wanted >> r & 1]
         if not volatile and all(found[r] or not now >> r & 1 for r in chunk):
@@ -59,7 +61,14 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         access = Access(addresses[chunk[0]], address_space(pointer), pointer.element, len(chunk),
                         "" if guard == "true" else guard, op.attributes.get("cache") or "",
                         volatile, op.span, op.attributes.get("align", 0))
+        if "ragged" in op.attributes and guards is not None:
+            edges[chunk] = Vector(access, [guards[r] for r in chunk], picked or [0])
+            continue
         for i, name in load(f, access, picked or [0], op.attributes.get("other")).items():
+            found[chunk[i]] = name
+    loaded = load_vectors(f, list(edges.values()), op.attributes.get("other"))
+    for chunk, names in zip(edges, loaded, strict=True):
+        for i, name in names.items():
             found[chunk[i]] = name
 
 
@@ -97,6 +106,13 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
         guard = f.both(owner, guards[0] if guards is not None else "")
         access = Access(addresses[0], address_space(pointer), pointer.element, 1)
         f.under(guard, "release", lambda: _release(f, access, values[0]))
+        return
+    if op.attributes.get("ragged") and guards is not None:
+        chunks = access_chunks(op, f.warps, f.target.access_bytes)
+        vectors = [Vector(Access(addresses[c[0]], address_space(pointer), pointer.element, len(c),
+                                 "", op.attributes.get("cache") or "", span=op.span),
+                          [guards[r] for r in c]) for c in chunks]
+        store_vectors(f, vectors, [[values[r] for r in c] for c in chunks], owner)
         return
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
         guard = f.both(owner, guards[chunk[0]] if guards is not None else "")

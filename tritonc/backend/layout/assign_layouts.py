@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from tritonc.analysis import axis_info
+from tritonc.analysis import axis_info, ragged
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.likely_axis import likely_axes
@@ -71,7 +71,7 @@ class _Assignment:
         self.kernel = kernel
         self.nesting = nesting
         self.warps: int = kernel.attributes["num_warps"]
-        self.infos = axis_info.analyze(kernel)
+        self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
         self.cfg = Cfg(kernel)
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
         self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
@@ -171,7 +171,7 @@ class _Assignment:
         if op in self.moved:
             return self.moved[op]
         info = self.infos.get(pointer)
-        guard = self.infos.get(op.guard) if op.guard is not None else None
+        guard = ragged.edge(op, self.infos, self.ragged)
         gathered = info is None or max(info.contiguity) == 1
         best = layout_choice.coalesced(pointer.type.shape, info, guard,
                                        scalar(pointee(pointer.type)).bytes, self.warps,
@@ -263,7 +263,7 @@ class _Assignment:
         pointer = op.operands[0]
         assert isinstance(pointer.type, Tile)
         info = self.infos.get(pointer)
-        guard = self.infos.get(op.guard) if op.guard is not None else None
+        guard = ragged.edge(op, self.infos, self.ragged)
         axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
         size = scalar(pointee(pointer.type)).bytes
         reach = axis_info.vector_length(info, guard, axis, size) if info else 1

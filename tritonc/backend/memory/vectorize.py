@@ -4,14 +4,14 @@ Before:  %v = load %p : f32<1024; #l>
 After:   %v = load %p {vector = 4, vector_axis = 0} : f32<1024; #l>
 
 The width is what addresses, guard and layout all allow: the addresses of the run are contiguous and
-aligned, the guard is the same over it, and one thread holds it.  Needs layouts; no attribute means
-one element at a time.  A load of which neighbours have one address is made once for each thread
-that holds several of them (`alike`).
+aligned, the guard is the same over it or `ragged`, and one thread holds it.  Needs layouts; no
+attribute means one element at a time.  A load of which neighbours have one address is made once for
+each thread that holds several of them (`alike`).
 """
 
 from __future__ import annotations
 
-from tritonc.analysis import axis_info
+from tritonc.analysis import axis_info, ragged
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.async_access import copy_width
 from tritonc.ir.context import Context
@@ -32,7 +32,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     comparisons = [op for op in kernel.ops() if op.name == "icmp"]
     if not (accesses or copies or comparisons):
         return False
-    infos = axis_info.analyze(kernel)
+    infos, apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
     narrow: dict[Span, list[str]] = {}
     for op in copies:
         buffer, pointer = op.operands[:2]
@@ -48,12 +48,14 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         if info is None:
             continue
         size = scalar(pointee(pointer.type)).bytes
-        guard = infos.get(op.guard) if op.guard is not None else None
+        guard = ragged.edge(op, infos, apart)
         axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
         reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
         width = vector_width(pointer.type.layout, size * 8, reach, axis)
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
+            if op.guard is not None and infos[op.guard].constancy[axis] < width:
+                op.attributes["ragged"] = True
         elif op.name == "load" and info.every > size:  # others may read what lies between
             op.attributes["align"] = min(info.every, layout_choice.ACCESS_BYTES)
         if width == 1 and op.name == "load" and not op.attributes.get("volatile"):

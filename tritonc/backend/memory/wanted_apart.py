@@ -148,19 +148,14 @@ class _Ranges:
                 return None
         low, high = form.offset + number(least), form.offset + number(most)
         end = sum(((s.scaled(n - 1)) for n, s in zip(extents, form.strides, strict=True)), high)
-        if affinity.iteration is not None:
-            counter = affinity.iteration.counter
-            parts = low.split(counter)
-            if parts is None or not self.not_negative(parts[1], affinity.signs):
-                return None
-            low = parts[0]
-            bounded = self.last(op, affinity, form, high, end, counter)
-            if bounded is None:
-                return None
-            end = bounded
-        first, last = self.extreme(low, affinity.signs, 0), self.extreme(end, affinity.signs, 1)
-        for further in self.masked(op, affinity, form, high) if last is None else ():
-            last = last or self.extreme(further, affinity.signs, 1)
+        ends = [end, *self.masked(op, affinity, form, high)]
+        start: Linear | None = low
+        while loop is not None and start is not None:
+            start, ends = self.first(loop, start), self.last(loop, ends)
+            loop = loop.parent
+        first = self.extreme(start, affinity.signs, 0) if start is not None else None
+        last = next((greatest for each in ends
+                     if (greatest := self.extreme(each, affinity.signs, 1)) is not None), None)
         if first is None or last is None:
             return None
         return Range(first, last, scalar(pointee(pointer.type)).bytes)
@@ -188,15 +183,24 @@ class _Ranges:
         found = self.facts.interval(value)
         return None if found == full(element(value.type).bits) else found
 
-    def last(self, op: Op, affinity: Affinity, form: Affine, offset: Linear, end: Linear,
-             counter: Value) -> Linear | None:
-        """The greatest address over all iterations: by the mask, or by how often the loop runs."""
-        if counter not in end.values():
-            return end
-        for found in self.masked(op, affinity, form, offset):
-            if counter not in found.values():
-                return found
-        return self.by_test(affinity, end, counter)
+    def first(self, loop: Loop, low: Linear) -> Linear | None:
+        """The least address over all iterations of a loop, of the least in one."""
+        affinity = self.affinity(loop)
+        assert affinity.iteration is not None
+        parts = affinity.seen(low).split(affinity.iteration.counter)
+        rises = parts is not None and self.not_negative(parts[1], affinity.signs)
+        return parts[0] if parts is not None and rises else None
+
+    def last(self, loop: Loop, ends: list[Linear]) -> list[Linear]:
+        """Bounds of the address over all iterations, of those in one: masks in a row bound it by
+        themselves, others by how often the loop runs."""
+        affinity = self.affinity(loop)
+        assert affinity.iteration is not None
+        counter = affinity.iteration.counter
+        seen = [affinity.seen(end) for end in ends]
+        found = [end for end in seen if counter not in end.values()]
+        return found + [tested for end in seen if counter in end.values()
+                        and (tested := self.by_test(affinity, end, counter)) is not None]
 
     def masked(self, op: Op, affinity: Affinity, form: Affine, offset: Linear
                ) -> Iterator[Linear]:
@@ -225,8 +229,8 @@ class _Ranges:
         if moved is None or limit is None or counter in limit.offset.values():
             return None
         turns = parts[1].divided(moved[1])
-        if turns is None or (moved[1].constant or 0) <= 0 or not self.not_negative(
-                turns, affinity.signs):
+        if turns is None or not all(self.not_negative(each, affinity.signs)
+                                    for each in (moved[1], turns)):
             return None
         return parts[0] + turns * (limit.offset - number(1) - moved[0])
 
@@ -260,11 +264,13 @@ class _Ranges:
 
 
 def _early(kernel: Kernel) -> set[Op]:
-    """What the entry computes of parameters and program ids alone."""
+    """What the entry computes of parameters, program ids and numbers that it loads first."""
     found: set[Op] = set()
     for op in kernel.entry.ops:
-        if not ALL_OPS[op.name].effects and op.name != "phi" and all(
-                v.op is None or v.op in found for v in op.inputs()):
+        effects = ALL_OPS[op.name].effects
+        if effects - {READ} or op.attributes.get("volatile"):
+            break
+        if op.name != "phi" and all(v.op is None or v.op in found for v in op.inputs()):
             found.add(op)
     return found
 

@@ -14,6 +14,7 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.quotients import of_program, slice_of
 from tritonc.analysis.row_loops import (
     adds_tiles,
+    adds_to_few,
     ends_by_tile,
     recurrence,
     reducing_passes,
@@ -128,7 +129,7 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
     for asks in (ends_by_tile, recurrence, several_passes, reducing_passes, sums_columns,
-                 adds_tiles):
+                 adds_tiles, adds_to_few):
         if asks(kernel, cfg):
             return asks.__name__
     return "turned" if _turns(kernel) else ""

@@ -1,0 +1,75 @@
+"""Masks that hold up to some element of a run of neighbours and not beyond: ragged edges.
+
+Of `r + i < n`, where nothing divides n, elements of a group of four may differ, but the true ones
+come first: the last one says whether all are true, the first one whether any is.  An access of
+such a group is one instruction where all are true, and one for each element where only some are,
+which is so in one group of a row.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from tritonc.analysis.axis_info import Infos
+from tritonc.analysis.axis_lattice import AxisInfo, extents_of
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import element, scalar, shape
+
+_PIPELINED = ("dot", "fma_dot", "mma_dot", "wgmma", "channel", "async_copy")
+
+
+def may_be_ragged(kernel: Kernel) -> bool:
+    """Whether loads are threads' own, and not those of a product's pipeline."""
+    return not any(op.name in _PIPELINED for op in kernel.ops())
+
+
+def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
+    """What is known of an access's guard; with `ragged`, its constancy is that of its runs."""
+    if op.guard is None or op.guard not in infos:
+        return None
+    info = infos[op.guard]
+    if not ragged or op.attributes.get("volatile") or scalar(pointee(op.operands[0].type)).bits < 8:
+        return info
+    runs = tuple(max(k, falling(op.guard, d, infos)) for d, k in enumerate(info.constancy))
+    return AxisInfo(info.contiguity, info.divisibility, runs, info.value)
+
+
+def falling(mask: Value, axis: int, infos: Infos) -> int:
+    """The length of runs along `axis`, at multiples of it, in which no false element comes before
+    a true one."""
+    info, op = infos.get(mask), mask.op
+    if info is None or op is None:
+        return 1
+    return max(info.constancy[axis], _of(op, mask, axis, infos))
+
+
+def _of(op: Op, mask: Value, axis: int, infos: Infos) -> int:
+    before, after = shape(op.operands[0].type) if op.operands else (), shape(mask.type)
+    if op.name in ("and", "or"):
+        return gcd(*(falling(v, axis, infos) for v in op.operands))
+    if op.name == "convert_layout" or (op.name == "cmpp" and mask is op.results[0]):
+        return falling(op.operands[0], axis, infos)
+    if op.name == "broadcast" and before[axis] == after[axis]:
+        return falling(op.operands[0], axis, infos)
+    if op.name == "trans":
+        return falling(op.operands[0], op.attributes["permutation"][axis], infos)
+    if op.name == "reshape" and [n for n in before if n > 1] == [n for n in after if n > 1] \
+            and after[axis] > 1:
+        place = len([n for n in after[:axis] if n > 1])
+        return falling(op.operands[0], [d for d, n in enumerate(before) if n > 1][place], infos)
+    return _compared(op, axis, infos) if op.name == "icmp" else 1
+
+
+def _compared(op: Op, axis: int, infos: Infos) -> int:
+    """`x < n` of an x that rises and an n that stays."""
+    a, b = (infos.get(v) for v in op.operands)
+    predicate = op.attributes["predicate"]
+    if predicate[1:] in ("gt", "ge"):
+        a, b = b, a
+    if a is None or b is None or predicate in ("eq", "ne"):
+        return 1
+    run = gcd(a.contiguity[axis], b.constancy[axis], extents_of(op.result.type)[axis])
+    if predicate[0] == "u" or element(op.operands[0].type).bits < 32:  # may wrap, at a multiple
+        run = gcd(run, a.divisibility[axis])
+    return run

@@ -26,7 +26,8 @@ from tritonc.tune.model.times import computing, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
-MOST_PARTS = 8  # small tiles of a large one, at most,
+MOST_PARTS = 8  # small tiles of a large one, at most;
+FEW_PARTS = 4  # beside entries of clusters, which take the launches of fewest programs
 # The extent of a small one along each axis that it cuts, at least; on wgmma 64 x 32 is
 # slower than the model says.
 LEAST, LEAST_WGMMA = 32, 64
@@ -101,8 +102,20 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     found = _combinations(space, lower, target, large)
     if found is None:
         return None, None
-    small = _small(*found, target)
-    return small, _few(*found, target, lower, small) if clusters else None
+    rows, whole, form = found
+    launches = [*_launches(form)]
+    small = _small(rows, whole, form, target, launches)
+    few = _few(rows, whole, form, target, lower, small) if clusters else []
+    if not few:
+        return small, None
+    general = _general(rows, whole, small)
+    left = [launch for launch in launches if choice.time(general.cost, general.tile, *launch)
+            <= min(choice.time(row.cost, row.tile, *launch) for row in few)]
+    if small is not None:  # the launches that the entries take need no body
+        small = (_small(rows, whole, form, target, left, 0, FEW_PARTS)
+                 or _small(rows, whole, form, target, launches, 0, FEW_PARTS))
+    return small, Few(tuple(Member(row.binding, row.cost) for row in few),
+                      _general(rows, whole, small).cost, form.loops)
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding
@@ -125,11 +138,17 @@ def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Targ
     return whole and (rows, whole, form)
 
 
-def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target
+def _general(rows: Sequence[_Candidate], whole: _Candidate, small: Small | None) -> _Candidate:
+    """What an entry computes launches of few programs by."""
+    return next((_beside(row, whole) for row in rows if small is not None
+                 and row.binding == small.binding), whole)
+
+
+def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target,
+           launches: Sequence[Launch], worth: float = _WORTH, parts: int = MOST_PARTS
            ) -> Small | None:
     if not _plain(whole.profile, target):
         return None
-    launches = [*_launches(form)]
     whole = _timed(whole, launches)
     filled = whole.cost.processors * whole.cost.blocks - 1  # fewer tiles leave places empty
     if whole.kind == "wgmma":
@@ -138,8 +157,8 @@ def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Ta
               for time, count in zip(whole.times, whole.programs, strict=True)]
     computed = any(any(feature.raw) for feature in whole.profile)
     ends = _UNIT * _ENDS[whole.cost.blocks > 1] / whole.cost.processors
-    best, saved = None, _WORTH * len(joined)
-    for each in _parts(rows, whole, form, target):
+    best, saved = None, worth * len(joined)
+    for each in _parts(rows, whole, form, target, parts):
         each = _timed(each, launches)
         gains = [(count, log2(old / (both + count * ends)), log2(old / new))
                  for count, old, both, new in zip(each.programs, whole.times, joined, each.times,
@@ -157,35 +176,35 @@ def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Ta
 
 
 def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target, lower: Lower,
-         small: Small | None) -> Few | None:
+         small: Small | None) -> list[_Candidate]:
+    """The entries of clusters to have beside an entry with such a small body."""
     (kernel,) = lower(whole.binding).kernels
     sizes = [blocks for blocks in cluster_sizes(kernel, target) if blocks > 1]
     if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
-        return None
+        return []
     launches = [launch for launch in _launches(form)
                 if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
-    general = _timed(next((_beside(row, whole) for row in rows if small is not None
-                           and row.binding == small.binding), whole), launches)
-    least = [*map(min, general.times, _timed(whole, launches).times)]
+    least = [*map(min, *(_timed(row, launches).times for row in (
+        whole, _general(rows, whole, small))))]
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else DOUBT
     known = []
     for row in rows:
         for blocks in sizes:
             cost = priced(row.profile, row.cost.depths, target, blocks)
             if cost is not None:
-                cost = slower(cost._replace(blocks=0), doubt)
-                known.append((Member({**row.binding, "cluster_k": blocks}, cost),
-                              [choice.time(cost, row.tile, *launch) for launch in launches]))
-    chosen: list[Member] = []
+                known.append(_timed(row._replace(
+                    binding={**row.binding, "cluster_k": blocks},
+                    cost=slower(cost._replace(blocks=0), doubt)), launches))
+    chosen: list[_Candidate] = []
     for worth in _WORTH_FEW:
-        gains = [sum(log2(max(1.0, old / new)) for old, new in zip(least, times, strict=True))
-                 for _, times in known]
+        gains = [sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True))
+                 for row in known]
         best = max(range(len(known)), key=lambda i: gains[i], default=None)
         if best is None or gains[best] < worth * len(launches):
             break
-        chosen.append(known[best][0])
-        least = [*map(min, least, known[best][1])]
-    return Few(tuple(chosen), general.cost, form.loops) if chosen else None
+        chosen.append(known[best])
+        least = [*map(min, least, known[best].times)]
+    return chosen
 
 
 def _rate(cost: Cost) -> float:
@@ -193,11 +212,11 @@ def _rate(cost: Cost) -> float:
     return max(cost.busy, cost.wait / cost.blocks) / (cost.depths[0] if cost.depths else 1)
 
 
-def _parts(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target
+def _parts(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target, parts: int
            ) -> Iterator[_Candidate]:
     """The combinations whose tiles cut the large one into a few parts."""
     least = LEAST_WGMMA if whole.kind == "wgmma" else LEAST
-    most = _most_parts(whole.cost, whole.tile, form)
+    most = min(parts, _most_parts(whole.cost, whole.tile, form))
     for row in rows:
         times = ratios(dict(enumerate(whole.tile)), dict(enumerate(row.tile)))
         if times is not None and prod(times.values()) <= most and _plain(row.profile, target) and (
@@ -241,7 +260,7 @@ def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
     extents = _MANY[batch][:form.axes]
     lengths = (_DEEP[batch], *[_TAPS] * (len(form.loops) - 1))
     each = _tiles(extents, tile) / cost.processors * _UNIT * _ENDS[cost.blocks > 1]
-    return min(MOST_PARTS, 1 + _MOST_LOST * choice.time(cost, tile, extents, lengths) / each)
+    return 1 + _MOST_LOST * choice.time(cost, tile, extents, lengths) / each
 
 
 def _launches(form: Form) -> Iterator[Launch]:

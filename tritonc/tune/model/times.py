@@ -114,7 +114,7 @@ def computed_beside(profile: Profile) -> float:
              for kind in ("work", "index", "access")}
     narrow = max((feature.bytes for feature in profile if feature.kind == "dot"), default=4)
     indices = max(0, count["index"] - _PLAIN * count["access"])
-    return count["work"] + indices / (PIECE // narrow if narrow < WORD else 1)
+    return count["work"] + indices / (PIECE // narrow if narrow < WORD else 3)
 
 
 def computing(profile: Profile, target: Target) -> tuple[str, int]:

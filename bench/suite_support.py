@@ -23,12 +23,12 @@ BENCH = Path(__file__).resolve().parent
 FOLDER = BENCH / "suite"
 sys.path[:0] = [str(BENCH.parent)]  # this checkout's tritonc
 TABLES = ("suite_products", "suite_narrow", "suite_rows", "suite_streams", "suite_attention",
-          "suite_convolutions", "suite_loops", "suite_tiles")
+          "suite_convolutions", "suite_loops", "suite_tiles", "suite_people")
 COLLECTIONS = {"suite": TABLES, "paper": ("paper_kernels",)}  # folders of kernels, their tables
 GROUPS = ("fp32 products", "half products", "decode products", "epilogues", "batched and grouped",
           "narrow weights", "fp8", "convolution", "shift convolution", "attention",
           "attention, other forms", "attention backward", "paged decode", "rows", "streams",
-          "histogram, sort, scan", "loops of tiles", "builtins of tiles")
+          "histogram, sort, scan", "loops of tiles", "builtins of tiles", "kernels of users")
 
 Launches = Mapping[str, Callable[[], Any]]
 _PLAIN = {"__builtins__": {"min": min, "max": max, "abs": abs}}

@@ -8,7 +8,7 @@ Integers are taken as unbounded: an access whose address arithmetic wraps is out
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tritonc.ir.build import Builder
@@ -43,6 +43,11 @@ class Linear:
 
     def scaled(self, factor: int) -> Linear:
         return _sum([(monomial, n * factor) for monomial, n in self.terms])
+
+    def renamed(self, mapping: Mapping[Value, Value]) -> Linear:
+        """The same of other values."""
+        return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
+                            for values, n in self.terms))
 
     def values(self) -> list[Value]:
         """All values that occur."""

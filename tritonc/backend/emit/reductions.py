@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tritonc.analysis.values import int_of
 from tritonc.backend.emit.arithmetic import combine
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.demand import reduced_registers
@@ -24,7 +25,7 @@ from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op
 from tritonc.ir.layout import LANE_BITS, Layout, axis_bases
 from tritonc.ir.layout_ops import reduction
-from tritonc.ir.types import F32, I1, I32, Scalar, scalar
+from tritonc.ir.types import F32, I1, I32, Scalar, scalar, shape
 
 _REDUX = {"add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax",
           "and": "and", "or": "or", "xor": "xor"}
@@ -61,7 +62,14 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     lanes, groups = _lanes(layout, axes), reduction_groups(layout, axes)
     names, picked = f.values[operand], reduced_registers(op, f.warps)
     done: dict[int, str] = {}
+    one = _picks_one(op) if len(lanes) == 1 else None
     for i in sorted({picked[r] for r in members(f.wanted(op.result))}):
+        if one is not None:
+            (r,) = groups[i]
+            here, own = f.values[one.operands[0]][r], f.values[one.operands[1]][r]
+            done[i] = f.op(f"select i1 {here}, {llvm_type(e)} {own}, {llvm_type(e)} "
+                           f"{exchange(f, e, own, 1 << lanes[0])}")
+            continue
         items = [convert_float(f, e, wide, names[r]) for r in groups[i]]
         total = _tree(items, lambda a, b: combine(f, kind, wide, a, b))
         done[i] = convert_float(f, wide, e, _across_lanes(f, kind, wide, total, lanes))
@@ -69,6 +77,25 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     for r in members(f.wanted(op.result)):
         found[r] = done[picked[r]]
     f.values[op.result] = found
+
+
+def _picks_one(op: Op) -> Op | None:
+    """The choice of one of two neighbours, of which this is the disjunction with zeros."""
+    choice = op.operands[0].op
+    if op.attributes["kind"] != "or" or choice is None or choice.name != "select" \
+            or int_of(choice.operands[2]) != 0:
+        return None
+    (axis,) = op.attributes["axes"] if len(op.attributes["axes"]) == 1 else (-1,)
+    test = choice.operands[0].op
+    while test is not None and test.name in ("broadcast", "reshape"):
+        test = test.operands[0].op
+    if axis < 0 or test is None or test.name != "icmp" or test.attributes["predicate"] != "eq" \
+            or shape(choice.result.type)[axis] != 2 or int_of(test.operands[1]) not in (0, 1):
+        return None
+    place = test.operands[0].op
+    while place is not None and place.name in ("broadcast", "reshape"):
+        place = place.operands[0].op
+    return choice if place is not None and place.name == "range" else None
 
 
 def _vote(f: FunctionEmitter, op: Op) -> None:

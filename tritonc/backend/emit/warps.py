@@ -74,7 +74,11 @@ def from_lowest(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:
 
 
 def exchange(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:
-    """An element of the lane whose number differs by `mask`."""
-    words = [f.convergent("llvm.nvvm.shfl.sync.bfly.i32", "i32", FULL_WARP, f"i32 {word}",
-                          f"i32 {mask}", _LAST) for word in to_words(f, e, [name])]
-    return from_words(f, e, words, 1)[0]
+    """An element of the lane whose number differs by `mask`; asked for once in a block, for neither
+    LLVM nor the assembler merges shuffles."""
+    key = f.label, name, mask
+    if key not in f.exchanged:
+        words = [f.convergent("llvm.nvvm.shfl.sync.bfly.i32", "i32", FULL_WARP, f"i32 {word}",
+                              f"i32 {mask}", _LAST) for word in to_words(f, e, [name])]
+        f.exchanged[key] = from_words(f, e, words, 1)[0]
+    return f.exchanged[key]

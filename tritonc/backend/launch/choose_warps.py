@@ -8,7 +8,8 @@ the program: what is in registers takes no exchange between warps.  Where a prog
 passes over a row, or sums or scans columns, there are many threads for few elements each: few
 programs at a time keep their rows in the caches.  So it is where much is computed of each element.
 Where programs ask each other for what they have found, few threads have many elements each: more
-programs are resident with so many registers, and their warps wait for fewer.
+programs are resident with so many registers, and their warps wait for fewer.  So it is where axes
+are split and joined again and again, as by butterflies.
 Few threads per instance leave the number of instances on a processor to the hardware.
 """
 
@@ -41,6 +42,7 @@ PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many r
 MOST_ELEMENTS = 32  # of which each takes a register
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
+HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 _CHOOSE = frozenset("select icmp fcmp fmin fmax smin smax umin umax and or".split())
@@ -84,6 +86,10 @@ def _streaming_threads(kernel: Kernel) -> int:
         return largest // STEPS_ELEMENTS
     if reduced and not moved and not held:
         return largest // COMPUTED
+    halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
+              and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
+    if len(halves) >= HALVES:
+        return largest // (FUNCTION_BYTES // max(scalar(t).bytes for t in halves))
     if reducing_passes(kernel):
         reduced = False
     by_function = not Cfg(kernel).loops and any(

@@ -122,6 +122,8 @@ class _Assignment:
             return 1, layout_ops.slice_axes(self.reduced_layout(op), op.attributes["axes"])
         if name in ("gather", "histogram"):
             return 1, self.default(t)
+        if name == "broadcast":
+            return self.unreduced(op)
         if name == "cluster_reduce":
             return self.primary.get(op.operands[0])
         if name == "reduce_with":
@@ -134,6 +136,22 @@ class _Assignment:
             known = [self.primary[v] for v in op.operands
                      if v in self.primary and isinstance(v.type, Tile)]
             return max(known, key=lambda entry: entry[0]) if known else None
+        return None
+
+    def unreduced(self, op: Op) -> tuple[int, Layout] | None:
+        """What is made of reductions alone, and spread over their axes again, as where the halves
+        of an axis are split and joined: as their operand lay."""
+        before, after = shape(op.operands[0].type), shape(op.result.type)
+        value, axes = op.operands[0], tuple(d for d, n in enumerate(after) if before[d] != n)
+        while (source := value.op) is not None:
+            if source.name == "reduce":
+                same = tuple(source.attributes["axes"]) == axes and value in self.primary
+                whole = same and shape(source.operands[0].type) == after
+                return (1, self.reduced_layout(source)) if whole else None
+            known = [v for v in source.operands if shape(v.type) and v in self.primary]
+            if not known or not (ALL_OPS[source.name].elementwise or self.inserts_axes(source)):
+                return None
+            value = known[0]
         return None
 
     def handed_around(self, op: Op) -> bool:

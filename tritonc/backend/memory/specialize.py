@@ -31,7 +31,10 @@ The constants are left to fold_constants and peephole, which run again.
 
 from __future__ import annotations
 
-from tritonc.analysis.linear import emit
+from collections import Counter
+from collections.abc import Hashable
+
+from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.signs import MOST
 from tritonc.backend.dots.fuse_exponents import MODERATE
@@ -97,6 +100,8 @@ def _copies_tensors(kernel: Kernel, context: Context) -> bool:
 def promise(found: Wanted) -> str:
     """What the fast body assumes, in words."""
     parts = ["the tile is full"] if found.full else []
+    if found.inside:
+        parts.append("no index of the tile wraps or is clamped")
     if found.units:
         parts.append(f"{_all([spoken(v) for v in found.units])} == 1")
     by_unit: dict[str, list[str]] = {}
@@ -251,14 +256,26 @@ def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
             ids[key] = b.value(key[0], axis=key[1])
         return ids[key]
 
-    tests = {(end.terms, limit.terms): (end, limit) for end, limit in found.full.values()}
-    for end, limit in tests.values():
+    for end, limit in strongest(found.pairs):
         both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here),
                      predicate="sle"))
     for separate in apart_tests(b, found.apart, here):
         both(separate)
     assert ok is not None
     b.emit("cond_br", ok, blocks=[fast, general], facts=True)
+
+
+def strongest(pairs: list[tuple[Linear, Linear]]) -> list[tuple[Linear, Linear]]:
+    """Of sums that differ by a number those that imply the others."""
+    found: dict[Hashable, tuple[int, tuple[Linear, Linear]]] = {}
+    for pair in pairs:
+        excess = pair[0] - pair[1]
+        constant = sum(n for values, n in excess.terms if not values)
+        key = frozenset((frozenset(Counter(values).items()), n)
+                        for values, n in excess.terms if values)
+        if key not in found or found[key][0] < constant:
+            found[key] = constant, pair
+    return [pair for _, pair in found.values()]
 
 
 def _wide(b: Builder, value: Value) -> Value:
@@ -298,6 +315,12 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
         true = make_op("constant", [], with_element(test.result.type, I1), value=True)
         known[mapping.get(test.result, test.result)] = true.result
         first.append(true)
+    for op, plain in found.inside.items():
+        twin = mapping.get(op.result, op.result).op or op
+        home = next((block.ops for block in fast if twin in block.ops), first)
+        at = home.index(twin) if twin in home else len(home)
+        home[at:at] = new = plain.ops(twin)
+        known[twin.result] = new[-1].result
     for block in fast:
         for op in block.ops:
             op.replace_inputs(known)

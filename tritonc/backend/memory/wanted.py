@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tritonc.analysis.affine import is_counter
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples
 from tritonc.backend.memory.wanted_apart import Apart, values_of
+from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import element, is_int, shape
+from tritonc.ir.types import I32, element, is_int, shape, with_element
 
 _NUMBERS = ("get_program_id", "get_num_programs")
 
@@ -29,6 +30,47 @@ class Told(NamedTuple):
 NOTHING_TOLD = Told()
 
 
+class Plain(NamedTuple):
+    """What an operation is where the first of each pair does not exceed the second: a number of
+    that `name`, "udiv" or "urem", the operand less the other if that is not more ("once"), or else
+    the operand less `times` the other."""
+
+    tests: tuple[tuple[Linear, Linear], ...]
+    name: str = ""
+    operand: int = 0
+    times: int = 0
+
+    def renamed(self, mapping: Mapping[Value, Value]) -> Plain:
+        """The same of other values."""
+        return self._replace(tests=tuple((a.renamed(mapping), b.renamed(mapping))
+                                         for a, b in self.tests))
+
+    def ops(self, op: Op) -> list[Op]:
+        """What stands for the operation; the last has its result."""
+        new: list[Op] = []
+
+        def make(name: str, *operands: Value, **more: Any) -> Value:
+            new.append(make_op(name, list(operands), span=op.span, **more))
+            return new[-1].result
+
+        value, other = op.operands[self.operand], op.operands[1 - self.operand]
+        if op.name == "icmp":
+            make("constant", type=op.result.type, value=self.name == "True")
+        elif self.name == "once":
+            make("umin", value, make("sub", value, other))
+        elif self.name and element(value.type).bits > 32:
+            narrow = with_element(value.type, I32)
+            make("zext", make(self.name, make("truncate", value, type=narrow),
+                              make("truncate", other, type=narrow)), type=value.type)
+        elif self.name:
+            make(self.name, value, other)
+        else:
+            value = make("assume_multiple", value, n=1)
+            for _ in range(self.times):
+                value = make("sub", value, other)
+        return new
+
+
 @dataclass
 class Wanted:
     """What a fast body would assume."""
@@ -37,6 +79,7 @@ class Wanted:
     multiples: Multiples = field(default_factory=dict)
     signs: dict[Value, None] = field(default_factory=dict)
     full: dict[Op, tuple[Linear, Linear]] = field(default_factory=dict)  # icmp -> end <= limit
+    inside: dict[Op, Plain] = field(default_factory=dict)
     positive: dict[Value, None] = field(default_factory=dict)
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
     apart: Apart = field(default_factory=Apart)
@@ -47,9 +90,15 @@ class Wanted:
         return value in self.signs and value.op is not None and element(value.type).bits > 32
 
     @property
+    def pairs(self) -> list[tuple[Linear, Linear]]:
+        """Sums of which the first must not exceed the second."""
+        return [*self.full.values(), *(pair for plain in self.inside.values()
+                                       for pair in plain.tests)]
+
+    @property
     def subjects(self) -> list[Value]:
         """The values of which something is to be tested."""
-        ends = [v for pair in self.full.values() for p in pair for v in p.values()]
+        ends = [v for pair in self.pairs for p in pair for v in p.values()]
         return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
                                    *self.positive, *values_of(self.apart)]))
 
@@ -70,17 +119,14 @@ class Wanted:
         return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
 
     def renamed(self, mapping: dict[Value, Value]) -> Wanted:
-        """The same of other values."""
-        def of(polynomial: Linear) -> Linear:
-            return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
-                                for values, n in polynomial.terms))
-
+        """The same of other values, but for what is inside."""
         tests = {op: mapping.get(op.result, op.result).op or op for op in self.full}
         return Wanted({mapping.get(v, v): None for v in self.units},
                       {mapping.get(v, v): n for v, n in self.multiples.items()},
                       {mapping.get(v, v): None for v in self.signs},
-                      {tests[op]: (of(a), of(b)) for op, (a, b) in self.full.items()},
-                      {mapping.get(v, v): None for v in self.positive}, self.hindered)
+                      {tests[op]: (a.renamed(mapping), b.renamed(mapping))
+                       for op, (a, b) in self.full.items()},
+                      {}, {mapping.get(v, v): None for v in self.positive}, self.hindered)
 
     def of_kernel(self, kernel: Kernel) -> Wanted:
         """Those about the kernel's own values: copies that were looked at have others, of loads

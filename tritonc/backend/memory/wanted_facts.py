@@ -5,6 +5,7 @@
     sign       a scalar is not negative: then a tensor begins behind its base, and an unsigned bound
                is a bound
     full       end <= limit: then a mask holds for the whole tile
+    inside     the same of indices that wrap or are clamped (`wanted_inside`)
     positive   a float is above 0: then exponentials of products are fused (`fuse_exponents`)
     apart      what is accessed of two parameters does not meet (`wanted_apart`)
 
@@ -41,6 +42,7 @@ from tritonc.backend.memory.wanted import (
 )
 from tritonc.backend.memory.wanted_apart import wanted_apart
 from tritonc.backend.memory.wanted_divisors import ACCESS, Divisors, reach_of, suppose
+from tritonc.backend.memory.wanted_inside import suppose_inside
 from tritonc.backend.memory.wanted_units import Units
 from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.backend.target.matrix import BY_NAME
@@ -81,7 +83,13 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
         signs = known_signs(copy, cfg := Cfg(copy), copy.entry)
         signs.testable = testable_scalars(cfg)
         needs = unwrap(copy, signs, blocks)
-    # Looked at as if what tiles repeat were loaded once.
+    # Looked at as if indices were inside, and what tiles repeat were loaded once.
+    copy, onward, supposed_inside = suppose_inside(copy)
+    mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
+    needs = {onward.get(v, v): None for v in needs or {}}
+    back = {new: old for old, new in mapping.items()}
+    inside = {old: plain.renamed(back) for op, plain in supposed_inside.items()
+              for old in [back.get(op.result, op.result).op] if old is not None and old is not op}
     copy, onward, assumed = _shared(copy, told.never)
     mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
     needs = {onward.get(v, v): None for v in needs or {}}
@@ -117,6 +125,7 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     collector.found.units = units
     collector.want(assumed)
     found = collector.run().renamed({new: old for old, new in mapping.items()}).of_kernel(kernel)
+    found.inside = inside
     found.apart = wanted_apart(kernel)
     found.signs.update(found.apart.needs)
     return found

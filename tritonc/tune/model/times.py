@@ -124,7 +124,7 @@ def computing(profile: Profile, target: Target) -> tuple[str, int]:
     return widest.kind, widest.threads - (128 if widest.persistent and widest.threads > 256 else 0)
 
 
-def use(dot: Feature, target: Target, work: int = 0) -> Use:
+def use(dot: Feature, target: Target, work: float = 0) -> Use:
     """What a block takes that computes a dot in a loop.  `work`: operations of single elements
     beside it."""
     *batch, m, n, k = dot.extents

@@ -122,6 +122,6 @@ def test_meta_parameters_are_read_by_their_passes() -> None:
 
 
 def test_facts_that_meta_parameters_need_can_be_found() -> None:
-    text = (PACKAGE / "tune" / "space.py").read_text(encoding="utf-8")
+    text = (PACKAGE / "tune" / "search" / "space.py").read_text(encoding="utf-8")
     for row in META_PARAMETERS:
         assert all(f'"{need}"' in text for need in row.needs)

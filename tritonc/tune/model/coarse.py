@@ -46,8 +46,12 @@ _MOST_LOST = 0.03  # of a launch of many programs, by blocks that end at once
 _UNEVEN = 1.5
 _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
-_WORTH_FEW = (0.1, 0.04)  # the same of an entry of clusters, and of one more,
+_WORTH_FEW = (0.1, 0.01)  # the same of an entry of clusters, and of one more of larger tiles,
 _LEAST_WORK = 1 << 27  # of those with so many multiply-adds
+# Results of a cluster: larger tiles, whose sums take longer on their way, were slower than the
+# model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
+_MOST_SENT = 128 * 64
+_MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
 # programs of 128 x 64, 0.031 by 128 of 128 x 256 (H200).
 _MOST_COMPUTED = 2
@@ -108,12 +112,12 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     few = _few(rows, whole, form, target, lower, small) if clusters else []
     if not few:
         return small, None
-    general = _general(rows, whole, small)
-    left = [launch for launch in launches if choice.time(general.cost, general.tile, *launch)
-            <= min(choice.time(row.cost, row.tile, *launch) for row in few)]
-    if small is not None:  # the launches that the entries take need no body
-        small = (_small(rows, whole, form, target, left, 0, FEW_PARTS)
-                 or _small(rows, whole, form, target, launches, 0, FEW_PARTS))
+    if small is not None and whole.kind == "cores":
+        small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
+    if small is not None and whole.kind == "cores":
+        tile = _general(rows, whole, small).tile
+        meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
+        small = small._replace(most=min(MOST, max(small.most, meet)))
     return small, Few(tuple(Member(row.binding, row.cost) for row in few),
                       _general(rows, whole, small).cost, form.loops)
 
@@ -189,6 +193,8 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else DOUBT
     known = []
     for row in rows:
+        if prod(row.tile) > _MOST_SENT or row.threads > _MOST_THREADS:
+            continue
         for blocks in sizes:
             cost = priced(row.profile, row.cost.depths, target, blocks)
             if cost is not None:
@@ -204,6 +210,8 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
             break
         chosen.append(known[best])
         least = [*map(min, least, known[best].times)]
+        known = [row for row in known if prod(row.tile) > prod(chosen[0].tile)
+                 and row.cost.processors >= chosen[0].cost.processors]  # for more programs
     return chosen
 
 

@@ -21,7 +21,15 @@ from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_blocks import cluster_sizes, priced
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
-from tritonc.tune.model.portfolio import DOUBT, DOUBT_SCALED, Form, Member, form_of, slower
+from tritonc.tune.model.portfolio import (
+    DOUBT,
+    DOUBT_SCALED,
+    MOST_SENT,
+    Form,
+    Member,
+    form_of,
+    slower,
+)
 from tritonc.tune.model.times import computing, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -48,9 +56,6 @@ _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
 _WORTH_FEW = (0.1, 0.01)  # the same of an entry of clusters, and of one more of larger tiles,
 _LEAST_WORK = 1 << 27  # of those with so many multiply-adds
-# Results of a cluster: larger tiles, whose sums take longer on their way, were slower than the
-# model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
-_MOST_SENT = 128 * 64
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
 # programs of 128 x 64, 0.031 by 128 of 128 x 256 (H200).
@@ -193,7 +198,7 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else DOUBT
     known = []
     for row in rows:
-        if prod(row.tile) > _MOST_SENT or row.threads > _MOST_THREADS:
+        if prod(row.tile) > MOST_SENT or row.threads > _MOST_THREADS:
             continue
         for blocks in sizes:
             cost = priced(row.profile, row.cost.depths, target, blocks)

@@ -22,7 +22,8 @@ from harness import Kernel, interleaved, load, median, relative_error, spread
 
 TYPES = {"bfloat16": torch.bfloat16, "half": torch.float16, "float16": torch.float16,
          "float": torch.float32, "float8_e4m3": torch.float8_e4m3fn, "signed char": torch.int8,
-         "char": torch.int8, "int8": torch.int8, "int": torch.int32, "long": torch.int64}
+         "char": torch.int8, "int8": torch.int8, "int": torch.int32, "long": torch.int64,
+         "bool": torch.bool}
 
 
 def functions(device: str) -> dict[str, Any]:
@@ -39,6 +40,7 @@ def functions(device: str) -> dict[str, Any]:
         sum=lambda x, axis, keepdims=False: torch.sum(x, axis, keepdim=keepdims),
         concatenate=lambda parts, axis: torch.cat(parts, axis),
         repeat=lambda x, count, axis: torch.repeat_interleave(x, count, dim=axis),
+        nonzero=lambda x: torch.nonzero(x, as_tuple=True),
         arange=lambda *bounds: torch.arange(*bounds, device=device),
         array=lambda values: torch.tensor(values, device=device))
     return {

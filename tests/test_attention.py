@@ -15,6 +15,7 @@ from tritonc.interp.interpreter import InterpreterError
 from tritonc.interp.machine import handlers
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
+from tritonc.ir.types import Buffer
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import NATIVE, Options
@@ -70,6 +71,15 @@ def test_products_and_softmax_overlap() -> None:
     starts = [i for i, name in enumerate(names) if name[0] == "wgmma"]
     assert ("fmul", None) not in names[starts[0] : starts[1]]  # the tensor cores would wait for it
     assert result.module.kernels[0].attributes["copier_warps"] and "take_turns" not in dict(names)
+
+
+def test_queries_of_the_next_program_come_early() -> None:
+    """Their buffer has two stages: bodies of which one runs share what they keep all the time."""
+    (result, _), = compiled(setting(PLAIN, "D=128,TM=128,TN=128"), "sm_90a")
+    assert result.module is not None
+    rings = [op.result.type for op in result.module.kernels[0].ops()
+             if op.name == "alloc_shared" and op.attributes.get("continues")]
+    assert [ring.stages for ring in rings if isinstance(ring, Buffer)] == [2, 2, 2]
 
 
 def started_and_waited_for(kernel: Kernel) -> list[list[tuple[str, int | None]]]:
@@ -182,7 +192,7 @@ kernel void scaled(const half* a align(16), const half* b align(16), const half*
   float acc[128, 64] = 0;
   float most[128] = 0;
   for (int i = 0; i < n; i += 1) {
-    float next[128] = max(most, *(top + i * 128 + rm));
+    float next[128] = max(most, *(top + (i * 128 + rm) * 2));
     acc = acc * exp2(most - next)[:, newaxis];
     acc += dot((half[128, 64])dot(A, trans(*pb)), *pc);
     most = next;

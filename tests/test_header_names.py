@@ -37,7 +37,8 @@ def text(kernels: list[dict[str, Any]], module: str = "names") -> str:
 def words(folder: Path) -> list[str]:
     """Identifiers that a header, cuda.h or a keyword of C or C++ could fall over."""
     assert INCLUDE is not None
-    runtime = (ROOT / "tritonc" / "launch" / "runtime.h").read_text()
+    runtime = "".join((ROOT / "tritonc" / "launch" / name).read_text()
+                      for name in ("platform.h", "runtime.h"))
     ours = WORD.findall(runtime + text([kernel("k", list("abcdefg"))]))
     cuda = (INCLUDE / "cuda.h").read_text(errors="replace")
     (folder / "runtime.c").write_text(f"#define TRITONC_DLOPEN\n{runtime}")

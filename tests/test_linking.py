@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,22 @@ int main(void) {
     for compiler, language in (("gcc", []), ("g++", ["-x", "c++"])):
         run(compiler, "-Wall", "-Werror", "-isystem", INCLUDE, *language, "-c", "a.c", "-o", "a.o",
             cwd=tmp_path)
+
+
+@pytest.mark.parametrize("flags", [(), ("-U__clang__",)], ids=["clang", "cl"])
+def test_microsofts_compiler(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """What MSVC compiles, by clang for Windows: builtins, shared symbols, lengths of strings."""
+    clang = next(filter(shutil.which, ("clang", "clang-14", "clang-19")), "clang")
+    need(clang)
+    lines = "".join(f'  printf("%d %d", {n}, r);\n' for n in range(1500))
+    header("long", f"kernel void g(float* x, int r) {{\n{lines}}}\n", "--device-assert")
+    assert max(map(len, Path("long.h").read_text().split('"},'))) > 60000  # several parts
+    header("one", KERNEL, "-DV=1", "--tune=T=64", "--variant=T=256,n>=256")
+    Path("one.c").write_text('#include "long.h"\n' + LAUNCH % {"name": "one"})
+    for number, language in enumerate(("c -std=c11", "c++ -std=c++14", "c++ -std=c++17")):
+        for more in ((), ("-DTRITONC_DLOPEN",)):
+            run(clang, "-x", *language.split(), *more, *flags, "-target", "x86_64-pc-windows-msvc",
+                "-fms-compatibility", "-fms-extensions", "-fms-compatibility-version=19.40",
+                "-Wall", "-Wextra", "-Werror", "-Wno-overlength-strings", "-nostdlibinc",
+                "-ffreestanding", "-isystem", HOST / "msvc", "-isystem", INCLUDE, "-c", "one.c",
+                "-o", f"{number}.obj", cwd=tmp_path)

@@ -519,8 +519,8 @@ DRIVER: dict[str, Row] = {
     ),
     "no-such-output": Row(
         "error",
-        "This kind of source has no such output: Triton-IR has no preprocessed text and no "
-        "syntax tree.",
+        "This source has no such output: Triton-IR has no preprocessed text and no syntax tree, "
+        "and an operator of torch cannot fill a constant table that is left to the host.",
     ),
     "no-problem": Row(
         "error",

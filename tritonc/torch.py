@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import register_flop_formula
 
 from tritonc.launch.api import Source, compile
 from tritonc.launch.kernel import Kernel
@@ -35,7 +36,8 @@ _SCHEMA_TYPES = {"bool": "bool", "int": "SymInt", "float": "float"}
 def op(name: str, source: Source | Kernel, *, range: Rule,
        outputs: Mapping[str, Rule] | None = None, scalars: Mapping[str, Rule] | None = None,
        strided: Iterable[str] = (), backward: Callable[..., Any] | None = None,
-       setup_context: Callable[..., Any] | None = None, **compiling: Any) -> Any:
+       setup_context: Callable[..., Any] | None = None, flops: Rule | None = None,
+       cpu: bool = False, **compiling: Any) -> Any:
     """Register a kernel as operator `name`, "namespace::name"; returns what calls it.
 
     `source` is a Kernel, or what `tritonc.compile` takes, with `compiling` for its other
@@ -48,15 +50,25 @@ def op(name: str, source: Source | Kernel, *, range: Rule,
 
     `backward(ctx, *gradients)` and `setup_context(ctx, inputs, output)` are those of
     `torch.library.register_autograd`; without `setup_context`, all tensors among the inputs are
-    saved, in their order.  The result is a `torch.library.CustomOpDef`, which can register more.
+    saved, in their order.  `flops` computes a launch's operations, for torch's FlopCounterMode.
+    With `cpu`, the operator takes tensors of the CPU too, and runs them in the interpreter: slowly,
+    for tests.  The result is a `torch.library.CustomOpDef`, which can register more.
 
     Raises CompileError, and TypeError or ValueError where the roles do not fit the kernel.
     """
     kernel = source if isinstance(source, Kernel) else compile(source, **compiling)
     operator = _Operator(name, kernel, range, dict(outputs or {}), dict(scalars or {}),
                          frozenset(strided))
+    if cpu and kernel.module.lower is None:
+        raise TypeError(f"operator '{name}': only a kernel with its source runs on a CPU")
     custom = torch.library.custom_op(name, operator.run, mutates_args=operator.mutated,
-                                     device_types=operator.device_types, schema=operator.schema)
+                                     device_types="cuda", schema=operator.schema)
+    if cpu:
+        custom.register_kernel("cpu")(operator.run)
+    if flops is not None:
+        count = operator.rule("flops", flops, [p.name for p in operator.inputs])
+        register_flop_formula(custom._opoverload.overloadpacket, get_raw=True)(
+            lambda *inputs, out_val=None, **_: count(inputs))
     custom.register_fake(operator.fake)
     if backward is not None:
         custom.register_autograd(backward, setup_context=setup_context or _save_tensors)
@@ -68,8 +80,6 @@ def op(name: str, source: Source | Kernel, *, range: Rule,
 class _Operator:
     """The roles of a kernel's parameters, and what the operator does by them."""
 
-    device_types = "cuda"
-
     def __init__(self, name: str, kernel: Kernel, range: Rule, outputs: dict[str, Rule],
                  scalars: dict[str, Rule], strided: frozenset[str]) -> None:
         self.name, self.kernel = name, kernel
@@ -77,11 +87,12 @@ class _Operator:
         self._check_roles(parameters, outputs, scalars, strided)
         self.inputs = [p for p in kernel.parameters if p.name not in {*outputs, *scalars}]
         known = [p.name for p in self.inputs]
-        self.outputs = [self._rule(f"outputs['{name}']", rule, known)
+        self.outputs = [self.rule(f"outputs['{name}']", rule, known)
                         for name, rule in outputs.items()]
-        self.scalars = [self._rule(f"scalars['{name}']", rule, known)
+        self.scalars = [self.rule(f"scalars['{name}']", rule, known)
                         for name, rule in scalars.items()]
-        self.range = self._rule("range", range, [*known, *outputs])
+        self.range = self.rule("range", range, [*known, *outputs])
+        self.ir: Any = None  # for the interpreter
         self.mutated = [p.name for p in self.inputs if p.pointer and not p.read_only]
         # Where each argument of the launch is among inputs, outputs and scalars; the first tensor.
         slots = [*known, *outputs, *scalars]
@@ -108,7 +119,7 @@ class _Operator:
     def _error(self, message: str) -> TypeError:
         return TypeError(f"operator '{self.name}': {message}")
 
-    def _rule(self, role: str, rule: Rule, known: Sequence[str]) -> Rule:
+    def rule(self, role: str, rule: Rule, known: Sequence[str]) -> Rule:
         """`rule` as a function of all values in the order of `known`."""
         wanted = list(inspect.signature(rule).parameters)
         for name in wanted:
@@ -151,9 +162,33 @@ class _Operator:
         made = [rule(values) for rule in self.outputs]
         slots = [*values, *made, *[rule(values) for rule in self.scalars]]
         tensor = None if self.tensor is None else slots[self.tensor]
-        self.kernel.launch(_stream_of(tensor), self.range(slots),
-                           *[slots[place] for place in self.places])
+        arguments = [slots[place] for place in self.places]
+        if tensor is not None and tensor.device.type == "cpu":
+            self._interpret(self.range(slots), arguments)
+        else:
+            self.kernel.launch(_stream_of(tensor), self.range(slots), *arguments)
         return self._result(made)
+
+    def _interpret(self, global_range: Any, arguments: list[Any]) -> None:
+        from tritonc.launch import on_cpu  # which loads the interpreter
+
+        if self.ir is None:
+            assert self.kernel.module.lower is not None
+            self.ir = self.kernel.module.lower()
+        given = []
+        for parameter, value in zip(self.kernel.parameters, arguments, strict=True):
+            if parameter.pointer:
+                if str(value.dtype) not in (f"torch.{parameter.dtype}",
+                                            f"torch.{parameter.dtype.removeprefix('u')}"):
+                    raise TypeError(f"argument '{parameter.name}' of kernel '{self.kernel.name}': "
+                                    f"'{parameter.type}' needs elements of {parameter.dtype}, "
+                                    f"found {value.dtype}")
+                if not value.is_contiguous():
+                    raise ValueError(f"operator '{self.name}': '{parameter.name}' has to be "
+                                     "contiguous on a CPU")
+                value = value.detach().reshape(-1).view(torch.uint8).numpy()
+            given.append(value)
+        on_cpu.launch(self.kernel, self.ir, global_range, given)
 
     def _result(self, made: list[Any]) -> Any:
         return None if not made else made[0] if len(made) == 1 else tuple(made)

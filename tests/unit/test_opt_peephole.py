@@ -88,6 +88,11 @@ def selected(e: Kernels, predicates: list[Any]) -> tuple[Any, Any]:
     return e.select(predicates[0], e.a, e.b), e.select(predicates[1], e.a, e.b)
 
 
+def hidden(e: Kernels, seen: Any, other: Any) -> Any:
+    """f + g where it is seen, or else a number."""
+    return e.psi(other, e.const(2.0, FTILE), seen, e.fadd(e.f, e.g))
+
+
 def block(e: Kernels) -> Any:
     """A multiple of 8 that is not negative, and a number below 8 for each element."""
     start = e.and_(e.x, e.const((1 << 31) - 8, I32))
@@ -346,6 +351,18 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (predicates.select_of_constant, lambda e: e.select(e.const(False, e.c.type), e.f, e.g), "g"),
     (predicates.select_of_constant, lambda e: e.select(e.c, e.f, e.f), "f"),
     (predicates.select_of_not, lambda e: e.select(e.inverse(e.c), e.f, e.g), "select(c, g, f)"),
+    (predicates.select_with_constant_last,
+     lambda e: e.select(e.icmp(e.a, e.b, predicate="slt"), e.const(2.0, FTILE), e.f),
+     "select(icmp(a, b, sge), f, 2.0)"),
+    (predicates.select_with_constant_last,
+     lambda e: e.select(e.and_(e.icmp(e.a, e.b, predicate="slt"),
+                               e.icmp(e.a, e.b, predicate="ne")), e.const(2.0, FTILE), e.f),
+     "select(or(icmp(a, b, sge), icmp(a, b, eq)), f, 2.0)"),
+    (predicates.merge_with_constant, lambda e: hidden(e, *both(e, "cmpp", e.c)),
+     "select(c, fadd(f, g), 2.0)"),
+    (predicates.merge_with_constant,
+     lambda e: hidden(e, *reversed(both(e, "cmpp", e.icmp(e.a, e.b, predicate="slt")))),
+     "select(icmp(a, b, sge), fadd(f, g), 2.0)"),
     (predicates.select_of_truth,
      lambda e: e.select(e.c, e.const(True, e.c.type), e.const(False, e.c.type)), "c"),
     (predicates.select_of_truth,

@@ -46,9 +46,10 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     kinds = kinds_of(given)
     arch, *others = (given["arch"] or "").split(",")
     embeds = given["embed"] == "fatbin" or (given["embed"] is None and "fatbin" in kinds)
-    if others and ({*kinds} - {"fatbin", "header"} or ("header" in kinds and not embeds)):
-        raise click.UsageError("several targets go into a fatbin: --emit=fatbin, or --header with "
-                               "--embed=fatbin")
+    if others and ({*kinds} - {"fatbin", "header", "torch"}
+                   or ({"header", "torch"} & {*kinds} and not embeds)):
+        raise click.UsageError("several targets go into a fatbin: --emit=fatbin, or --header or "
+                               "--emit=torch with --embed=fatbin")
     given["arch"] = arch or None
     for name, flag in _NEED_RULE.items():
         if given[name] and given["depend"] is None:
@@ -120,7 +121,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         options = replace(options, tune={**one, **options.tune})
     source = read_source(path, diagnostics)
     wanted = kinds_to_compile([*targets], given["embed"])
-    if "header" in targets and (given["embed"] or {"ptx", "cubin", "fatbin"} & {*targets}):
+    if "torch" in targets or (
+            "header" in targets and (given["embed"] or {"ptx", "cubin", "fatbin"} & {*targets})):
         options = replace(options, small_clusters=True)  # whoever launches the image has the header
     if given["depend"] in ("M", "MM"):
         wanted = ["i"]
@@ -130,6 +132,11 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     messages.show([*result.diagnostics, *shown])
     settings = Settings(stem_of(path), given["embed"], given["prefix"] or "", given["ptxas"],
                         options.line_info)
+    if "torch" in targets:
+        from tritonc.launch.run_problems import stated  # it loads NumPy
+
+        problems = stated(result.problem_lines, options, driver.new_diagnostics(options))
+        settings = replace(settings, problems=problems)
     more = [driver.compile(source, native(replace(options, arch=arch, tune={
         **options.tune, **result.tunables})), wanted, language=language_of(path, given),
         alike=result) for arch in others]

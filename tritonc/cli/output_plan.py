@@ -35,8 +35,8 @@ def kinds_of(given: Mapping[str, Any]) -> list[str]:
     if given["header"] and "header" not in kinds:
         kinds.append("header")
     for name in ("embed", "prefix"):
-        if given[name] and "header" not in kinds:
-            raise click.UsageError(f"--{name} needs --header or --emit=header")
+        if given[name] and not {"header", "torch"} & {*kinds}:
+            raise click.UsageError(f"--{name} needs --header, --emit=header or --emit=torch")
     if given["stop_after"]:
         for kind in kinds:
             if kind not in ("i", "ast", "tir"):

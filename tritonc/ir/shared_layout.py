@@ -24,6 +24,7 @@ from tritonc.ir.layout import SharedLayout, axis_bases, check_shape, log2
 
 BANKS = 32
 BANK_BYTES = 4
+ROW_ALIGNMENT = 128  # bytes, of where a box of a tensor copy begins
 
 
 def _dense(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
@@ -37,6 +38,11 @@ def row_major(shape: tuple[int, ...], order: Sequence[int] | None = None) -> Sha
     """Dense, without a swizzle; by default the last axis is the contiguous one."""
     check_shape(shape)
     return SharedLayout(shape, _dense(shape, order or range(len(shape))[::-1]))
+
+
+def tensor_row(extent: int) -> SharedLayout:
+    """A dense tile of one axis, where TMA can write it: at a multiple of 128 bytes."""
+    return SharedLayout((extent,), row_major((extent,)).offset, ROW_ALIGNMENT)
 
 
 def _swizzle(

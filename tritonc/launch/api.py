@@ -12,6 +12,7 @@ from typing import Any
 from tritonc import driver, manifest
 from tritonc.backend.target.target import find
 from tritonc.frontend.preprocess.options import load_source
+from tritonc.ir import core as ir
 from tritonc.launch import cuda_driver
 from tritonc.launch.kernel import Kernel, Module, Plan
 from tritonc.options import DEFAULT_ARCH, MOST_PLANNED, NATIVE, Options
@@ -103,7 +104,18 @@ def _compiled(source: Source, arch: str | None, *,
         warnings.warn(f"\n{render(result.diagnostics).rstrip()}", CompileWarning, stacklevel=3)
     assert result.manifest is not None
     plan = Plan(result.planned, partial(_with_tunables, file, settings)) if result.planned else None
-    return Module(result.outputs["ptx"], result.manifest, plan)
+    lower = partial(_interpreted, file, settings, language, result.tunables)
+    return Module(result.outputs["ptx"], result.manifest, plan, lower)
+
+
+def _interpreted(file: SourceFile, settings: Options, language: str, tunables: Mapping[str, int]
+                 ) -> ir.Module:
+    """The Triton-IR of a source with its tunables, for the interpreter."""
+    settings = replace(settings, variants=0, variant=(), tuning=None,
+                       tune={**settings.tune, **tunables})
+    result = driver.compile(file, settings, ("tir",), language=language)
+    assert result.module is not None
+    return result.module
 
 
 def _with_tunables(file: SourceFile, settings: Options, tunables: Mapping[str, int]) -> Module:

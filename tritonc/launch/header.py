@@ -1,7 +1,7 @@
 """A header for hosts in C99 and C++11: typed launches of a module's kernels by the driver API.
 
-What every header has in common is the file runtime.h beside this one; the rest is made here of the
-manifest.  For a module `name` and each of its kernels `kernel`:
+What every header has in common are the files platform.h and runtime.h beside this one; the rest is
+made here of the manifest.  For a module `name` and each of its kernels `kernel`:
 
     name_load(log, size)                     load what the header holds (--embed)
     name_load_file(path, log, size)          or a file, PTX, cubin or fatbin
@@ -50,6 +50,7 @@ _RESERVED = frozenset("""
 """.split())
 # And, of kernels with variants, what the functions that choose use.
 _LOCAL = frozenset("variant variants allowed length least time best number points size".split())
+_LITERAL, _STRING = 8000, 60000  # MSVC has limits for a literal and for several that make a string
 # What a line of a header defines: a function, a constant of an `enum`.
 _DEFINED = re.compile(r"^static inline \w+ (\w+)\(|^  (\w+) = -?\d+,?$", re.MULTILINE)
 # Of cuda.h, whose functions are macros for their newest versions, of runtime.h, of C's own headers.
@@ -68,19 +69,26 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
     the kernels.  `image`, PTX or machine code, becomes part of the header; without one, loading it
     is left to the host.
     """
+    return with_names(manifest, name, image=image, prefix=prefix)[0]
+
+
+def with_names(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None = None,
+               prefix: str = "") -> tuple[str, list[str]]:
+    """The header, and for each kernel what the names of its functions begin with."""
     module = _prefix(prefix or name)
     before = f"{identifier(prefix)}_" if prefix else ""
     data = image.encode() if isinstance(image, str) else image
     content = (data or b"") + f"{one_line(manifest)} {module}".encode()
     tag = f"tritonc_{module}_{hashlib.sha256(content).hexdigest()[:12]}"
     kernels = manifest["kernels"]
-    texts = ["runtime.h", *["runtime_choice.h"] * any("variants" in k for k in kernels)]
+    texts = ["platform.h", "runtime.h"]
+    texts += ["runtime_choice.h"] * any("variants" in k for k in kernels)
     entries = [row for kernel in kernels for row in (kernel, *kernel.get("variants", ()))]
     lines = [
         f"/* Kernels of {module} for {manifest['target']}, by {manifest['compiler']}: do not edit.",
         " * They run in the current context; each function returns an error code of the driver. */",
         f"#ifndef {tag}_h", f"#define {tag}_h", "",
-        *map(_runtime, texts),
+        *map(runtime, texts),
         *_definitions(manifest, entries, tag, data),
         f"static const tritonc_module {module}_module = {{",
         f"    {tag}_manifest, {f'{tag}_image' if data else 'NULL'}, {len(entries)}, {tag}_kernels,",
@@ -91,14 +99,16 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
         if not table["initialized"]:
             lines += _fill(module, table)
     taken = _defined(lines)
+    names = []
     for kernel in kernels:
         name = _prefix(before + kernel["name"])
         while taken & (own := _defined(_kernel(module, name, 0, kernel))):
             name += "_"  # `f_launch_variant` would be of kernels `f` and `f_launch`
         taken |= own
+        names.append(name)
         lines += _kernel(module, name, entries.index(kernel), kernel)
     lines.append("#endif")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n", names
 
 
 def _defined(lines: Iterable[str]) -> set[str]:
@@ -106,7 +116,7 @@ def _defined(lines: Iterable[str]) -> set[str]:
     return {name for line in lines for found in _DEFINED.findall(line) for name in found if name}
 
 
-def _runtime(name: str) -> str:
+def runtime(name: str) -> str:
     text = get_data("tritonc.launch", name)
     assert text is not None
     return text.decode("utf-8")
@@ -135,14 +145,20 @@ def _prefix(name: str) -> str:
 def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], tag: str,
                  image: bytes | None) -> Iterator[str]:
     """What the files of a program share.  `entries` are the kernels, each before its variants."""
-    yield '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Woverlength-strings"'
+    yield "#ifdef __GNUC__\n#pragma GCC diagnostic push"
+    yield '#pragma GCC diagnostic ignored "-Woverlength-strings"\n#endif'
     yield '#ifdef __cplusplus\nextern "C" {\n#endif'
     yield f"TRITONC_SHARED extern const char {tag}_manifest[];"
-    yield f"TRITONC_DEFINE const char {tag}_manifest[] =\n    {_literal(one_line(manifest))};"
+    yield f"TRITONC_DEFINE const char {tag}_manifest[] ="
+    text = one_line(manifest)
+    yield "\n".join(f"    {_literal(text[at : at + _LITERAL])}"
+                    for at in range(0, len(text), _LITERAL)) + ";"
     if image is not None:
-        yield f"TRITONC_SHARED extern const char {tag}_image[] __attribute__((aligned(64)));"
-        yield f"TRITONC_DEFINE const char {tag}_image[] ="
-        yield "\n".join(f"    {_literal(line)}" for line in _lines(image)) + ";"
+        yield f"TRITONC_SHARED extern const tritonc_part {tag}_image[];"
+        yield f"TRITONC_DEFINE const tritonc_part {tag}_image[] = {{"
+        for part in _parts(image):
+            yield "    {" + "\n     ".join(map(_literal, part)) + f", {sum(map(len, part))}}},"
+        yield "    {NULL, 0}};"
     yield f"TRITONC_SHARED extern const tritonc_kernel {tag}_kernels[];"
     yield f"TRITONC_DEFINE const tritonc_kernel {tag}_kernels[] = {{"
     for kernel in entries:
@@ -151,17 +167,26 @@ def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any
                f"{kernel['dynamic_shared_bytes']}, {{{tile}}}, {kernel.get('cluster', 1)}}},")
     yield "};"
     yield f"TRITONC_SHARED extern tritonc_state {tag}_state;"
-    yield f"TRITONC_DEFINE tritonc_state {tag}_state;"
-    yield f"TRITONC_SHARED extern CUfunction {tag}_functions[];"
-    yield f"TRITONC_DEFINE CUfunction {tag}_functions[{len(entries)} * TRITONC_CONTEXTS];"
-    yield "#ifdef __cplusplus\n}\n#endif\n#pragma GCC diagnostic pop\n"
+    yield f"TRITONC_DEFINE tritonc_state {tag}_state = TRITONC_ZERO;"
+    yield f"TRITONC_SHARED extern CUfunction volatile {tag}_functions[];"
+    yield f"TRITONC_DEFINE CUfunction volatile {tag}_functions[{len(entries)} * TRITONC_CONTEXTS]"
+    yield "    = TRITONC_ZERO;"
+    yield "#ifdef __cplusplus\n}\n#endif\n#ifdef __GNUC__\n#pragma GCC diagnostic pop\n#endif\n"
 
 
-def _lines(image: bytes) -> list[bytes]:
-    """PTX by its lines, machine code in rows."""
-    if b"\0" in image:
-        return [image[at : at + 24] for at in range(0, len(image), 24)]
-    return image.splitlines(keepends=True)
+def _parts(image: bytes) -> Iterator[list[bytes]]:
+    """PTX by its lines, machine code in rows, in parts that any compiler takes as a string."""
+    rows = image.splitlines(keepends=True) if b"\0" not in image else [
+        image[at : at + 24] for at in range(0, len(image), 24)]
+    part: list[bytes] = []
+    size = 0
+    for piece in (row[at : at + _LITERAL] for row in rows for at in range(0, len(row), _LITERAL)):
+        if size + len(piece) > _STRING:
+            yield part
+            part, size = [], 0
+        part.append(piece)
+        size += len(piece)
+    yield part
 
 
 def _literal(text: str | bytes) -> str:
@@ -181,7 +206,7 @@ def _loading(module: str, embedded: bool) -> Iterator[str]:
            "if it is not\n * NULL, receives the driver's messages about PTX that it rejects. */")
     if embedded:
         yield f"static inline CUresult {module}_load(char *log, size_t log_size) {{"
-        yield f"  return tritonc_load(&{module}_module, {module}_module.image, log, log_size);\n}}"
+        yield f"  return tritonc_load_parts(&{module}_module, log, log_size);\n}}"
     yield f"static inline CUresult {module}_load_file(const char *path, char *log,"
     yield f"    size_t log_size) {{\n  return tritonc_load_file(&{module}_module, path, log,"
     yield "                           log_size);\n}"

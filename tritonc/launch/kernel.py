@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritonc.launch import arrays, cuda_driver
 from tritonc.launch.choosing import Chooser, launch_function
@@ -24,6 +24,9 @@ from tritonc.launch.parameters import Parameter
 from tritonc.render import rendered
 from tritonc.source import CompileError
 from tritonc.variants.variant import required
+
+if TYPE_CHECKING:
+    from tritonc.ir import core as ir
 
 Range = int | Sequence[int]
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -45,9 +48,11 @@ class Plan(NamedTuple):
 class Module:
     """What one source compiles to: its kernels by name, in `kernels`."""
 
-    def __init__(self, ptx: str, manifest: Mapping[str, Any], plan: Plan | None = None) -> None:
+    def __init__(self, ptx: str, manifest: Mapping[str, Any], plan: Plan | None = None,
+                 lower: Callable[[], ir.Module] | None = None) -> None:
         self.ptx = ptx
         self.plan = plan
+        self.lower = lower  # makes the Triton-IR for the interpreter
         self.compiled: dict[tuple[tuple[str, int], ...], Module] = {}  # by tunables
         self.manifest = manifest
         self._lock = Lock()

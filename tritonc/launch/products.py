@@ -1,19 +1,24 @@
-"""Kinds of output that are made of others: machine code of PTX, a header of the manifest."""
+"""Kinds of output that are made of others: machine code of PTX, a header of the manifest, a source
+for torch of both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritonc import ptxas
 from tritonc.driver import Result
 from tritonc.source import fail
 from tritonc.variants.choice import restricted
 
+if TYPE_CHECKING:
+    from tritonc.problem.lines import Problem
+
 # What each kind is made of.
 MADE_OF: dict[str, tuple[str, ...]] = {
     "cubin": ("ptx",), "fatbin": ("ptx", "cubin"), "header": ("manifest",),
+    "torch": ("manifest", "ptx"),
 }  # fmt: skip
 
 
@@ -26,6 +31,7 @@ class Settings:
     prefix: str = ""  # of what a header defines
     ptxas: str | None = None  # where it is
     line_info: bool = False
+    problems: Sequence[Problem] = ()  # that the source states, for operators of torch
 
 
 def kinds_to_compile(kinds: Sequence[str], embed: str | None) -> list[str]:
@@ -83,6 +89,12 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
                     assert other.manifest is not None
                     modules[other.manifest["target"]] = other.outputs["ptx"], assembled(other)
                 made[kind] = ptxas.fatbin(modules, ptxas=settings.ptxas)
+            elif kind == "torch":
+                from tritonc.launch.torch_source import torch_source
+
+                made[kind] = torch_source(manifest, settings.name, settings.problems,
+                                          image=of(settings.embed or "ptx"),
+                                          prefix=settings.prefix)
             else:
                 from tritonc.launch.header import header  # it loads the backend, -E does without
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from tritonc.launch.data import Data, prepare, size_values
 from tritonc.options import NATIVE, Options
 from tritonc.problem import python_reference
 from tritonc.problem.lines import Problem, parse
-from tritonc.source import Diagnostic, Diagnostics, SourceFile, fail
+from tritonc.source import Diagnostic, Diagnostics, SourceFile, Span, fail
 
 if TYPE_CHECKING:
     from tritonc.interp.frame import Step
@@ -61,13 +61,20 @@ def read_problems(source: SourceFile, options: Options, language: str, diagnosti
         # error yet.
         scratch = Diagnostics(limit=0)
         lines = driver.preprocess(source, options, scratch).problem_lines
+    problems = stated(lines, options, diagnostics)
+    if not problems:
+        raise fail("no-problem", None, f"'{source.name}' states no problem to run: add lines such "
+                   "as `//! range: N` and `//! expect: y = 2 * x`")
+    return problems
+
+
+def stated(lines: Iterable[tuple[str, Span]], options: Options, diagnostics: Diagnostics
+           ) -> list[Problem]:
+    """The problems of a source's lines, with the options' macros.  Raises CompileError."""
     problems = parse(lines, diagnostics)
     diagnostics.raise_if_errors()
     for problem in problems:
         _replace_defines(problem, options)
-    if not problems:
-        raise fail("no-problem", None, f"'{source.name}' states no problem to run: add lines such "
-                   "as `//! range: N` and `//! expect: y = 2 * x`")
     return problems
 
 

@@ -3,19 +3,6 @@
 #ifndef TRITONC_RUNTIME
 #define TRITONC_RUNTIME 1
 
-#include <cuda.h>
-#include <sched.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#ifndef __GNUC__
-#error "headers written by tritonc need GCC, Clang, or a compiler that has their builtins"
-#endif
-
 /* Types that C lacks.  Define them before the first of these headers to have others: __half... */
 #ifndef TRITONC_HALF
 #define TRITONC_HALF uint16_t
@@ -30,19 +17,6 @@
 #define TRITONC_FLOAT8_E5M2 uint8_t
 #endif
 
-/* One definition for all files of a program, or of a shared library: SHARED before a declaration,
- * DEFINE before the definition.  C++17 has inline variables for that; they are the same symbols. */
-#if defined(__cplusplus) && __cplusplus >= 201703L
-#define TRITONC_SHARED __attribute__((visibility("hidden")))
-#define TRITONC_DEFINE inline
-#else
-#define TRITONC_SHARED __attribute__((weak, visibility("hidden")))
-#define TRITONC_DEFINE
-#endif
-
-#define TRITONC_READ(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
-#define TRITONC_WRITE(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
-
 #define TRITONC_CONTEXTS 32 /* that a module remembers at a time */
 
 typedef struct {
@@ -53,96 +27,25 @@ typedef struct {
 } tritonc_kernel;
 
 typedef struct {
-  int lock;
+  const char *text;
+  size_t size;
+} tritonc_part; /* of an image: compilers limit the length of a string */
+
+typedef struct {
+  volatile long lock;
   unsigned next; /* the slot to give up when all are taken */
-  uint64_t contexts[TRITONC_CONTEXTS]; /* their keys; 0 where a slot is free */
+  volatile uint64_t contexts[TRITONC_CONTEXTS]; /* their keys; 0 where a slot is free */
   CUmodule modules[TRITONC_CONTEXTS];
 } tritonc_state;
 
 typedef struct {
-  const char *manifest; /* the first line of its PTX */
-  const char *image;    /* PTX; NULL where the header has none */
-  unsigned count;       /* of kernels */
+  const char *manifest;      /* the first line of its PTX */
+  const tritonc_part *image; /* one after the other, up to one without text; NULL: none */
+  unsigned count;            /* of kernels */
   const tritonc_kernel *kernels;
   tritonc_state *state;
-  CUfunction *functions; /* count for each slot */
+  CUfunction volatile *functions; /* count for each slot */
 } tritonc_module;
-
-static inline void tritonc_lock(int *lock) {
-  while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-    sched_yield();
-}
-
-static inline void tritonc_unlock(int *lock) { TRITONC_WRITE(lock, 0); }
-
-/* ---- The driver: linked (-lcuda), or with TRITONC_DLOPEN opened when it is first needed. ---- */
-#ifdef TRITONC_DLOPEN
-#include <dlfcn.h>
-
-#if CUDA_VERSION >= 12000
-#define TRITONC_SINCE_12(X) X(cuCtxGetId)
-#else
-#define TRITONC_SINCE_12(X)
-#endif
-#define TRITONC_FUNCTIONS(X)                                                                      \
-  X(cuCtxGetCurrent) X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuMemcpyHtoDAsync)                 \
-  X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuModuleLoadDataEx) X(cuModuleUnload)
-/* cuda.h renames some functions (cuModuleGetGlobal_v2): these take the names that it gives. */
-#define TRITONC_MEMBER(name) TRITONC_MEMBER_(name)
-#define TRITONC_MEMBER_(name) __typeof__(&name) name##_;
-#define TRITONC_ASSIGN(name) TRITONC_ASSIGN_(name)
-#define TRITONC_ASSIGN_(name) symbol = dlsym(library, #name); memcpy(&driver->name##_, &symbol, sizeof symbol);
-#define TRITONC_MISSES(name) TRITONC_MISSES_(name)
-#define TRITONC_MISSES_(name) || !driver->name##_
-#define TRITONC_DRIVER(name) TRITONC_DRIVER_(name)
-#define TRITONC_DRIVER_(name) tritonc_driver_1.functions.name##_
-
-typedef struct {
-  TRITONC_FUNCTIONS(TRITONC_MEMBER)
-  TRITONC_SINCE_12(TRITONC_MEMBER)
-} tritonc_functions;
-typedef struct {
-  int lock, open;
-  tritonc_functions functions;
-} tritonc_driver;
-#ifdef __cplusplus
-extern "C" {
-#endif
-TRITONC_SHARED extern tritonc_driver tritonc_driver_1;
-TRITONC_DEFINE tritonc_driver tritonc_driver_1;
-#ifdef __cplusplus
-}
-#endif
-
-static inline CUresult tritonc_open(void) {
-  tritonc_functions *driver = &tritonc_driver_1.functions;
-  CUresult code = CUDA_SUCCESS;
-  void *library, *symbol;
-  if (TRITONC_READ(&tritonc_driver_1.open))
-    return CUDA_SUCCESS;
-  tritonc_lock(&tritonc_driver_1.lock);
-  if (!tritonc_driver_1.open) {
-    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-      code = CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
-    } else {
-      TRITONC_FUNCTIONS(TRITONC_ASSIGN)
-      TRITONC_SINCE_12(TRITONC_ASSIGN)
-      if (0 TRITONC_FUNCTIONS(TRITONC_MISSES))
-        code = CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
-      else
-        TRITONC_WRITE(&tritonc_driver_1.open, 1);
-    }
-  }
-  tritonc_unlock(&tritonc_driver_1.lock);
-  return code;
-}
-#define TRITONC_HAS(name) (TRITONC_DRIVER(name) != NULL)
-#else
-#define TRITONC_DRIVER(name) name
-#define TRITONC_HAS(name) 1
-static inline CUresult tritonc_open(void) { return CUDA_SUCCESS; }
-#endif
 
 /* The key of the current context: its number in this process, so that a context is not taken for
  * one that was destroyed before; its address where the driver has no numbers. */
@@ -248,6 +151,10 @@ static inline CUresult tritonc_load(const tritonc_module *module, const void *im
   return code;
 }
 
+#ifdef _MSC_VER
+#pragma warning(push)
+#pragma warning(disable : 4996) /* fopen */
+#endif
 static inline CUresult tritonc_load_file(const tritonc_module *module, const char *path, char *log,
                                          size_t log_size) {
   FILE *file = path == NULL ? NULL : fopen(path, "rb");
@@ -268,6 +175,29 @@ static inline CUresult tritonc_load_file(const tritonc_module *module, const cha
   }
   free(image);
   fclose(file);
+  return code;
+}
+#ifdef _MSC_VER
+#pragma warning(pop)
+#endif
+
+/* The image in the header. */
+static inline CUresult tritonc_load_parts(const tritonc_module *module, char *log,
+                                          size_t log_size) {
+  const tritonc_part *part;
+  CUresult code;
+  size_t size = 1, used = 0;
+  char *image;
+  for (part = module->image; part != NULL && part->text != NULL; part++)
+    size += part->size;
+  image = (char *)malloc(size);
+  if (image == NULL)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  for (part = module->image; part != NULL && part->text != NULL; used += part++->size)
+    memcpy(image + used, part->text, part->size);
+  image[used] = 0;
+  code = tritonc_load(module, image, log, log_size);
+  free(image);
   return code;
 }
 
@@ -293,7 +223,7 @@ static inline CUresult tritonc_ready(const tritonc_module *module, uint64_t *key
   if (code != CUDA_SUCCESS || tritonc_slot(module, *key) != TRITONC_CONTEXTS)
     return code;
   return module->image == NULL ? CUDA_ERROR_NOT_FOUND
-                               : tritonc_load(module, module->image, NULL, 0);
+                               : tritonc_load_parts(module, NULL, 0);
 }
 
 /* ---- Launching ---- */

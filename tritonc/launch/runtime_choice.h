@@ -47,7 +47,12 @@ static inline uint64_t tritonc_time(uint64_t tiles, int whole, uint64_t steps,
 /* The logarithm, in units of 2^-16, of a number of at least 1. */
 static inline int32_t tritonc_log2(int64_t value) {
   uint64_t number = value > 1 ? (uint64_t)value : 1;
+#ifdef _MSC_VER
+  unsigned long highest;
+  int32_t exponent = (_BitScanReverse64(&highest, number), (int32_t)highest);
+#else
   int32_t exponent = 63 - __builtin_clzll(number);
+#endif
   uint32_t part = (uint32_t)(exponent >= 16 ? number >> (exponent - 16)
                                             : number << (16 - exponent)) & 0xffffu;
   return (exponent << 16) + (int32_t)(part + ((part * (65536u - part) >> 16) * 22525u >> 16));

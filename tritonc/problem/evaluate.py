@@ -8,7 +8,7 @@ NumPy's global state, no object array, and no way to make a number or array of a
 
     expression  literals, tuples, lists, names, + - * / // % ** @ << >> & | ^ ~, comparisons,
                 and or not, x if c else y, calls, attributes, indexing with slices, None and ...
-    names       what the problem defines; np; randn rand randint zeros ones arange full
+    names       what the problem defines; np; randn rand randint zeros ones empty full arange
 """
 
 from __future__ import annotations
@@ -146,12 +146,16 @@ def generators(seed: int, line: int) -> dict[str, Callable[..., Any]]:
     def ones(*shape: int) -> Any:
         return np.ones(_shape(shape))
 
+    def empty(*shape: int) -> Any:
+        # Any numbers that all types hold: an element that a kernel forgets is wrong.
+        return stream.integers(1, 50, _shape(shape), dtype=np.int64)
+
     def full(*shape_and_value: Any) -> Any:
         *shape, value = shape_and_value
         return np.full(_shape(tuple(shape)), value)
 
     return {"randn": randn, "rand": rand, "randint": randint, "zeros": zeros, "ones": ones,
-            "full": full, "arange": np.arange}
+            "empty": empty, "full": full, "arange": np.arange}
 
 
 def _shape(shape: tuple[Any, ...]) -> tuple[int, ...]:

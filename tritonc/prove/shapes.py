@@ -59,7 +59,7 @@ class Arrays:
 
     def _call(self, node: ast.Call) -> Shape | None:
         name, receiver = _called(node)
-        if receiver is None and name in ("randn", "rand", "zeros", "ones"):
+        if receiver is None and name in ("randn", "rand", "zeros", "ones", "empty"):
             return self._extents(node.args)
         if receiver is None and name == "full":
             return self._extents(node.args[:-1])

@@ -22,6 +22,12 @@ expressions (-ffp-contract=off forbids it): |x| 2^-23 relative to e^(x - m), abo
 rounding of x itself makes of it.  m is multiplied by log2(e) once, for all its readers, so that a
 factor e^(m - m) is 1, and a row's exponentials have one scale.
 
+Of |x| beyond 2^26 that says nothing.  Scores of products are not so large; what programs put in
+their place where a mask hides them (-1e30, the least float) is, and a row of which no other number
+has been seen has it as its m.  So where x may be of that kind, it is not taken apart, and a row
+whose |m| is so large has another scale: its exponentials are 2^(x - m), by an exact difference,
+which is 1 where x = m, and near 0 where the two differ: by 8 or more.
+
 That a factor is above 0 is known of constants; of other scalars it is a fact that `specialize` has
 tested (`assume_positive`, which `wanted_factors` asks for).
 """
@@ -40,6 +46,7 @@ from tritonc.ir.numbers import round_to
 from tritonc.ir.types import F32, Tile, element, scalar, shape
 
 LOG2_E = float(round_to(F32, log2(2.718281828459045)))
+GREAT = 2.0**26  # beyond which neighbouring floats are 8 apart
 MODERATE = 100  # a scalar within 2^-100 and 2^100 times a few constants overflows in no product
 FEW = 20  # the same of a constant
 
@@ -65,6 +72,8 @@ class _Exponential:
     factors: list[Value]  # scalars, the first one multiplied first
     masks: list[Op]  # the innermost first
     any_sign: bool = False  # of the factors, since no greatest element is looked for
+    great: bool = False  # whether elements may be beyond GREAT
+    great_row: bool = False  # whether m may be
 
     @property
     def unit(self) -> float:
@@ -163,7 +172,12 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
         row = row.op.operands[0]
     if not shape(row.type) or row.op is None:
         return None
-    steps = [_Exponential(op, x, row, None, x, [], []), *_steps(op, x, row)]
+    great = _may_be_great(x)
+    steps = [_Exponential(op, x, row, None, x, [], [], great=great)]
+    if not great:
+        steps += _steps(op, x, row)
+    for step in steps:
+        step.great_row = great or _may_be_great(row, is_row=True)
     for peak in _peaks(row):
         (reduced,) = peak.operands
         if reduced is x:
@@ -179,6 +193,23 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
         best.any_sign = True
         return best if op.name == "exp" else None
     return None
+
+
+def _may_be_great(value: Value, is_row: bool = False) -> bool:
+    """Whether a program may have put numbers beyond GREAT among the scores of products, or loaded
+    ones.  Of a row, what its greatest elements are compared with."""
+    stack, seen = [value], set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is None or op in seen or op.name in ("dot", *(("reduce", "load") if is_row else ())):
+            continue
+        seen.add(op)
+        number = constant_of(op.results[0])
+        if (op.name in ("load", "phi") and not is_row) or (
+                number is not None and GREAT <= abs(number) < float("inf")):
+            return True
+        stack += [v for v in op.operands if isinstance(v.type, Tile) and element(v.type) == F32]
+    return False
 
 
 def _steps(op: Op, x: Value, row: Value) -> Iterator[_Exponential]:
@@ -250,12 +281,18 @@ class _Rewrite:
         found = self.found
         z = self.masked()
         self.peak(z)
-        scaled = self.scaled(found.row)
+        assert found.row.op is not None
+        scaled = self.scaled(self.behind(found.row.op), found.row)
         t = found.x.type
         assert isinstance(t, Tile)
         b = self.before(found.op)
         negative = b.value("fneg", scaled)
-        exponent = b.value("fma", z, self.factor(b, t), self.spread(b, negative))
+        factor = self.factor(b, t)
+        if found.great and found.unit != 1.0:
+            own = self.chosen(b, found.row, *(b.constant(number, found.row.type)
+                                              for number in (found.unit, 1.0)))
+            factor = self.spread(b, own)
+        exponent = b.value("fma", z, factor, self.spread(b, negative))
         self.replaced[found.op.result] = b.value("exp2", exponent)
         if found.op.name == "exp":
             self.rows(scaled)
@@ -313,13 +350,17 @@ class _Rewrite:
             product = b.value("fmul", product, b.constant(float(round_to(F32, number)), F32))
         return b.value("splat", product, type=t)
 
-    def scaled(self, row: Value) -> Value:
-        """The row times the unit, behind where it is computed."""
+    def scaled(self, b: Builder, row: Value) -> Value:
+        """The row times the unit; as it is where it is great."""
         if self.found.unit == 1.0:
             return row
-        assert row.op is not None
-        b = self.behind(row.op)
-        return b.value("fmul", row, b.constant(self.found.unit, row.type))
+        product = b.value("fmul", row, b.constant(self.found.unit, row.type))
+        return self.chosen(b, row, product, row) if self.found.great_row else product
+
+    def chosen(self, b: Builder, row: Value, usual: Value, great: Value) -> Value:
+        """One of two rows, by how great the elements of `row` are."""
+        less = b.value("fcmp", b.value("fabs", row), b.constant(GREAT, row.type), predicate="olt")
+        return b.value("select", less, usual, great)
 
     def spread(self, b: Builder, value: Value) -> Value:
         """A row as x - m has it."""
@@ -344,5 +385,5 @@ class _Rewrite:
             if difference is None or difference.operands[1] is not row:
                 continue
             b = Builder(block, block.ops.index(op), op.span)
-            top = b.value("fmul", difference.operands[0], b.constant(LOG2_E, row.type))
+            top = self.scaled(b, difference.operands[0])
             self.replaced[op.result] = b.value("exp2", b.value("fsub", top, scaled))

@@ -13,8 +13,9 @@ compute (conversions, factors, maxima, other values where a mask does not hold) 
 A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
 names such operands of a dot); a right one is stored to a second buffer.
 
-What is added to a chained product's result, such as a bias of attention, crosses by a channel as
-well: in the accumulators' layout a warp would load 16 bytes of each of eight rows.
+What is combined with the result of one of two chained products, such as a bias of attention,
+crosses by a channel as well: in the accumulators' layout a warp would load 16 bytes of each of
+eight rows.  So do rows of it, of which each thread reads many elements.
 
 Done for operands in loops that are made of loads by operations on single elements, of which each
 thread computes what it needs, where the loads come in pieces that copies can move.
@@ -188,14 +189,17 @@ def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
         op.attributes.get("instruction", "mma.m16n8k16.f16")].kind == matrix.WGMMA}
     if not results or not chained(block):
         return []
-    return [op for op in added_loads(block)
-            if _copyable(op, infos) and op.attributes.get("other", 0) == 0]
+    pair = sum(op.name == "dot" for op in block.ops) == 2  # of longer chains, rows stay loads
+    return [op for op in added_loads(block, lines=pair) if _copyable(op, infos, (1, 2))]
 
 
-def added_loads(block: Block) -> list[Op]:
-    """Loads of the shapes of products' results that no product multiplies."""
+def added_loads(block: Block, lines: bool = False) -> list[Op]:
+    """Loads of the shapes of products' results, or of `lines` of them, that no product multiplies.
+    """
     dots = [op for op in block.ops if op.name == "dot"]
     extents = {shape(op.result.type) for op in dots}
+    if lines:
+        extents |= {(n,) for whole in extents for n in whole}
     made, operands = set[Op](), set[Op]()  # of a product; what products multiply
     for op in block.ops:
         if op.name == "dot" or any(v.op in made for v in op.inputs()):

@@ -64,7 +64,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import Layout, SharedLayout, axis_bases
-from tritonc.ir.shared_layout import BANK_BYTES, row_major, transpose
+from tritonc.ir.shared_layout import BANK_BYTES, tensor_row, transpose
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
 
 RARE = 16 * 1024  # bytes of the operands of a body that few instances take
@@ -335,5 +335,5 @@ def _seen_panel(operand: Value, slices: tuple[int, ...]) -> SharedLayout:
 def _panel(operand: Value, slices: tuple[int, ...], inner: int | None = None) -> SharedLayout:
     part = part_layout(layout_of(operand), slices)
     if len(part.shape) == 1:
-        return row_major(part.shape)
+        return tensor_row(*part.shape)
     return panel_layout(part, scalar(operand.type).bytes, inner)

@@ -149,7 +149,8 @@ class _Assignment:
                 whole = same and shape(source.operands[0].type) == after
                 return (1, self.reduced_layout(source)) if whole else None
             known = [v for v in source.operands if shape(v.type) and v in self.primary]
-            if not known or not (ALL_OPS[source.name].elementwise or self.inserts_axes(source)):
+            inserts = source.name == "reshape" and self.inserts_axes(source)
+            if not known or not (ALL_OPS[source.name].elementwise or inserts):
                 return None
             value = known[0]
         return None
@@ -161,6 +162,15 @@ class _Assignment:
         return loop is not None and int_of(op.operands[1]) is None \
             and len(shape(op.result.type)) == 1 and info is not None \
             and max(*info.contiguity, *info.constancy) == 1 and loop in self.product_loops
+
+    @cached_property
+    def reduced(self) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The shapes that are reduced, and along which axes, in kernels without products."""
+        ops = list(self.kernel.ops())
+        if any(op.name in ("dot", "scan", "scan_with") for op in ops):
+            return set()
+        return {(shape(op.operands[0].type), tuple(op.attributes.get("axes") or (
+            op.attributes["axis"],))) for op in ops if op.name in ("reduce", "reduce_with")}
 
     @cached_property
     def copied(self) -> set[Op]:
@@ -195,6 +205,9 @@ class _Assignment:
                                        scalar(pointee(pointer.type)).bytes, self.warps,
                                        self.likely(op) if gathered else None,
                                        op in self.copied)
+        axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
+        if op.name == "load" and (pointer.type.shape, (axis,)) in self.reduced:
+            best = layout_choice.folded(best, axis, scalar(pointee(pointer.type)).bytes)
         if op in self.staged:
             best = layout_choice.turned(pointer.type.shape, info, guard,
                                         scalar(pointee(pointer.type)).bytes, self.warps,
@@ -232,13 +245,14 @@ class _Assignment:
                                     min(4, per_thread), self.warps)
 
     def scan_layout(self, op: Op) -> Layout:
-        """The scanned axis inside one warp: in lanes and registers, in this order."""
+        """The scanned axis inside one warp: in lanes and registers, in this order; of columns that
+        fill the lanes, in registers alone."""
         t, axis = op.operands[0].type, op.attributes["axis"]
         assert isinstance(t, Tile)
         order = (axis, *[d for d in reversed(range(len(t.shape))) if d != axis])
         extent, rank = t.shape[axis], len(t.shape)
         size, lanes, across = [1] * rank, [1] * rank, [1] * rank
-        lanes[axis] = min(32, extent)
+        lanes[axis] = 1 if layout_choice.columns_fill_lanes(t.shape, axis) else min(32, extent)
         size[axis] = extent // lanes[axis]
         left = 32 // lanes[axis]
         warps = self.warps
@@ -339,7 +353,8 @@ class _Assignment:
             return
         wanted, readers = self.demands(), uses(self.kernel)
         for op in loads:
-            layouts = list(wanted.get(_made_alone(op.result, readers), {}))
+            layouts = [layout_ops.reshape(layout, shape(op.result.type))
+                       for layout in wanted.get(_made_alone(op.result, readers), {})]
             current = self.primary[op.result][1]
             if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
                 self.moved[op] = (layout_choice.lanes_apart(layouts[0])
@@ -438,11 +453,12 @@ class _Assignment:
 
 
 def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
-    """What is made of a tile, element by element and of scalars beside it, if nothing else reads
-    it."""
+    """What is made of a tile, element by element and of scalars beside it, or in another shape, if
+    nothing else reads it."""
     while len(readers.get(value, ())) == 1:
         (op,) = readers[value]
-        if not ALL_OPS[op.name].elementwise or len(op.results) != 1 or any(
+        alone = ALL_OPS[op.name].elementwise or op.name == "reshape"
+        if not alone or len(op.results) != 1 or any(
                 v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
                 for v in op.inputs()):
             break

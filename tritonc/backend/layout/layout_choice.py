@@ -25,6 +25,7 @@ from tritonc.ir.layout import (
 from tritonc.ir.shared_layout import BANK_BYTES, BANKS
 from tritonc.ir.types import shape
 
+PIECE_BYTES = 64  # that lanes side by side move, where others are elsewhere
 SECTOR_BYTES = 32  # what global memory moves at the least
 LEAST_COPY = 4  # bytes of cp.async
 ACCESS_BYTES = 16  # what one instruction moves at the most
@@ -67,6 +68,15 @@ def spread(shape: tuple[int, ...], order: tuple[int, ...], vector: int, warps: i
     return blocked(shape, size, lanes, across, order)
 
 
+def columns_fill_lanes(shape: tuple[int, ...], axis: int) -> bool:
+    """Whether the axes behind one have an element for each lane, so that it needs none.
+
+    >>> columns_fill_lanes((16, 32), 0), columns_fill_lanes((32, 16), 0)
+    (True, False)
+    """
+    return prod(shape[axis + 1:]) >= WARP_SIZE
+
+
 def in_each_warp(shape: tuple[int, ...], warps: int) -> Layout:
     """The elements spread over the lanes of each warp, which hand them around by shuffles.
 
@@ -95,6 +105,24 @@ def coalesced(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo 
     if copied and per_thread * element_bytes < LEAST_COPY:
         per_thread = vector
     return spread(shape, order, min(vector, per_thread), warps)
+
+
+def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
+    """The layout of rows that are reduced: instead of other rows a thread holds more of its own,
+    as long as lanes side by side move whole pieces of memory.
+
+    >>> print(folded(spread((16, 64), (1, 0), 4, 2), 1, 4))
+    #layout<shape=[16,64], register=[1,2,16,32], lane=[4,8,256,512,64], warp=[128]>
+    """
+    own = axis_bases(layout.shape, axis)
+    held = prod(2 for basis in layout.register if basis in own) * element_bytes
+    lanes = [basis for basis in layout.lane if basis in own]
+    lanes = lanes[log2(max(1, PIECE_BYTES // held)):] if held <= PIECE_BYTES else lanes
+    others = [basis for basis in layout.register if basis not in own]
+    swap = dict(zip(lanes, others))
+    swap |= {other: basis for basis, other in swap.items()}
+    return Layout(layout.shape, tuple(swap.get(b, b) for b in layout.register),
+                  tuple(swap.get(b, b) for b in layout.lane), layout.warp)
 
 
 def turned(shape: tuple[int, ...], pointer: AxisInfo | None, guard: AxisInfo | None,

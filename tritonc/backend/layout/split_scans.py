@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritonc.backend.layout.layout_choice import columns_fill_lanes
 from tritonc.backend.layout.split_scans_with import numbers_along, split_scans_with
 from tritonc.backend.memory.pad_tiles import neutral
 from tritonc.ir.build import Builder, replace_each
@@ -45,12 +46,16 @@ def split_scans(kernel: Kernel, context: Context) -> bool:
 
 
 def _parts(op: Op, warps: int) -> int:
-    """How many warps would have no rows of their own, as far as each has an element for a lane."""
+    """How many warps would have no rows of their own, as far as each has an element for a lane; or
+    no columns, where these are lanes."""
     t = op.results[0].type
     assert isinstance(t, Tile)
     axis: int = op.attributes["axis"]
     extent = t.shape[axis]
-    return max(1, min(warps // min(warps, t.size // extent), extent // WARP_SIZE))
+    others = t.size // extent
+    if columns_fill_lanes(t.shape, axis):
+        return max(1, min(warps // min(warps, others // WARP_SIZE), extent // 2))
+    return max(1, min(warps // min(warps, others), extent // WARP_SIZE))
 
 
 def _split(op: Op, parts: int, b: Builder) -> Value:

@@ -12,12 +12,15 @@ loop only.  There is one loop still, and the branch is the same for all threads.
 
 A comparison of integers holds for the whole tile if it holds between the greatest element of one
 side and the least of the other, which affine forms name.  They count in unbounded integers: the
-test is made in 64 bits, and where an element could have wrapped the mask is computed.
+test is made in 64 bits, and where an element could have wrapped the mask is computed.  Of `or`, as
+with a prefix that all rows see, one side that holds everywhere is enough.
 
 Needs layouts, and that no pass that wants loops of one block comes later.
 """
 
 from __future__ import annotations
+
+from functools import reduce
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import Linear, emit, number
@@ -29,6 +32,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I1, I32, I64, Tile, scalar, shape
 
 ENOUGH = 16  # registers of the tile: fewer selects cost no more than the branch
+MOST_WAYS = 4  # in which a mask may hold for a whole tile
 SMALL = 1 << 20  # coefficients of the sums, so that they stay within 64 bits
 LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
 
@@ -42,35 +46,39 @@ def skip_masks(kernel: Kernel, context: Context) -> bool:
         if block not in inside:
             continue
         for op in list(block.ops):
-            tests = _whole(op, affinity)
-            if tests:
-                block = _branch(kernel, block, op, tests)
+            ways = _whole(op, affinity)
+            if ways:
+                block = _branch(kernel, block, op, ways)
                 changed = True
     return changed
 
 
-def _whole(op: Op, affinity: Affinity) -> list[Linear] | None:
-    """Sums that are all negative only if the selection gives its second operand everywhere."""
+def _whole(op: Op, affinity: Affinity) -> list[list[Linear]]:
+    """Lists of sums.  All of one list are negative only if the selection gives its second operand
+    everywhere."""
     t = op.results[0].type if op.results else None
     if op.name != "select" or not isinstance(t, Tile) or t.layout is None \
             or t.layout.registers < ENOUGH or not shape(op.operands[0].type):
-        return None
-    found: list[Linear] = []
-    stack = [op.operands[0]]
-    while stack:
-        mask = stack.pop().op
-        if mask is None:
-            return None
-        if mask.name in ("and", "broadcast", "reshape", "convert_layout"):
-            stack += mask.operands
-        elif mask.name == "icmp":
-            sums = _comparison(mask, affinity)
-            if sums is None:
-                return None
-            found += sums
-        else:
-            return None
-    return found
+        return []
+    return _ways(op.operands[0], affinity)
+
+
+def _ways(value: Value, affinity: Affinity) -> list[list[Linear]]:
+    """The same of a mask that holds everywhere: of `or`, one side that does is enough."""
+    mask = value.op
+    if mask is None:
+        return []
+    if mask.name == "icmp":
+        sums = _comparison(mask, affinity)
+        return [sums] if sums is not None else []
+    if mask.name not in ("and", "or", "broadcast", "reshape", "convert_layout"):
+        return []
+    sides = [_ways(v, affinity) for v in mask.operands]
+    if mask.name == "and":
+        found = [a + b for a in sides[0] for b in sides[1]]
+    else:
+        found = [way for side in sides for way in side]
+    return found[:MOST_WAYS]
 
 
 def _comparison(op: Op, affinity: Affinity) -> list[Linear] | None:
@@ -118,25 +126,31 @@ def _small(total: Linear) -> bool:
                for monomial, n in total.terms)
 
 
-def _branch(kernel: Kernel, block: Block, select: Op, tests: list[Linear]) -> Block:
+def _branch(kernel: Kernel, block: Block, select: Op, ways: list[list[Linear]]) -> Block:
     """Split the block at the selection.  Returns its second half."""
     masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
     at = block.ops.index(select)
     before, rest.ops = block.ops[:at], block.ops[at + 1 :]
-    tested = {v for total in tests for monomial, _ in total.terms for v in monomial}
+    tested = {v for tests in ways for total in tests for monomial, _ in total.terms
+              for v in monomial}
     sunk = _only_for(select, before, kernel, tested)
     block.ops = [op for op in before if op not in sunk]
     masked.ops = [*(op for op in before if op in sunk), select]
     Builder(masked).emit("br", blocks=[rest])
     b = Builder(block, span=select.span)
-    full: Value | None = None
     zero = b.constant(0, I64)
-    for total in dict.fromkeys(tests):
-        if total.constant is not None and total.constant < 0:
-            continue
-        holds = b.value("icmp", emit(b, total, I64), zero, predicate="slt")
-        full = holds if full is None else b.value("and", full, holds)
-    b.emit("cond_br", full if full is not None else b.constant(True, I1), blocks=[rest, masked])
+    held: dict[Linear, Value] = {}
+    whole: list[Value] = []
+    for tests in ways:
+        full = b.constant(True, I1)
+        for i, total in enumerate(t for t in dict.fromkeys(tests)
+                                  if t.constant is None or t.constant >= 0):
+            if total not in held:
+                held[total] = b.value("icmp", emit(b, total, I64), zero, predicate="slt")
+            full = b.value("and", full, held[total]) if i else held[total]
+        whole.append(full)
+    b.emit("cond_br", reduce(lambda one, other: b.value("or", one, other), whole),
+           blocks=[rest, masked])
     joined = Op("phi", [select.operands[1], select.result], {}, (select.result.type,),
                 blocks=[block, masked])
     joined.result.name = select.result.name

@@ -180,12 +180,15 @@ class RegionRewrite(TensorRewrite):
         block = Block("")
         block.ops += opened
         b = Builder(block, span=self.span)
+        # The first is there already, where the threads have brought it.
+        comes = make_op("undef", [], I1).result if self.here and self.warm_fixed else None
         b.insert(make_op("ring_acquire", [free, b.value("xor", phase, self.number(1)), *views],
-                         table=ALL_OPS))
-        b.insert(make_op("ring_expect", [full], table=ALL_OPS, bytes=sum(map(self.bytes, stores))))
+                         guard=comes, table=ALL_OPS))
+        b.insert(make_op("ring_expect", [full], guard=comes, table=ALL_OPS,
+                         bytes=sum(map(self.bytes, stores))))
         first = len(self.channels) - len(stores)
         for i, view in enumerate(views, first):
-            self.copy(b, i, view, full, self.number(0), None)
+            self.copy(b, i, view, full, self.number(0), comes)
         b.insert(make_op("ring_wait", [full, phase], table=ALL_OPS))
         buffers = [store.operands[0] for store in stores]
         for inner in self.staged.loop.blocks:
@@ -196,10 +199,16 @@ class RegionRewrite(TensorRewrite):
         next_phase = self.turn_phase(next_stage[-1].result, phase)
         leave.ops[len(leave.phis()):len(leave.phis())] = [
             make_op("ring_release", [free, *views], table=ALL_OPS), *next_stage, *next_phase]
-        for old, new in ((stage, next_stage), (phase, next_phase)):
-            rewire(kernel, Cfg(kernel), old, {self.place: self.number(0), leave: new[-1].result},
+        turned = [(stage, self.number(0), next_stage[-1].result),
+                  (phase, self.number(0), next_phase[-1].result)]
+        if comes is not None:
+            no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
+            kernel.entry.ops[:0] = [no, yes]
+            turned.append((comes, no.result, yes.result))
+        for old, initial, new in turned:
+            rewire(kernel, Cfg(kernel), old, {self.place: initial, leave: new},
                    [(op, before) for op in (*block.ops, *next_stage, *next_phase)
-                    if old in op.operands])
+                    if old in op.inputs()])
 
     def start_ring(self, ops: list[Op]) -> None:
         super().start_ring(ops)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
-from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation
+from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -99,8 +99,11 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
                          if op.name == "cluster_arrive"
                          and cfg.dominates(cfg.block_of[op], loop.header)
                          for mailbox in op.operands]  # peers may write there at any time
+            run = body_of(cfg, [loop.header])
+            held = [op for op in pinned if not run.isdisjoint(
+                body_of(cfg, (cfg.block_of[user] for user in users.get(op, ()))))]
             found.append(StagedLoop(loop, preheader, latch, stay, leave, test.operands[0], always,
-                                    stores, fences, [*pinned, *mailboxes], exchange))
+                                    stores, fences, [*held, *mailboxes], exchange))
     return found
 
 

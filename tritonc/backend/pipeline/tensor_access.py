@@ -91,26 +91,27 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
     """
     pointer = op.operands[0]
     t, info, form = pointer.type, infos.get(pointer), affinity.of(pointer)
-    if not isinstance(t, Tile) or len(t.shape) != 2:
-        return "its tile does not have two axes"
+    if not isinstance(t, Tile) or len(t.shape) not in (1, 2):
+        return "its tile does not have one or two axes"
     if info is None or form is None or form.base is None or (
             iteration is not None and iteration.counter.op is not None):
         return "its addresses may not be of the form base + row * stride + column"
-    inner = next((d for d in (1, 0) if form.strides[d].constant == 1), None)
+    inner = next((d for d in (1, 0)[-len(t.shape):] if form.strides[d].constant == 1), None)
     if inner is None or info.contiguity[inner] < t.shape[inner]:
         return "neighbours in the tile may not be neighbours in memory"
     if info.divisibility[inner] % ALIGNMENT:
         return f"its rows may not be aligned to {ALIGNMENT} bytes"
-    mask = affinity.mask(op.guard, 2)
+    mask = affinity.mask(op.guard, len(t.shape))
     if mask is None or mask.conditions:
         return "its mask is not a bound on each axis"
-    stride = form.strides[1 - inner]
+    row = len(t.shape) == 1  # a tensor whose other axis has one element
+    stride = number(ALIGNMENT // size) if row else form.strides[1 - inner]
     split = form.offset.split(iteration.counter) if iteration else (form.offset, Linear())
     if split is None:
         return "its step differs between iterations"
     first, step = split
-    starts = split_start(first, stride)
-    for steps in _steps(step, stride):
+    starts = (first, Linear()) if row else split_start(first, stride)
+    for steps in _steps(step, Linear() if row else stride):
         extents = _extents(mask, inner, starts, steps, iteration)
         if extents is not None and steps[0] * size % ALIGNMENT == 0:
             return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),

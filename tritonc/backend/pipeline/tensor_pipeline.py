@@ -52,7 +52,7 @@ from tritonc.backend.pipeline.tensor_access import (
     recognize,
 )
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
-from tritonc.backend.pipeline.warm_start import copyable
+from tritonc.backend.pipeline.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -61,7 +61,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.ops import WRITE
-from tritonc.ir.shared_layout import tensor_core
+from tritonc.ir.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_row
 from tritonc.ir.types import Buffer, Tile, is_pointer
 
 Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
@@ -169,6 +169,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         counts_instances(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
+    if rewrite.warm and all_quick(rewrite.fixed, infos):
+        rewrite.warm_fixed = rewrite.fixed
     if isinstance(rewrite, RegionRewrite):
         rewrite.followers = followers
     for later in followers:
@@ -319,6 +321,11 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
     if isinstance(strip, str):
         return strip
     assert isinstance(t, Tile)
+    if len(t.shape) == 1:
+        if t.size > MOST_BOX or t.size * size % ROW_ALIGNMENT \
+                or buffer.layout != tensor_row(t.size):
+            return "TMA does not support rows of this extent"
+        return Boxes(load, buffer.element, strip, 0, (t.size, 1), 1)
     inner, outer = strip.axes
     swizzle = next((s for s in (128, 64, 32) if t.shape[inner] * size >= s), None)
     if swizzle is None or t.shape[outer] > MOST_BOX or buffer.layout != tensor_core(

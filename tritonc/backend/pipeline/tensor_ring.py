@@ -40,14 +40,15 @@ class TensorRewrite(Rewrite):
     filled: Value  # whether they are
     fixed: Sequence[Channel] = ()  # of what all iterations read, at the end of `channels`
     fixed_stages = 1
+    warm_fixed: Sequence[Channel] = ()  # as `fixed`, if a warm start brings it too
 
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
         staged = self.staged
         stores = self.take_stores()
         first = [self.channels[i] for i in self.products[0]] if self.warm else []
-        warm = warm_start(self.kernel, staged, first, self.stages,
-                          self.outer) if first else None
+        warm = warm_start(self.kernel, staged, first, self.stages, self.outer, self.warm_fixed,
+                          self.fixed_stages) if first else None
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
         self.rings = [self.new_ring("ring") for _ in self.products]
@@ -142,6 +143,9 @@ class TensorRewrite(Rewrite):
             *stores, make_op("async_wait", [], table=ALL_OPS, pending=0),
             *(make_op(name, [], table=ALL_OPS) for name in ("proxy_fence", "barrier")),
             stage, make_op("ring_fill", [stage.result], guard=warm.runs, table=ALL_OPS)]
+        if self.warm_fixed:
+            stage = widen(self.rings[-1], self.fixed_stages, self.number(0), 0)
+            ops[-1:-1] = [stage, make_op("ring_fill", [stage.result], table=ALL_OPS)]
         self.here, self.filled = 1, warm.runs
 
     def stores_before(self) -> bool:

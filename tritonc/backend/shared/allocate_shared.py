@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tritonc.backend.shared.shared_memory import accesses
+from tritonc.backend.shared.shared_memory import accesses, allocations, body_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -149,10 +149,11 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
                 for access in accesses(product) if product is not None else ():
                     first, _ = lives[access.allocation]  # the product reads until then
                     lives[access.allocation] = first, position[op]
-            if op.attributes.get("pinned"):
-                lives[op] = (0, len(position) + 1)
     extents = {loop: (min(spans[b][0] for b in loop.blocks), max(spans[b][1] for b in loop.blocks))
                for loop in cfg.loops}
+    for op in [op for op in position if op.attributes.get("pinned")]:  # the whole run of a body
+        run = body_of(cfg, (home[user] for user in position if op in allocations(user)))
+        lives[op] = (min(spans[block][0] for block in run), max(spans[block][1] for block in run))
     ahead = _copied_ahead(cfg, position, lives)
     for root, (first, last) in lives.items():
         fresh = _written_first(cfg, touched.get(root, []))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir.core import Op, Value
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
 
@@ -63,6 +65,24 @@ def accesses(op: Op) -> list[Access]:
                 if effect in effects:
                     found.append(Access(root, write, ahead, op, _part(value)))
     return found
+
+
+def body_of(cfg: Cfg, blocks: Iterable[Block]) -> set[Block]:
+    """What may run in a block's program beside `blocks`: all behind the last choice by facts, as of
+    arguments, before them.  Without such a choice, or where a loop leads back to it, everything."""
+    found = list(blocks)
+    start = found[0] if found else cfg.order[0]
+    while (above := cfg.immediate_dominator[start]) is not None and not (
+            above.terminator.attributes.get("facts")
+            and all(cfg.dominates(start, block) for block in found)):
+        start = above
+    reached = {start}
+    stack = [start]
+    while stack:
+        new = set(stack.pop().successors) - reached
+        reached |= new
+        stack += new
+    return reached
 
 
 def _part(buffer: Value) -> tuple[int, int] | None:

@@ -195,6 +195,68 @@ def select_of_not(op: Op, r: Rewriter) -> Value | None:
     return r.value("select", c, op.operands[2], op.operands[1]) if c is not None else None
 
 
+def select_with_constant_last(op: Op, r: Rewriter) -> Value | None:
+    """select c, number, b = select (not c), b, number, where c is made of comparisons: masks choose
+    what is not hidden first."""
+    c, a, b = op.operands
+    if constant_of(a) is None or constant_of(b) is not None or not _comparisons(c):
+        return None
+    return r.value("select", _opposite_of(c, r), b, a)
+
+
+def merge_with_constant(op: Op, r: Rewriter) -> Value | None:
+    """psi [p, x], [q, number] = select c, x, number, with p, q = cmpp c.  But for a load, whose
+    guard takes the number (`fold_masked_loads`)."""
+    for (q, number), (p, x) in (pairs := list(zip(op.operands[::2], op.operands[1::2],
+                                                  strict=True)), pairs[::-1]):
+        made = x.op.operands[0].op if x.op is not None and x.op.name == "fpcast" else x.op
+        moves, moves_q = _moves(p), _moves(q)
+        one, other = (chain[-1].op for chain in (moves, moves_q))
+        if len(pairs) != 2 or constant_of(number) is None or constant_of(x) is not None \
+                or one is None or one is not other or one.name != "cmpp" or p is q \
+                or moves[-1] is moves_q[-1] or (made is not None and made.name == "load") \
+                or [v.type for v in moves] != [v.type for v in moves_q]:
+            continue
+        c = one.operands[0]
+        c = c if moves[-1] is one.results[0] else _not(c, r)
+        for move in reversed(moves[:-1]):
+            assert move.op is not None
+            c = r.again(move.op, c).result
+        return r.value("select", c, x, number)
+    return None
+
+
+def _moves(value: Value) -> list[Value]:
+    """The value, and what it is before each reshape and broadcast."""
+    found = [value]
+    while (op := found[-1].op) is not None and op.name in ("reshape", "broadcast"):
+        found.append(op.operands[0])
+    return found
+
+
+def _comparisons(value: Value, depth: int = 3) -> bool:
+    """Whether the value is made of comparisons of integers, whose opposites are comparisons."""
+    op = value.op
+    if op is None or not depth:
+        return False
+    if op.name == "icmp":
+        return op.attributes["predicate"] in _INVERSE
+    return op.name in ("and", "or", "reshape", "broadcast", "splat") and all(
+        _comparisons(v, depth - (op.name in ("and", "or"))) for v in op.operands)
+
+
+def _opposite_of(value: Value, r: Rewriter) -> Value:
+    """not c, of such a value."""
+    op = value.op
+    assert op is not None
+    if op.name == "icmp":
+        return r.value("icmp", *op.operands, predicate=_INVERSE[op.attributes["predicate"]])
+    opposites = [_opposite_of(v, r) for v in op.operands]
+    if op.name in ("and", "or"):
+        return r.value("or" if op.name == "and" else "and", *opposites)
+    return r.again(op, *opposites).result
+
+
 def select_of_truth(op: Op, r: Rewriter) -> Value | None:
     """select c, true, false = c;  select c, false, true = not c."""
     c, a, b = op.operands
@@ -236,7 +298,7 @@ RULES: dict[str, list[Rule]] = {
     "and": [both_and_neither, condition_with_its_predicate],
     "or": [both_and_neither, condition_with_its_predicate],
     "cmpp": [predicates_of_not, predicates_of_constant],
-    "psi": [merge_of_few],
-    "select": [select_of_constant, select_of_not, select_of_truth],
+    "psi": [merge_of_few, merge_with_constant],
+    "select": [select_of_constant, select_of_not, select_of_truth, select_with_constant_last],
 }
 

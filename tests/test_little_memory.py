@@ -5,7 +5,6 @@ The samples at tiles that fit no target's shared memory, or none as small as is 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,8 +28,8 @@ CASES = [  # sample, target, KiB of shared memory, tunables
 
 def little(arch: str, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a target have `room` KiB of shared memory."""
-    monkeypatch.setitem(TARGETS, arch, replace(
-        TARGETS[arch], shared_per_block=room << 10, shared_per_multiprocessor=(room + 1) << 10))
+    monkeypatch.setitem(TARGETS, arch, TARGETS[arch]._replace(
+        shared_per_block=room << 10, shared_per_multiprocessor=(room + 1) << 10))
 
 
 def sample(name: str) -> SourceFile:

@@ -115,7 +115,7 @@ kernel void f(int* x, int* y) {
 }
 """
     assert check(text, EVERY) > 2
-    monkeypatch.setitem(OPS, name, replace(OPS[name], meaning=new))
+    monkeypatch.setitem(OPS, name, OPS[name]._replace(meaning=new))
     with pytest.raises(Difference, match=r"against the oracle: y\["):
         check(text, EVERY)
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tritonc.frontend.lexer import Token
 from tritonc.meta_parameters import BY_NAME, legal_text
 from tritonc.options import Options
-from tritonc.source import CompileError, Diagnostics, Note, fail
+from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, fail
 from tritonc.tune import tuning_file
 from tritonc.tune.tuning_file import Entry
 
 if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
+    from tritonc.ir.context import Remark
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
     from tritonc.tune.model.coarse import Few, Small
@@ -33,7 +33,8 @@ class Bindings:
     """The values of one compilation, and who chose them.
 
     `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
-    chose, `chosen_meta` its meta-parameters; `tuned` is the entry of the tuning file for each name
+    chose, `chosen_meta` its meta-parameters; `refused` are combinations that it tried and that do
+    not compile, with the first error of each; `tuned` is the entry of the tuning file for each name
     whose value it gave; `tuning` is the path of that file if one of its entries was used.
     """
 
@@ -49,6 +50,8 @@ class Bindings:
         self._given_meta: dict[str, int] = {}  # for all kernels
         self._lists: dict[str, Sequence[int]] = {}  # the declared values of each tunable
         self._bodies: dict[str, tuple[Small | None, Few | None]] = {}  # by kernel
+        self._shapes: Callable[[Mapping[str, int]], Module]  # what the cost model looks at
+        self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
 
     def read_tuning_file(self, path: str, tokens: Iterable[Token], diagnostics: Diagnostics
                          ) -> None:
@@ -83,9 +86,22 @@ class Bindings:
         from tritonc.backend.target.target import find  # where something is left to choose
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
 
-        def lower(binding: Mapping[str, int]) -> Module:
-            return sema.analyze_shapes(program, {**given, **binding}, self._options)
+        lowered: dict[tuple[int, ...], Module | CompileError] = {}
 
+        def lower(binding: Mapping[str, int]) -> Module:
+            values = {**given, **self.chosen, **binding}
+            key = tuple(values.get(tunable.name, 0) for tunable in declared)
+            if key not in lowered:
+                try:
+                    lowered[key] = sema.analyze_shapes(program, values, self._options)
+                except CompileError as error:
+                    lowered[key] = error
+                    self.refused.append(({k: values[k] for k in unbound}, error.diagnostics[0]))
+            if isinstance(found := lowered[key], CompileError):
+                raise found
+            return found
+
+        self._shapes = lower
         target = find(self._options.arch, self._options.ptx)
         count = prod(map(len, unbound.values()))
         if count > MAX_COMBINATIONS:
@@ -164,42 +180,54 @@ class Bindings:
         if given:
             return self._given(given, kernel, tunables, lower)
         if self._options.variants < 1:
-            return self._few(kernel, lower)
+            return self._few(kernel)
         entries = self._sizes.get(kernel.name, [])
         if len(entries) > 1:
             return self._tuned(kernel, entries, tunables, sizes)
         return self._modelled(kernel, tunables, lower)
 
-    def small(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module]) -> Small | None:
+    def small(self, kernel: Kernel) -> Small | None:
         """The tunables of a second body for launches of few programs, and how many those are; None
         where the sizes are known, where somebody chose the tile, or where it does not pay."""
-        return self._beside(kernel, lower)[0]
+        return self._beside(kernel)[0]
 
-    def _few(self, kernel: Kernel, lower: Lower) -> VariantSet:
+    def _few(self, kernel: Kernel) -> VariantSet:
         """An entry of clusters for launches of few programs, where a launch chooses."""
         from tritonc.variants.variant import Variant, VariantSet
 
         by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
-        found = self._beside(kernel, lambda binding: lower(binding, kernel.name))[1]
+        found = self._beside(kernel)[1]
         if found is None or by_hand:
             return VariantSet()
         return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
                           found.general, _listed(found.loops))
 
-    def _beside(self, kernel: Kernel, lower: Callable[[Mapping[str, int]], Module]
-                ) -> tuple[Small | None, Few | None]:
+    def _beside(self, kernel: Kernel) -> tuple[Small | None, Few | None]:
         """What is there beside the entry of the chosen tile, where nobody chose another."""
         space = {name: self._lists[name] for name in self.chosen if name in kernel.tunables}
         if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
             return None, None
         if kernel.name not in self._bodies:
             from tritonc.backend.target.target import find
+            from tritonc.ir.core import Module
             from tritonc.tune.model.coarse import bodies
+
+            def lower(binding: Mapping[str, int]) -> Module:
+                return Module([k for k in self._shapes(binding).kernels if k.name == kernel.name])
 
             self._bodies[kernel.name] = bodies(
                 space, lower, find(self._options.arch, self._options.ptx),
                 {name: self.chosen[name] for name in space}, self._options.small_clusters)
         return self._bodies[kernel.name]
+
+    def remarks(self) -> Iterator[Remark]:
+        """Combinations of tunables that the cost model left out because they do not compile."""
+        from tritonc.ir.context import Remark
+
+        for binding, error in self.refused:
+            values = ", ".join(f"{name} = {value}" for name, value in binding.items())
+            yield Remark("tunables", f"the cost model leaves out {values}, which does not compile: "
+                         f"{error.message}", error.span, True)
 
     def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
                lower: Lower) -> VariantSet:
@@ -215,7 +243,7 @@ class Bindings:
         if found is None:
             return VariantSet(given)
         loops, (general, *costs) = found
-        return VariantSet([replace(variant, cost=cost) for variant, cost
+        return VariantSet([variant._replace(cost=cost) for variant, cost
                            in zip(given, costs, strict=True)], general, _listed(loops))
 
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],

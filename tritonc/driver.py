@@ -364,7 +364,7 @@ class _Compilation:
                 self._print_ir(module)
             check_stage(module, [name for name, _ in backend])
             done = self._passes("backend", module, context, backend, meta)
-        self.result.remarks = by_place(context.remarks)
+        self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:
             self.diagnostics.warning(found.name, found.span, found.message, *found.notes)
         if done and machine:

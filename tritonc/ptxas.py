@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.source import CompileError, Note, fail
 
@@ -58,8 +58,7 @@ def assemble(ptx: str, target: str, *, ptxas: str | None = None, line_info: bool
     return _run(command, {"module.ptx": ptx.encode()})
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(NamedTuple):
     """What a kernel needs: registers of a thread; bytes of its stack, of spills to it and from it,
     and of shared memory that the launch does not ask for."""
 

@@ -14,12 +14,12 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 LAST_LINE = 2147483647  # the greatest number that #line takes
 
 
-@dataclass(frozen=True, slots=True)
-class LineMark:
+class LineMark(NamedTuple):
     """From line `line` of a file on, `#line` wants its lines counted from `presumed` in `name`."""
 
     line: int
@@ -73,8 +73,7 @@ class SourceFile:
         return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(NamedTuple):
     """A token came out of macro `macro`, whose body spells it at `spelling` (None for a `-D` and
     for predefined macros)."""
 
@@ -83,8 +82,7 @@ class Expansion:
     predefined: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Characters [start, end) of `file`.
 
     A token that a macro produced has the span of the macro's use, as the reader sees it, and an
@@ -122,16 +120,14 @@ class Span:
         return f"{name}:{line}:{column}"
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """A remark that belongs to a diagnostic: where something was declared, what would help."""
 
     message: str
     span: Span | None = None
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One message about the input.  `name` is its row in `tritonc.diagnostics`."""
 
     name: str

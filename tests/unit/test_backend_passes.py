@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,8 +33,8 @@ def lowered(program: Program, check: bool = False, target: str = "sm_80",
     ready = program.copy()
     settings = context(target, **{"tensor_copy": 1, "tensor_store": 1, **meta})
     if shared is not None:
-        settings.target = replace(settings.target, shared_per_block=shared,
-                                  shared_per_multiprocessor=shared + 1024)
+        settings.target = settings.target._replace(shared_per_block=shared,
+                                                   shared_per_multiprocessor=shared + 1024)
     expand_range(ready.kernel, settings)
     canonicalize_loops(ready.kernel, settings)
     before = ready.run(check=False) if check else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,7 +67,7 @@ def conversion(e: Scalar, source: Layout, destination: Layout, limit: int | None
     program = k.done()
     settings = context()
     if limit is not None:
-        settings.target = replace(settings.target, shared_per_block=limit)
+        settings.target = settings.target._replace(shared_per_block=limit)
     for function in (lower_conversions, allocate_shared, insert_barriers):
         function(program.kernel, settings)
     return program

@@ -286,18 +286,18 @@ def test_what_cannot_run_is_left_out() -> None:
     dot = Feature("dot", (64, 64, 1024), 4)
     four = {"num_warps": 4}
     assert not can_run((dot,), four, target)  # 256 KiB of an operand
-    assert can_run((replace(dot, extents=(64, 64, 32)),), four, target)
+    assert can_run((dot._replace(extents=(64, 64, 32)),), four, target)
     assert not can_run((Feature("access", (64,), 4),), four, target)
     assert not can_run((Feature("access", (0,), 4),), {}, target)
-    wide = replace(dot, extents=(128, 128, 16))
+    wide = dot._replace(extents=(128, 128, 16))
     assert can_run((wide,), four, target)
     assert not can_run((wide,), {**four, "slices": 2}, target)  # each warp has them all
     assert not can_run((Feature("dot", (32, 32, 64), 4),), {**four, "slices": 8}, target)
     sums = Feature("dot", (64, 128, 64), 2, element="f16")
     assert can_run((sums,), {"num_warps": 16, "slices": 2}, target)
     assert not can_run((sums,), {"num_warps": 16, "slices": 4}, target)  # 128 KiB of sums
-    assert not can_run((replace(wide, extents=(128, 128, 32)),), four, target)  # 64 KiB of code
-    assert can_run((replace(wide, extents=(128, 128, 32), element="f16"),), four, target)
+    assert not can_run((wide._replace(extents=(128, 128, 32)),), four, target)  # 64 KiB of code
+    assert can_run((wide._replace(extents=(128, 128, 32), element="f16"),), four, target)
 
 
 # --- the command line ---

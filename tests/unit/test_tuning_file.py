@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ ENTRY = Entry("add", "sm_80", {"N": 1000}, (), hash_of(ADD), "Test GPU", 1.5,
 
 
 def sized(**size: int) -> Entry:
-    return replace(ENTRY, size=size)
+    return ENTRY._replace(size=size)
 
 
 def test_text_is_read_back_sorted_and_one_fact_on_a_line() -> None:
@@ -69,8 +68,8 @@ def test_nearest_size(asked: dict[str, int], found: int) -> None:
 
 
 def test_new_entries_replace_what_they_measure_again() -> None:
-    other = replace(ENTRY, defines=("X",), source="0")
-    newer = replace(ENTRY, source="1", milliseconds=1.0)
+    other = ENTRY._replace(defines=("X",), source="0")
+    newer = ENTRY._replace(source="1", milliseconds=1.0)
     assert merge([ENTRY, other, sized(N=1)], [newer]) == [other, sized(N=1), newer]
     assert is_stale([ENTRY, other], "1", "sm_80", ()) and not is_stale([other], "1", "sm_80", ())
     assert not is_stale([ENTRY, newer], "1", "sm_80", ())
@@ -95,7 +94,7 @@ def test_wrong_files(text: str, message: str) -> None:
 def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("add.tc").write_text(ADD)
-    Path(beside("add.tc")).write_text(render([ENTRY, replace(sized(N=9), tunables={"T": 64})]))
+    Path(beside("add.tc")).write_text(render([ENTRY, sized(N=9)._replace(tunables={"T": 64})]))
 
 
 def kernel_of(*arguments: str) -> dict[str, object]:

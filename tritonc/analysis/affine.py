@@ -17,6 +17,7 @@ table lookups, divisions, masks across two axes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tritonc.analysis.linear import LIMIT, Linear, number, symbol
 from tritonc.analysis.signs import Needs, Signs
@@ -25,8 +26,7 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I32, element, is_pointer, shape
 
 
-@dataclass(frozen=True)
-class Affine:
+class Affine(NamedTuple):
     """offset + sum of i_d * strides[d]; `base` is the pointer parameter, None for integers."""
 
     offset: Linear
@@ -38,8 +38,7 @@ class Affine:
         return not any(s.terms for s in self.strides)
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """Elements with start + i_axis < limit take part; `test` is the comparison that says so."""
 
     axis: int
@@ -48,8 +47,7 @@ class Bound:
     test: Op
 
 
-@dataclass(frozen=True)
-class Mask:
+class Mask(NamedTuple):
     """A conjunction: bounds of axes, and scalar conditions that hold for all elements or none."""
 
     bounds: tuple[Bound, ...] = ()

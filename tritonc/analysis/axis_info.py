@@ -106,8 +106,8 @@ def _transfer(op: Op, result: Value, infos: Infos) -> AxisInfo | None:
     if rule is None:
         return unknown(result.type)
     operands = [infos.get(v) for v in op.operands]
-    if any(i is None for i, v in zip(operands, op.operands, strict=True)
-           if is_int(v.type) or is_pointer(v.type)):
+    if None in operands and any(i is None for i, v in zip(operands, op.operands, strict=True)
+                                if is_int(v.type) or is_pointer(v.type)):
         return None  # not reached yet
     return rule(op, *operands)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import gcd
+from typing import NamedTuple
 
 from tritonc.ir.types import Type, shape
 
@@ -16,8 +16,7 @@ def low_bit(value: int) -> int:
     return min(value & -value, TOP) if value else TOP
 
 
-@dataclass(frozen=True, slots=True)
-class AxisInfo:
+class AxisInfo(NamedTuple):
     """One entry per axis; a scalar has one axis of extent 1.  `value` is a known constant."""
 
     contiguity: tuple[int, ...]

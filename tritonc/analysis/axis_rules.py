@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import gcd
 
 from tritonc.analysis.axis_lattice import (
@@ -85,13 +84,13 @@ def _divide(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     shared = _runs_divided(op, a, b)
     constancy = tuple(map(max, found.constancy, shared))
     if b.value is None or b.value <= 0:
-        return replace(found, constancy=constancy)
+        return found._replace(constancy=constancy)
     c = low_bit(b.value)
     divisibility = tuple(
         max(a.start_divisibility(d, 1) // c, 1) if c == b.value and a.contiguity[d] == 1 else 1
         for d in range(len(a.contiguity))
     )
-    return replace(found, divisibility=divisibility, constancy=constancy)
+    return found._replace(divisibility=divisibility, constancy=constancy)
 
 
 def _runs_divided(op: Op, a: AxisInfo, b: AxisInfo) -> tuple[int, ...]:
@@ -112,7 +111,7 @@ def _remainder(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     c = b.value
     divisibility = tuple(gcd(a.start_divisibility(d, n), b.start_divisibility(d, 1))
                          for d, n in enumerate(contiguity))
-    return replace(found, contiguity=contiguity, divisibility=divisibility,
+    return found._replace(contiguity=contiguity, divisibility=divisibility,
                    constancy=a.constancy if c is not None and c > 0 else found.constancy)
 
 
@@ -131,14 +130,14 @@ def _least(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     """One of the operands, or their bits combined: what divides both divides the result."""
     both = tuple(gcd(a.start_divisibility(d, 1), b.start_divisibility(d, 1))
                  for d in range(len(a.divisibility)))
-    return replace(_pointwise(op, a, b), divisibility=both)
+    return _pointwise(op, a, b)._replace(divisibility=both)
 
 
 def _both(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     """What divides one of the operands: its lowest bits are zero, those of `and` too."""
     either = tuple(max(a.start_divisibility(d, 1), b.start_divisibility(d, 1))
                    for d in range(len(a.divisibility)))
-    return replace(_pointwise(op, a, b), divisibility=either)
+    return _pointwise(op, a, b)._replace(divisibility=either)
 
 
 def _compare(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
@@ -187,7 +186,7 @@ def _resize(op: Op, a: AxisInfo) -> AxisInfo:
     value = a.value
     if value is not None and op.name == "zext":
         value &= (1 << element(op.operands[0].type).bits) - 1
-    return replace(a, value=_fitted(op, value))
+    return a._replace(value=_fitted(op, value))
 
 
 def _assume_multiple(op: Op, a: AxisInfo) -> AxisInfo:
@@ -278,7 +277,7 @@ RULES: dict[str, Callable[..., AxisInfo]] = {
     "sdiv": _divide, "udiv": _divide, "srem": _remainder, "urem": _remainder,
     "icmp": _compare, "select": _choose, "psi": _psi,
     "sext": _resize, "zext": _resize, "truncate": _resize, "convert_layout": _same,
-    "cmpp": lambda op, a: replace(a, value=None),
+    "cmpp": lambda op, a: a._replace(value=None),
     "ptrtoint": lambda op, a: AxisInfo((1,) * len(a.contiguity), (a.every,) * len(a.contiguity),
                                        a.constancy),
     "inttoptr": lambda op, a: AxisInfo((1,) * len(a.contiguity), (a.every,) * len(a.contiguity),

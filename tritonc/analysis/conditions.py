@@ -10,7 +10,7 @@ A comparison is of expressions, not of names: what two blocks compute alike is t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.analysis.values import attributes_key, defined_by, int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming
@@ -25,8 +25,7 @@ SWAPPED = {"eq": "eq", "ne": "ne", "slt": "sgt", "sgt": "slt", "sle": "sge", "sg
 _DEPTH = 8  # operations that a comparison of two expressions looks through
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """A loop's header phis have the values that `phis` says; what else it computes follows."""
 
     phis: Mapping[Value, Value]

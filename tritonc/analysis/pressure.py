@@ -23,7 +23,8 @@ A dot needs two steps of its operands beside, and everything OTHERS.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import NamedTuple
 
 from tritonc.analysis.liveness import Liveness
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -50,8 +51,7 @@ _BY_ELEMENT = ("reduce", "load", "store", "shared_store", "async_copy")
 _WORDS = ("store", "shared_store", "mma_dot", "wgmma")  # what takes narrow elements packed
 
 
-@dataclass(frozen=True)
-class Pressure:
+class Pressure(NamedTuple):
     """The most registers of a thread, where that is, and the values that are live there with the
     registers of each, the largest first."""
 
@@ -87,12 +87,15 @@ class Estimate:
         self.skips: dict[Value, int] = {}
         self.depends: dict[Value, int] = {}  # asked for again and again: values form a graph
         self.live = Liveness(self.cfg, self._root)
+        self._peaks: dict[Block, tuple[float, Op | None, set[Value]]] = {}
 
     def pressure(self, blocks: Iterable[Block] | None = None) -> Pressure:
         """Of the kernel, or only while it runs some of its blocks."""
         most, where, top = 0.0, None, list[tuple[Value, float]]()
         for block in self.cfg.order if blocks is None else blocks:
-            found, op, live = self._block(block)
+            if block not in self._peaks:
+                self._peaks[block] = self._peak(block)
+            found, op, live = self._peaks[block]
             if found > most:
                 most, where = found, op
                 top = [(v, w) for v in live if (w := self.weight(v))]
@@ -113,7 +116,7 @@ class Estimate:
             span = next((op.span for op in where.ops if op.span is not None), None)
         return Pressure(round(most), span, tuple(top))
 
-    def _block(self, block: Block) -> tuple[float, Op | None, set[Value]]:
+    def _peak(self, block: Block) -> tuple[float, Op | None, set[Value]]:
         """The peak in a block, at which operation, and what is live there."""
         live = self.live.at_end(block)
         passing = self._passing(block, live)

@@ -92,7 +92,8 @@ def _origin(name: str, result: Result) -> str:
     """Who chose the value of a tunable or meta-parameter."""
     who = result.bindings
     if name in who.chosen or name in who.chosen_meta:
-        return "the cost model's choice"
+        return "the cost model's choice" + (
+            f"; {len(who.refused)} of what it tried did not compile" if who.refused else "")
     if name not in who.tuned:
         return "given"
     entry = who.tuned[name]

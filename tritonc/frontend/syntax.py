@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import TypeVar, dataclass_transform
 
 from tritonc.source import Span
 
@@ -28,20 +29,28 @@ QUALIFIERS = (
     "static", "extern", "inline", "volatile", "device",
 )  # fmt: skip
 
+T = TypeVar("T")
 
-@dataclass(slots=True, eq=False)
+
+@dataclass_transform(eq_default=False)
+def node(kind: type[T]) -> type[T]:
+    """A dataclass with nothing but a constructor: to make the rest takes twice as long."""
+    return dataclass(slots=True, eq=False, repr=False, match_args=False)(kind)
+
+
+@node
 class Node:
     """What every node of the tree has."""
 
     span: Span
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Expression(Node):
     """A scalar or tile value; also what may stand left of `=`."""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Statement(Node):
     """One statement of a function, or of the file where it fills a constant table."""
 
@@ -49,7 +58,7 @@ class Statement(Node):
 # --- types and declarations -----------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@node
 class TypeSpec(Node):
     """`const float*` and `[TM, TK]`: an element type and, for a tile, its extents.
 
@@ -70,7 +79,7 @@ class TypeSpec(Node):
     volatile: bool = False  # of what a pointer points to
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Qualifier(Node):
     """`restrict`, `__multipleof(8)` and the like, under its canonical name (see QUALIFIERS)."""
 
@@ -78,7 +87,7 @@ class Qualifier(Node):
     argument: Expression | None = None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Parameter(Node):
     """One parameter; a prototype's may have no name (""), then `name_span` is the type's."""
 
@@ -88,7 +97,7 @@ class Parameter(Node):
     qualifiers: tuple[Qualifier, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Variable(Node):
     """One name of a local declaration; the span begins at the name's declarator, not the type."""
 
@@ -99,7 +108,7 @@ class Variable(Node):
     qualifiers: tuple[Qualifier, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Function(Node):
     """A function; `kernel` says that the source marks it as one.  A prototype has no body."""
 
@@ -112,7 +121,7 @@ class Function(Node):
     qualifiers: tuple[Qualifier, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Tunable(Node):
     """`const tunable int TM = {16, 32};`; `values` is None when the list is missing."""
 
@@ -122,7 +131,7 @@ class Tunable(Node):
     values: tuple[Expression, ...] | None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class JointTunable(Node):
     """`const tunable (TM, TN) = {(16, 32), (32, 16)};`: of each row of values one for each name."""
 
@@ -130,7 +139,7 @@ class JointTunable(Node):
     rows: tuple[StructValue, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Constant(Node):
     """`const int X = expr;` at file scope; the value is a scalar."""
 
@@ -140,7 +149,7 @@ class Constant(Node):
     value: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class ConstantTable(Node):
     """A table in constant memory: `__constant__ int* delta = alloc_const int[512];`.
 
@@ -155,7 +164,7 @@ class ConstantTable(Node):
     extents: tuple[Expression, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Typedef(Node):
     """`typedef float real;`.  Uses of the name are already replaced."""
 
@@ -164,7 +173,7 @@ class Typedef(Node):
     type: TypeSpec
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Struct(Node):
     """`struct pair { float a; int b; }`; `key` is what `TypeSpec.scalar` calls it.
 
@@ -177,7 +186,7 @@ class Struct(Node):
     members: tuple[Variable, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Program(Node):
     """A whole preprocessed source, in order.  `structs` are all that it defines anywhere."""
 
@@ -188,35 +197,35 @@ class Program(Node):
 # --- statements -----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Block(Statement):
     """`{ ... }`; a local typedef is among the statements."""
 
     statements: tuple[Statement, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Declaration(Statement):
     """`int a, *b[TM] = c;`: one or more variables."""
 
     variables: tuple[Variable, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class LocalTypedef(Statement):
     """A typedef inside a function."""
 
     typedefs: tuple[Typedef, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class ExpressionStatement(Statement):
     """`expr;`."""
 
     expression: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class StaticAssert(Statement):
     """`static_assert(condition, "message");` in a function or at file scope."""
 
@@ -224,7 +233,7 @@ class StaticAssert(Statement):
     message: str | None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class If(Statement):
     """`if (condition) then else orelse`."""
 
@@ -233,7 +242,7 @@ class If(Statement):
     orelse: Statement | None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class For(Statement):
     """`for (init; condition; step) body`; each part of the head may be missing.
 
@@ -248,7 +257,7 @@ class For(Statement):
     unroll: Expression | None = None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class While(Statement):
     """`while (condition) body`."""
 
@@ -257,7 +266,7 @@ class While(Statement):
     unroll: Expression | None = None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class DoWhile(Statement):
     """`do body while (condition);`."""
 
@@ -266,29 +275,29 @@ class DoWhile(Statement):
     unroll: Expression | None = None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Break(Statement):
     """`break;`."""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Continue(Statement):
     """`continue;`."""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Return(Statement):
     """`return;` or `return value;`."""
 
     value: Expression | None
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Empty(Statement):
     """`;`."""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Predicated(Statement):
     """`@mask body`: the body takes effect where the mask holds."""
 
@@ -299,14 +308,14 @@ class Predicated(Statement):
 # --- expressions ----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Name(Expression):
     """A use of a variable, parameter, constant or tunable."""
 
     name: str
 
 
-@dataclass(slots=True, eq=False)
+@node
 class IntLiteral(Expression):
     """An integer; `suffix` is "", "u", "l" or "ul".  In C the type depends on `decimal` too."""
 
@@ -315,7 +324,7 @@ class IntLiteral(Expression):
     decimal: bool = True
 
 
-@dataclass(slots=True, eq=False)
+@node
 class FloatLiteral(Expression):
     """A floating literal: `text` without its suffix, exact as written; or "inf" or "nan".
 
@@ -326,28 +335,28 @@ class FloatLiteral(Expression):
     suffix: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class BoolLiteral(Expression):
     """`true` or `false`."""
 
     value: bool
 
 
-@dataclass(slots=True, eq=False)
+@node
 class CharLiteral(Expression):
     """`'a'`, an int by value as in C."""
 
     value: int
 
 
-@dataclass(slots=True, eq=False)
+@node
 class StringLiteral(Expression):
     """A string, escapes decoded; only an argument of printf or assert."""
 
     value: str
 
 
-@dataclass(slots=True, eq=False)
+@node
 class StructValue(Expression):
     """`{a, b}`, the members of a struct in order; `type` stands before it in `(pair){a, b}`."""
 
@@ -355,7 +364,7 @@ class StructValue(Expression):
     values: tuple[Expression, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Member(Expression):
     """`base.name`."""
 
@@ -364,7 +373,7 @@ class Member(Expression):
     name_span: Span
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Unary(Expression):
     """`operator` is one of `- + ! ~`, or `^`: rotate the axes left by one."""
 
@@ -372,7 +381,7 @@ class Unary(Expression):
     operand: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Binary(Expression):
     """`operator` is one of `* / % + - << >> < > <= >= == != & ^ |`, or `@`: matrix product."""
 
@@ -382,7 +391,7 @@ class Binary(Expression):
     operator_span: Span
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Logical(Expression):
     """`&&` or `||`."""
 
@@ -392,7 +401,7 @@ class Logical(Expression):
     operator_span: Span
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Range(Expression):
     """`low ... high`."""
 
@@ -400,7 +409,7 @@ class Range(Expression):
     high: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Assign(Expression):
     """`target = value`, or `target += value` with `operator` "+" (None for plain `=`)."""
 
@@ -410,7 +419,7 @@ class Assign(Expression):
     operator_span: Span
 
 
-@dataclass(slots=True, eq=False)
+@node
 class IncDec(Expression):
     """`++x`, `x--`: `operator` is "+" or "-", `prefix` says where it stands."""
 
@@ -419,7 +428,7 @@ class IncDec(Expression):
     target: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Conditional(Expression):
     """`condition ? then : orelse`."""
 
@@ -428,7 +437,7 @@ class Conditional(Expression):
     orelse: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Cast(Expression):
     """`(type)operand`; the type may have extents."""
 
@@ -436,7 +445,7 @@ class Cast(Expression):
     operand: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Bitcast(Expression):
     """`bitcast<type>(operand)`."""
 
@@ -444,14 +453,14 @@ class Bitcast(Expression):
     operand: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class SizeOf(Expression):
     """`sizeof(type)`."""
 
     type: TypeSpec
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Call(Expression):
     """`callee(arguments)`.
 
@@ -465,14 +474,14 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Deref(Expression):
     """`*pointer`."""
 
     pointer: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class MaskedDeref(Expression):
     """`*?(mask) pointer`."""
 
@@ -480,7 +489,7 @@ class MaskedDeref(Expression):
     pointer: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Subscript(Expression):
     """`base[entries]`, as `x[:, newaxis]`."""
 
@@ -488,38 +497,38 @@ class Subscript(Expression):
     entries: tuple[SubscriptEntry, ...]
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Keep(Node):
     """`:`."""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class NewAxis(Node):
     """`newaxis`."""
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Reduce(Node):
     """`+`, `*`, `&`, `|`, `^`, `max` or `min` in a subscript."""
 
     operator: str
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Rotate(Node):
     """`^k` in a subscript: axis k of the base comes here."""
 
     axis: int
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Index(Node):
     """Any other expression in a subscript; only a constant table can be indexed, by one."""
 
     index: Expression
 
 
-@dataclass(slots=True, eq=False)
+@node
 class Slice(Node):
     """`low:high` with at least one of both; never legal, kept so that the message can say so."""
 
@@ -581,9 +590,9 @@ def dump(program: Node) -> str:
             if isinstance(value, Node):
                 below.append((depth + 1, f"{name}: ", value))
             elif isinstance(value, tuple):
-                below.extend((depth + 1, f"{name}: ", entry) for entry in value)
-            elif (value is not None and not isinstance(value, Span)
-                  and value != defaults.get(name)):
+                below.extend((depth + 1, f"{name}: ", entry) for entry in value
+                             if isinstance(entry, Node))
+            elif value is not None and value != defaults.get(name):
                 plain.append(f"{name}={value!r}")
         head = " ".join([type(node).__name__, *plain])
         lines.append(f"{'  ' * depth}{label}{head} <{node.span.line}:{node.span.column}>")

@@ -192,5 +192,8 @@ def uses(kernel: Kernel) -> dict[Value, list[Op]]:
     found: dict[Value, list[Op]] = {}
     for op in kernel.ops():
         for value in op.inputs():
-            found.setdefault(value, []).append(op)
+            if value in found:
+                found[value].append(op)
+            else:
+                found[value] = [op]
     return found

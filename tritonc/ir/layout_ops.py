@@ -24,8 +24,8 @@ of 8 x 8, each thread needs its own, with all 4 steps of the inner product.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tritonc.ir.layout import Layout, axis_bases
 
@@ -146,8 +146,7 @@ def _checked_axis(layout: Layout, axis: int) -> int:
     return axis % rank
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(NamedTuple):
     """Where the elements lie that a reduction combines.
 
     `register`, `lane`, `warp`: the numbers, ascending, of the bits inside the reduced axes.

@@ -13,8 +13,7 @@ Rows with no meaning (memory, control) are executed by the interpreter itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritonc.ir import rules
 from tritonc.ir.rules import Rule
@@ -30,8 +29,7 @@ ICMP = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 FCMP = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "ord", "uno")
 
 
-@dataclass(frozen=True)
-class OpInfo:
+class OpInfo(NamedTuple):
     """A row.  `operands` names them; a last name with `*` takes the rest."""
 
     name: str

@@ -127,11 +127,12 @@ class Buffer:
 
 
 Type = Scalar | Pointer | Tile | Buffer
+_SHAPED = (Tile, Buffer)  # `Tile | Buffer` would be made anew in each call of what follows
 
 
 def element(t: Type) -> Element:
     """The element type of a tile or buffer; a scalar or pointer itself."""
-    return t.element if isinstance(t, Tile | Buffer) else t
+    return t.element if isinstance(t, _SHAPED) else t
 
 
 def scalar(t: Type) -> Scalar:
@@ -143,7 +144,7 @@ def scalar(t: Type) -> Scalar:
 
 def shape(t: Type) -> tuple[int, ...]:
     """The shape; () for a scalar or pointer."""
-    return t.shape if isinstance(t, Tile | Buffer) else ()
+    return t.shape if isinstance(t, _SHAPED) else ()
 
 
 @cache

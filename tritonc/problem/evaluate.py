@@ -17,8 +17,7 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,8 +46,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(NamedTuple):
     """A parsed expression and where it stands: `span` covers `text`."""
 
     text: str

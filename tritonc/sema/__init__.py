@@ -63,7 +63,7 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
     `bindings` gives tunables their values; one that has none takes the first of its list.
     Of the `options` only the contraction of products and sums matters: `assert` and `printf` are
     always in the result, for the interpreter, and a later stage drops what is not asked for.
-    Without `tables` the statements that fill constant tables are left out.
+    Without `tables` the statements that fill constant tables are left out, and warnings.
     Raises CompileError with all that was found.
     """
     contract = options is None or options.fp_contract
@@ -85,7 +85,7 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
             if not function.kernel and not function.used and function.node.body is not None \
                     and not generics.is_generic(file_context, function):
                 _lower(file_unit, function, diagnostics, contract)  # only for its errors
-        if not diagnostics.errors:
+        if not diagnostics.errors and tables:
             unused.check(program, table.PURE, diagnostics)
             for kernel in module.kernels:
                 masks.check(kernel, diagnostics)

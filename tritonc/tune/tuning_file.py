@@ -21,10 +21,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tritonc.options import Options
 from tritonc.outputs import STANDARD
@@ -40,8 +40,7 @@ class _Token(Protocol):
     text: str
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """The best found for one kernel, target and size.  `tunables` has meta-parameters too."""
 
     kernel: str
@@ -126,7 +125,7 @@ def render(entries: Iterable[Entry]) -> str:
     """The file's text."""
     blocks = []
     for entry in sorted(entries, key=lambda e: e.order):
-        facts = {**vars(entry), "size": dict(sorted(entry.size.items())),
+        facts = {**entry._asdict(), "size": dict(sorted(entry.size.items())),
                  "tunables": dict(sorted(entry.tunables.items())),
                  "milliseconds": float(f"{entry.milliseconds:.4g}")}
         lines = [f"      {json.dumps(key)}: {json.dumps(facts[key])}" for key in _KINDS]

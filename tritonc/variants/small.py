@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tritonc.tune.model.coarse import Small
 
 Lower = Callable[[Mapping[str, int], str], Module]
-Choose = Callable[[Kernel, Callable[[Mapping[str, int]], Module]], "Small | None"]
+Choose = Callable[[Kernel], "Small | None"]
 
 
 def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
@@ -39,7 +39,7 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
         from tritonc.variants.kernels import lowered
         from tritonc.variants.variant import Variant
 
-        chosen = choose(kernel, lambda binding: lower(binding, kernel.name))
+        chosen = choose(kernel)
         if chosen is None:
             return None
         whole = lower({}, kernel.name)

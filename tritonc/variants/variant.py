@@ -33,8 +33,7 @@ class Fact(NamedTuple):
         return f"{self.parameter} {self.relation} {self.value}"
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(NamedTuple):
     """`binding` has tunables and meta-parameters; what it leaves open is as in the general entry.
 
     `cost` is there if the model knows one.  `kernel`, if given, is the only one that it is for.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import (
@@ -39,8 +40,7 @@ STORE_POLICIES = {
 }
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """Where and how: `pointer` is an operand in address space `space`."""
 
     pointer: str

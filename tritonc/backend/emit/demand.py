@@ -10,7 +10,7 @@ is an int, bit r for register r.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.backend.emit.registers import (
     access_chunks,
@@ -36,8 +36,7 @@ from tritonc.ir.types import Tile
 Wanted = list[tuple[Value, int]]
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """What the demand depends on beside the operations."""
 
     warps: int

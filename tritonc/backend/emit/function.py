@@ -10,7 +10,7 @@ block, and is computed once per kernel whatever the number of uses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.backend.emit.demand import Machine, demand, is_root
 from tritonc.backend.emit.linear_map import linear_map
@@ -33,8 +33,7 @@ from tritonc.ir.types import BF16, Type, element
 Names = list[str]
 
 
-@dataclass(frozen=True)
-class BufferAddress:
+class BufferAddress(NamedTuple):
     """A buffer starts `offset` bytes into the kernel's shared memory, plus the i32 `dynamic`, a
     multiple of `steps`."""
 

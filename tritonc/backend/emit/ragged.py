@@ -8,7 +8,7 @@ each of their elements is accessed under its own guard.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tritonc.backend.emit.access import Access, load, load_words, pack, store, unpack, words_of
 from tritonc.backend.emit.function import FunctionEmitter
@@ -29,7 +29,7 @@ class Vector:
         if i:
             at = f.op(f"getelementptr i8, ptr addrspace({a.space}) {at}, "
                       f"i32 {i * a.element.bytes}")
-        return replace(a, pointer=at, width=1, guard=f.both(self.part, self.guards[i]))
+        return a._replace(pointer=at, width=1, guard=f.both(self.part, self.guards[i]))
 
 
 def _parts(f: FunctionEmitter, vectors: Sequence[Vector], owner: str = "") -> str:
@@ -48,7 +48,7 @@ def load_vectors(f: FunctionEmitter, vectors: Sequence[Vector], other: int | flo
     whole = []
     for one in vectors:
         words = words_of(one.access)
-        whole.append(load_words(f, replace(one.access, guard=one.guards[-1]), words, one.wanted,
+        whole.append(load_words(f, one.access._replace(guard=one.guards[-1]), words, one.wanted,
                                 other))
     if not vectors:
         return []
@@ -78,7 +78,7 @@ def store_vectors(f: FunctionEmitter, vectors: Sequence[Vector], values: Sequenc
                   owner: str) -> None:
     """Write the elements whose guards hold, in the thread that is their `owner`."""
     for one, written in zip(vectors, values, strict=True):
-        store(f, replace(one.access, guard=f.both(owner, one.guards[-1])), written)
+        store(f, one.access._replace(guard=f.both(owner, one.guards[-1])), written)
 
     def edges() -> None:
         for one, written in zip(vectors, values, strict=True):

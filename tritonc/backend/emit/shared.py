@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.arithmetic import map_registers
@@ -128,7 +127,7 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, True)
     if bits and shape(buffer.type) == shape(value.type):
         inside = frozenset(whole)
-        moves = replace(moves, accesses=tuple(one for one in moves.accesses
+        moves = moves._replace(accesses=tuple(one for one in moves.accesses
                                               if inside.issuperset(one.registers)))
         whole = tuple(range(layout.registers))
     addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)

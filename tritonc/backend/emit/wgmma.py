@@ -27,8 +27,8 @@ swizzles the address that it has computed, like the layout does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from tritonc.backend.emit.casts import as_bits
 from tritonc.backend.emit.function import BufferAddress, FunctionEmitter, Names
@@ -50,8 +50,7 @@ _ADDRESS_BITS = (1 << 18) - 1
 _LOW = (1 << 32) - 1
 
 
-@dataclass(frozen=True)
-class SharedOperand:
+class SharedOperand(NamedTuple):
     """How an operand lies in shared memory.
 
     `rows`: the axis of m or n; `transposed`: that axis is contiguous, not k; `swizzle` in bytes.

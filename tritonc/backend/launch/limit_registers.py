@@ -31,11 +31,13 @@ LARGE = 8  # registers of a value that is worth naming
 def limit_registers(kernel: Kernel, context: Context) -> bool:
     """Set `min_blocks`, if more than one block is to be resident."""
     _check_length(kernel)
-    blocks = context.meta.get("min_blocks")
+    blocks, estimate = context.meta.get("min_blocks"), Estimate(kernel)
     if blocks is None:
-        blocks = max(resident_blocks(kernel, context.target),
+        blocks = max(resident_blocks(kernel, context.target, estimate),
                      kernel.attributes.get("min_blocks", 0))  # what a pipeline has made room for
-    _tell(kernel, context, blocks if any(op.name == "wgmma" for op in kernel.ops()) else None)
+    products = any(op.name == "wgmma" for op in kernel.ops())
+    _tell(kernel, context, estimate, available(kernel, context, blocks if products else None,
+                                               estimate))
     if blocks < 2:
         return kernel.attributes.pop("min_blocks", None) is not None
     kernel.attributes["min_blocks"] = blocks
@@ -59,9 +61,8 @@ def _multiply_adds(dot: Op) -> int:
     return t.layout.registers * shape(dot.operands[0].type)[-1]
 
 
-def _tell(kernel: Kernel, context: Context, blocks: int | None) -> None:
-    """How many registers live where; a warning if they are more than there are."""
-    estimate, room = Estimate(kernel), available(kernel, context, blocks)
+def _tell(kernel: Kernel, context: Context, estimate: Estimate, room: int) -> None:
+    """How many registers live where; a warning if they are more than `room`."""
     found, sure = estimate.pressure(), estimate.between_blocks()
     if sure.registers > room:
         found = sure

@@ -19,7 +19,7 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import pressure
+from tritonc.analysis.pressure import Estimate, pressure
 from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.roles import registers as registers_of_roles
 from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS
@@ -45,10 +45,12 @@ _ROWS = {"reduce", "reduce_with"}
 SHARES = (3 / 4, 1 / 2, 1 / 4)  # of the threads of a multiprocessor, for rows
 
 
-def available(kernel: Kernel, context: Context, blocks: int | None = None) -> int:
+def available(kernel: Kernel, context: Context, blocks: int | None = None,
+              estimate: Estimate | None = None) -> int:
     """The registers that a thread can have, if the blocks are resident that shall be.
 
     Rows have what their threads can have: fewer of them are resident where that is needed.
+    `estimate` is the kernel's, if there is one.
     """
     target: Target = context.target
     warps: int = kernel.attributes["num_warps"]
@@ -58,7 +60,7 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None) -> in
             return min(roles[1], target.registers_per_thread)
     blocks = context.meta.get("min_blocks", blocks)
     if blocks is None:
-        blocks = max(_product_blocks(kernel, target, Cfg(kernel).loops),
+        blocks = max(_product_blocks(kernel, target, Cfg(kernel).loops, estimate),
                      kernel.attributes.get("min_blocks", 0))
     return registers_of(max(1, blocks) * warps << LANE_BITS, target)
 
@@ -69,11 +71,11 @@ def registers_of(threads: int, target: Target) -> int:
     return min(each, target.registers_per_thread)
 
 
-def resident_blocks(kernel: Kernel, target: Target) -> int:
+def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = None) -> int:
     """How many blocks shall be resident; 0 for any number."""
     warps: int = kernel.attributes["num_warps"]
     threads, loops = warps << LANE_BITS, Cfg(kernel).loops
-    wanted = _product_blocks(kernel, target, loops) or _row_threads(
+    wanted = _product_blocks(kernel, target, loops, estimate) or _row_threads(
         kernel, target, loops) // threads
     if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 2) for loop in loops):
         needed = pressure(kernel).registers / OVER  # beside the products, what is loaded, too
@@ -86,11 +88,14 @@ def resident_blocks(kernel: Kernel, target: Target) -> int:
                target.shared_per_multiprocessor // max(shared, 1))
 
 
-def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
+def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
+                    estimate: Estimate | None) -> int:
     """Of products; 0 where one block is enough."""
     warps: int = kernel.attributes["num_warps"]
-    needs = [pressure(kernel, loop.blocks).registers / SLACK for loop in loops
-             if _has(loop, "fma_dot", 1)]
+    needs = []
+    if on_cores := [loop for loop in loops if _has(loop, "fma_dot", 1)]:
+        estimate = estimate or Estimate(kernel)
+        needs = [estimate.pressure(loop.blocks).registers / SLACK for loop in on_cores]
     if warps == WARPGROUP:
         needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
     if not needs:

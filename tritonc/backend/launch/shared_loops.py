@@ -14,7 +14,7 @@ dots, fadd and add from the header's phi to its next value, of which nothing els
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.analysis.conditions import SWAPPED
 from tritonc.analysis.values import int_of, speculatable
@@ -28,8 +28,7 @@ _ADDITIONS = {"dot": 2, "add": None, "fadd": None}  # with the operand that is t
 _UP, _DOWN = ("slt", "sle", "ult", "ule"), ("sgt", "sge")
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(NamedTuple):
     """A phi that moves by the same step in each iteration; `next` is its value in the next one."""
 
     phi: Op
@@ -37,8 +36,7 @@ class Counter:
     step: Value
 
 
-@dataclass(frozen=True)
-class SharedLoop:
+class SharedLoop(NamedTuple):
     """A loop whose iterations blocks can share.  `others` are scalars of the header that `steps`
     compute anew from each other: counters of loops that have become one."""
 

@@ -14,7 +14,7 @@ of a part that depends on the thread and a constant that depends on the register
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.ir import f2
 from tritonc.ir.layout import LANE_BITS, Layout, SharedLayout, axis_bases, log2
@@ -48,8 +48,7 @@ def vector_chunks(
     )
 
 
-@dataclass(frozen=True)
-class SharedAccess:
+class SharedAccess(NamedTuple):
     """One access: `registers` in address order, at element offset (thread part ^ flip) + add.
 
     `add` has only bits that no thread part has, so it fits the immediate field of an instruction.
@@ -60,8 +59,7 @@ class SharedAccess:
     add: int
 
 
-@dataclass(frozen=True)
-class SharedAccesses:
+class SharedAccesses(NamedTuple):
     """All accesses of a thread to a tile in shared memory.
 
     `vector`: elements per access.  `thread[i]`: what bit i of the thread's number in its block

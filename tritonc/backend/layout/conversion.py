@@ -22,7 +22,7 @@ comes from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.backend.layout.access import (
     SharedAccesses,
@@ -39,23 +39,20 @@ BARRIERS_COST = 40
 """Two barriers and the latency of a load, in passes over the banks: an estimate, not measured."""
 
 
-@dataclass(frozen=True)
-class Rename:
+class Rename(NamedTuple):
     """No data moves: register i of the destination is register `sources[i]` of the source."""
 
     sources: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Repetition:
+class Repetition(NamedTuple):
     """One use of the buffer: full-tile register numbers of the registers of the part."""
 
     source: tuple[int, ...]
     destination: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(NamedTuple):
     """Through a buffer of `layout` in shared memory, once per repetition.
 
     A repetition moves a part of the tile: registers r of the part are `repetitions[i].source[r]` of

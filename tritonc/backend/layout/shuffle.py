@@ -16,14 +16,13 @@ the transposition of 2 x 2 blocks, and half of its shuffles read the own lane, s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.ir import f2
 from tritonc.ir.layout import LANE_BITS, Layout, log2
 
 
-@dataclass(frozen=True)
-class Shuffle:
+class Shuffle(NamedTuple):
     """Data stays in its warp.  Thread bits are numbered lane bits first, then warp bits.
 
     1. Word w packs the source registers `words[w]` (the first in the lowest bits).

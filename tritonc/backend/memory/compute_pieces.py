@@ -36,7 +36,8 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
     """Mark what is to be computed piece by piece; whether there is any."""
     if not any(op.name in DOTS for op in kernel.ops()):
         return False
-    estimate, room = Estimate(kernel), SLACK * available(kernel, context)
+    estimate = Estimate(kernel)
+    room = SLACK * available(kernel, context, estimate=estimate)
     readers, changed = uses(kernel), False
     for block in kernel.blocks:
         if not any(op.name in DOTS for op in block.ops) and estimate.pressure(

@@ -32,8 +32,8 @@ value need no `select`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import nan, prod
+from typing import NamedTuple
 
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import combiner
@@ -89,8 +89,7 @@ def neutral(kind: str, e: Scalar) -> int | float:
             "smax": least}.get(kind, 0)
 
 
-@dataclass(frozen=True)
-class _Filled:
+class _Filled(NamedTuple):
     """The padding along `axes` is known to hold `number`."""
 
     number: int | float

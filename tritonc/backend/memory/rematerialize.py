@@ -49,10 +49,10 @@ _SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")
 
 def rematerialize(kernel: Kernel, context: Context) -> bool:
     """Compute addresses anew until the kernel fits into its registers."""
-    room, changed = available(kernel, context) * SURE, False
+    estimate, changed = Estimate(kernel), False
+    room = available(kernel, context, estimate=estimate) * SURE
     left: set[Value] = set()
     for _ in range(MOST_STEPS):
-        estimate = Estimate(kernel)
         found = estimate.pressure()
         if found.registers <= room:
             break
@@ -62,7 +62,7 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
             if held - _cost(chain, live, estimate) >= LEAST:
                 left.add(value)
                 left.update(_spread(kernel, value, chain))
-                changed = True
+                changed, estimate = True, Estimate(kernel)
                 break
         else:
             break

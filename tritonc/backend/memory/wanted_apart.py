@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity, Iteration, is_counter
 from tritonc.analysis.aliases import no_alias, pointer_roots
@@ -33,8 +34,7 @@ MOST_PAIRS = 12  # to test at entry
 MOST_RANGES = 3  # of a parameter
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(NamedTuple):
     """Elements from `low` to `high` behind a parameter, of so many bytes."""
 
     low: Linear

@@ -8,8 +8,8 @@ copy of the kernel that supposes it (`suppose`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tritonc.analysis.axis_info import AxisInfo
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
@@ -25,8 +25,7 @@ SUMS = ("add", "addptr")
 _TERMS = (*SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple")
 
 
-@dataclass(frozen=True)
-class Divisors:
+class Divisors(NamedTuple):
     """The divisors of one text of a kernel.  An access comes with whether it is outside of loops.
     `testable`: whether a scalar is known before all loops; `products`: whether there are any, whose
     quotients in loops are left to `count_quotients`."""

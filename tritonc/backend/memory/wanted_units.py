@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis_info import AxisInfo
@@ -17,8 +17,7 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.types import shape
 
 
-@dataclass(frozen=True)
-class Units:
+class Units(NamedTuple):
     """The strides of one text of a kernel.  An access comes with the forms of values where it
     stands.  `testable`: whether a scalar is known before all loops."""
 

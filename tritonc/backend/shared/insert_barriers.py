@@ -24,8 +24,8 @@ Needs allocate_shared, and must be the last pass that moves memory operations.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import apart, pointer_roots
@@ -41,8 +41,7 @@ from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(NamedTuple):
     """An access since the last barrier.
 
     Shared memory: bytes [start, end), in the loop of `ring` at distance `ahead` of `stages`.
@@ -166,7 +165,7 @@ def _flying(state: State, barrier: str = "barrier") -> State:
     """What a barrier leaves: accesses that no thread has waited for, writes without a fence; and
     one of warpgroups all that is not theirs."""
     kept = frozenset(p for p in state if barrier == "group_barrier" and not p.grouped)
-    return kept | frozenset(replace(p, proxy=MET) if p.own_write else p
+    return kept | frozenset(p._replace(proxy=MET) if p.own_write else p
                             for p in state - kept
                             if p.flight or (p.own_write and FENCED not in p.proxy))
 
@@ -183,14 +182,14 @@ def _progress(op: Op, state: State) -> State:
     """Asynchronous accesses grow older as groups close, and end at waits."""
     closes, waits = CLOSES.get(op.name), WAITS.get(op.name)
     if closes is not None:
-        return frozenset(replace(p, age=min(p.age + 1, OLDEST)) if p.flight == closes else p
+        return frozenset(p._replace(age=min(p.age + 1, OLDEST)) if p.flight == closes else p
                          for p in state)
     if waits is not None:
         pending = op.attributes["pending"]
-        return frozenset(replace(p, flight="", age=0) if p.flight == waits and p.age > pending
+        return frozenset(p._replace(flight="", age=0) if p.flight == waits and p.age > pending
                          else p for p in state)
     if op.name == "proxy_fence":
-        return frozenset(replace(p, proxy=p.proxy + FENCED)
+        return frozenset(p._replace(proxy=p.proxy + FENCED)
                          if p.own_write and FENCED not in p.proxy else p for p in state)
     if op.name in HANDS_OVER:
         for buffer in op.operands[HANDS_OVER[op.name]:]:
@@ -208,9 +207,9 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
         same = not p.is_global and p.ahead is not None and ahead is not None and (
             (p.start, p.end) == (start, start + t.bytes) and (p.ahead - ahead) % p.stages == 0)
         if same and name == "ring_release" and not p.write and not p.flight:
-            p = replace(p, handed=max(p.handed, RELEASED))
+            p = p._replace(handed=max(p.handed, RELEASED))
         if same and name == "ring_acquire" and p.handed:
-            p = replace(p, handed=ACQUIRED)
+            p = p._replace(handed=ACQUIRED)
         found.append(p)
     return frozenset(found)
 
@@ -224,11 +223,11 @@ def _turn(state: State, loop: Loop) -> State:
             continue  # instances have no order
         if p.is_global:  # the addresses may be others by then
             moves = p.moves if p.ring is loop else None
-            found.append(replace(p, pointer=None, moves=moves, before=moves is not None))
+            found.append(p._replace(pointer=None, moves=moves, before=moves is not None))
         elif p.ring is loop and p.ahead is not None:
-            found.append(replace(p, ahead=(p.ahead - 1) % p.stages))
+            found.append(p._replace(ahead=(p.ahead - 1) % p.stages))
         elif p.ring is not None and p.ring.header in loop and not p.continues:
-            found.append(replace(p, ahead=None))  # an outer loop: the ring starts again
+            found.append(p._replace(ahead=None))  # an outer loop: the ring starts again
         else:
             found.append(p)
     return frozenset(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
@@ -21,8 +21,7 @@ OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 0, "publish_maps":
 HANDS_OVER = {"ring_release": 1, "ring_acquire": 2}
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """One use of a buffer.  `ahead` is the stage's distance in a ring, None for all stages; `part`
     the bytes of the stage from the first to the end, None for all."""
 

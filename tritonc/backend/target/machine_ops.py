@@ -7,7 +7,6 @@ barriers, matrix instructions, copies in flight.  A kernel in the backend uses b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tritonc.ir import rules
 from tritonc.ir.layout import Layout, log2
@@ -379,7 +378,7 @@ def _by_pieces(row: OpInfo) -> OpInfo:
     """The row of what may be emitted a few registers at a time (`compute_pieces`)."""
     if not row.elementwise and row.name not in _COMPUTED:
         return row
-    return replace(row, optional=(*row.optional, "piecewise"))
+    return row._replace(optional=(*row.optional, "piecewise"))
 
 
 # The table of a kernel in the backend.

@@ -7,8 +7,8 @@ Instructions: mma" and "Asynchronous Warpgroup Level Matrix Instructions: wgmma"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tritonc.ir import fragment
 from tritonc.ir.layout import Layout
@@ -28,8 +28,7 @@ from tritonc.ir.types import (
 MMA, WGMMA = "mma", "wgmma"
 
 
-@dataclass(frozen=True)
-class MatrixInstruction:
+class MatrixInstruction(NamedTuple):
     """`rows` x `columns` x `depth`; for wgmma `columns` is the least, the dot chooses."""
 
     name: str

@@ -11,7 +11,6 @@ instruction; the pairs were confirmed by assembling.  Names of GPUs: developer.n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tritonc.source import Note, Span, fail
@@ -81,8 +80,7 @@ PTX_VERSIONS = (60, 61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77, 78,
                 80, 81, 82, 83, 84, 85, 86, 87, 88, 90)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A GPU architecture.  Sizes in bytes; `ptx` is the PTX version to write, times ten."""
 
     name: str

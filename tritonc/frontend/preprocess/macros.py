@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.frontend.lexer import Token
 from tritonc.source import Diagnostics, Expansion, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """One token of a body and what happens to it.
 
     `parameter` is the index of the parameter it names, or -1.  `stringize`: `#` stands before it.
@@ -27,8 +26,7 @@ class Piece:
     comma: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Macro:
+class Macro(NamedTuple):
     """A macro.  `parameters` is None for an object-like one; `variadic`: the last takes the rest.
 
     `origin` is "source", "on the command line" or "predefined".  `span` is the name's, where it is

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.source import Diagnostics, Note, SourceFile, Span
 
@@ -37,8 +37,7 @@ def _is_null(status: os.stat_result) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class PreprocessOptions:
+class PreprocessOptions(NamedTuple):
     """What the command line says.
 
     `defines` are "NAME" (1), "NAME=VALUE", "NAME(x)=VALUE" and "-UNAME", in its order; "-D" may

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from tritonc.frontend import syntax
 from tritonc.ir.ops import ORDERS, SCOPES
@@ -25,8 +25,7 @@ from tritonc.sema.types.term import POISON, Term
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
 
-@dataclass(frozen=True)
-class Builtin:
+class Builtin(NamedTuple):
     """`least` to `most` arguments (None: any number).
 
     `strings` are positions that a string may take, `words` those of a bare name which is not

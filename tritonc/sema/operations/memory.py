@@ -12,7 +12,7 @@ shape of m anyway, it takes the predicate's shape.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import CONSTANT
@@ -40,8 +40,7 @@ from tritonc.source import Note, Span
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """What the words behind the arguments of an access say; "" for those that are missing."""
 
     order: str = ""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -33,8 +34,7 @@ _SHAPING = frozenset({"splat", "reshape", "broadcast", "sext", "zext", "assume_m
 _LESS, _GREATER = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 
 
-@dataclass(frozen=True)
-class _Bound:
+class _Bound(NamedTuple):
     """The comparison that some access is guarded by, and the key of its other side."""
 
     test: Op

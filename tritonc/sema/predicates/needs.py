@@ -14,15 +14,14 @@ was.  Terms are brought to one form as they are made, so that equal conditions a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tritonc.sema.predicates.in_force import Mask
 from tritonc.sema.types import shapes
 from tritonc.sema.types.shapes import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """A condition of that shape.
 
     `kind`: all, none (of the elements); own, full (leaves: the predicate of `mask`, alone or with

@@ -21,7 +21,6 @@ static_assert forbids), candidates are lowered one by one, up to a limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice, product
 from math import inf, prod
 from typing import NamedTuple
@@ -56,6 +55,11 @@ def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         if candidate.cost < inf and _profile(lower, candidate.binding) is not None:
             return candidate.binding
     return first
+
+
+def middle(space: Mapping[str, Sequence[int]]) -> Binding:
+    """The combination from which extents are predicted."""
+    return {name: values[(len(values) - 1) // 2] for name, values in space.items() if values}
 
 
 class Ranked(NamedTuple):
@@ -99,7 +103,7 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
 def _one_at_a_time(space: Mapping[str, Sequence[int]], names: list[str],
                    price: Callable[[Binding], float]) -> Iterator[Binding]:
     """Combinations on the way to a good one, each once."""
-    now = {name: space[name][(len(space[name]) - 1) // 2] for name in names}
+    now = middle(space)
     seen: dict[tuple[int, ...], Binding] = {}
     free = [name for name in names if len(space[name]) > 1]
     share = max(2, MAX_VARIED // (2 * len(free)))  # of the values of each tunable
@@ -122,29 +126,29 @@ def _profile(lower: Lower, binding: Binding) -> Profile | None:
         module = lower(binding)
     except CompileError:
         return None
-    return tuple(replace(feature, place=(number, feature.place[1]))
+    return tuple(feature._replace(place=(number, feature.place[1]))
                  for number, kernel in enumerate(module.kernels) for feature in features(kernel))
 
 def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lower
                ) -> Callable[[Binding], Profile] | None:
     """A function from a combination to its profile, from n + 1 lowered ones; None if there is no
     such rule."""
-    middle = {name: space[name][(len(space[name]) - 1) // 2] for name in names}
-    base = _profile(lower, middle)
+    start = middle(space)
+    base = _profile(lower, start)
     if base is None:
         return None
     # For each feature and axis, the tunables that it is a multiple of.
     factors: list[list[set[str]]] = [[set() for _ in f.extents] for f in base]
     for name in names:
-        other = next((v for v in space[name] if v != middle[name]), None)
+        other = next((v for v in space[name] if v != start[name]), None)
         if other is None:
             continue
-        varied = _profile(lower, {**middle, name: other})
+        varied = _profile(lower, {**start, name: other})
         if varied is None or [_same(f) for f in varied] != [_same(f) for f in base]:
             return None
         for i, (feature, change) in enumerate(zip(base, varied, strict=True)):
             for axis, (old, new) in enumerate(zip(feature.extents, change.extents, strict=True)):
-                if new * middle[name] == old * other:
+                if new * start[name] == old * other:
                     factors[i][axis].add(name)
                 elif new != old:
                     return None
@@ -155,9 +159,9 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
             extents = []
             for extent, multiple in zip(feature.extents, axes, strict=True):
                 for name in sorted(multiple):
-                    extent = extent * binding[name] // middle[name]
+                    extent = extent * binding[name] // start[name]
                 extents.append(extent)
-            found.append(replace(feature, extents=tuple(extents)))
+            found.append(feature._replace(extents=tuple(extents)))
         return tuple(found)
 
     return predict
@@ -165,4 +169,4 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
 
 def _same(feature: Feature) -> Feature:
     """All but the extents."""
-    return replace(feature, extents=(0,) * len(feature.extents))
+    return feature._replace(extents=(0,) * len(feature.extents))

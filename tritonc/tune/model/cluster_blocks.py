@@ -11,6 +11,7 @@ from math import prod
 from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.times import formula
@@ -45,11 +46,11 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
 
 
 def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
-    """The clusters whose blocks can share the kernel's loops, 1 first.  Changes the kernel, which
-    analysis made."""
+    """The clusters whose blocks can share the kernel's loops, 1 first."""
     from tritonc import pass_manager, passes  # none are needed where nothing is known of a launch
 
     if not {"cluster", "wgmma"} <= target.features:  # the times above are of such a target
         return (1,)
+    kernel = copy_kernel(kernel)
     pass_manager.run(kernel, Context(target=target), passes.OPT)
     return (1, *SIZES) if isinstance(loops_to_share(kernel), list) else (1,)

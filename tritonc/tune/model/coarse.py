@@ -132,7 +132,7 @@ def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Targ
     """All that the model knows the cost of, `large` among them and by itself, and the form."""
     if "async_copy" not in target.features:  # small tiles that wait for each load are not measured
         return None
-    form = form_of(space, lower, large)
+    form = form_of(space, lower)
     (kernel,) = lower(large).kernels
     if form is None or not form.loops or any(map(chained, kernel.blocks)):
         return None

@@ -7,8 +7,8 @@ extents: those of other combinations can be predicted (`choose`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.quotients import of_program, slice_of
@@ -39,8 +39,7 @@ _WORK = frozenset("""
 """.split())  # operations that a thread does for each element of a tile
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(NamedTuple):
     """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
     of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
     what is computed there element by element; an "index" follows from nothing that is loaded."""
@@ -269,7 +268,7 @@ def joined(dots: list[Feature]) -> list[Feature]:
             {(dot.extents[:-2], dot.extents[-1], dot.bytes, dot.element) for dot in dots}) != 1:
         return dots
     *rows, _, depth = dots[0].extents
-    return [replace(dots[0], extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
+    return [dots[0]._replace(extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
 
 
 def stage_bytes(dot: Feature) -> int:

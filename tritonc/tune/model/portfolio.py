@@ -13,15 +13,14 @@ that waits for memory, and how many blocks run at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
-from tritonc.tune.model.choose import Binding, Lower, Ranked, ranked
+from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, ranked
 from tritonc.tune.model.cluster_blocks import cluster_sizes
 from tritonc.tune.model.cluster_blocks import priced as cost_of
 from tritonc.tune.model.features import features
@@ -56,8 +55,7 @@ _LEAST_WORK = 1 << 24  # multiply-adds; what has less takes the time of a launch
 _EXCHANGES = 4  # rounds
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """What of a launch the work depends on.  `tiles` and `depths`: for a combination, how it cuts
     the range and the loops."""
 
@@ -67,16 +65,14 @@ class Form:
     depths: Mapping[tuple[int, ...], tuple[int, ...]]
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A combination of a portfolio."""
 
     binding: Binding
     cost: Cost
 
 
-@dataclass(frozen=True)
-class Portfolio:
+class Portfolio(NamedTuple):
     """`general` is the cost of the combination that was given, `loops` those around the product;
     `worst` how many times as long as the best a size of the grid may take; `served` the share of
     sizes that take at most `WITHIN` longer."""
@@ -100,7 +96,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     """
     names = [name for name in space if space[name]]
     base = {name: general[name] for name in names}
-    form = form_of({name: space[name] for name in names}, lower, base)
+    form = form_of({name: space[name] for name in names}, lower)
     if form is None:
         return None
     rows = [row for row in ranked(space, lower, target) if row.cost < 1e6 and row.profile]
@@ -176,7 +172,7 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     names = [name for name in space if space[name]]
     if not rows:
         return None
-    form = form_of({name: space[name] for name in names}, lower, rows[0].binding)
+    form = form_of({name: space[name] for name in names}, lower)
     if form is None:
         return None
     (kernel,) = lower(rows[0].binding).kernels
@@ -292,9 +288,10 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -
 # --- what of a launch the work depends on ---------------------------------------------------------
 
 
-def form_of(space: Mapping[str, Sequence[int]], lower: Lower, base: Binding) -> Form | None:
+def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:
     """How each combination cuts the range and the loop, from n + 1 lowered ones, as the model
     predicts extents; None if the kernel has no product, or there is no such rule."""
+    base = middle(space)
     here = _cuts(lower, base)
     if here is None or prod(map(len, space.values())) > _MOST_LISTED:
         return None

@@ -14,8 +14,8 @@ from its tile by the rules of the passes that decide it; the constants below are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod, sqrt
+from typing import NamedTuple
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT
@@ -63,8 +63,7 @@ _LATE = 180  # registers beyond which the next loads do not go out before the pr
 _UNIT = 4  # of a cycle, in a `Cost`
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """What of a multiprocessor a block takes.  `ahead`: how many stages are on their way while one
     is computed; `slices`: groups of warps that share the inner axis."""
 

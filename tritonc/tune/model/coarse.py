@@ -54,7 +54,8 @@ _MOST_LOST = 0.03  # of a launch of many programs, by blocks that end at once
 _UNEVEN = 1.5
 _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
-_WORTH_FEW = (0.1, 0.01)  # the same of an entry of clusters, and of one more of larger tiles,
+# The same of an entry of clusters and, on tensor cores, of one more of larger tiles,
+_WORTH_FEW = (0.1, 0.01)
 _LEAST_WORK = 1 << 27  # of those with so many multiply-adds
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
@@ -207,7 +208,7 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
                     binding={**row.binding, "cluster_k": blocks},
                     cost=slower(cost._replace(blocks=0), doubt)), launches))
     chosen: list[_Candidate] = []
-    for worth in _WORTH_FEW:
+    for worth in _WORTH_FEW[:1 if whole.kind == "cores" else None]:
         gains = [sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True))
                  for row in known]
         best = max(range(len(known)), key=lambda i: gains[i], default=None)

@@ -10,7 +10,7 @@ GPU_JOBS ?= 4
 SAMPLE ?= samples/matmul.tc
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint types test bless docs gpu bench paper dist clean
+.PHONY: help demo check lint types test bless docs gpu bench paper dist versions clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ dist: $(INSTALLED)  ## build wheel and source distribution twice, compare, and t
 	@$(BIN)/python -c 'import build, twine' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[release]'
 	$(BIN)/python tests/release.py
+
+versions: $(INSTALLED)  ## all tests of the compiler with the lowest and the newest versions of what it needs
+	$(BIN)/python tests/release.py --versions
 
 clean:  ## remove what the targets above made
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

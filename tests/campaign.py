@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is insta
 import conversions  # noqa: E402
 import fuzz  # noqa: E402
 import hostile  # noqa: E402
+import kills  # noqa: E402
 import mutations  # noqa: E402
 import random_products  # noqa: E402
 import random_programs  # noqa: E402
@@ -93,6 +94,12 @@ def _on_gpu(given: Input, rng: random.Random) -> Outcome:
     return _judged(action)
 
 
+def _on_threads(given: Input, rng: random.Random) -> Outcome:
+    settings = _settings(given, rng)
+    settings.options = replace(settings.options, arch=rng.choice([*TARGETS]))
+    return _judged(lambda: random_programs.check_on_threads(given.data.decode(), settings), 120)
+
+
 _SOURCES: list[Input] = []
 
 
@@ -133,6 +140,9 @@ CAMPAIGNS: dict[str, Campaign] = {
         "Random programs: the oracle, the interpreter, and the interpreter around the passes.",
         _program, _interpreted),
     "gpu": Campaign("Random programs: a GPU against the interpreter.", _program, _on_gpu),
+    "threads": Campaign(
+        "Random programs for all targets: LLVM IR on simulated threads against the interpreter.",
+        _program, _on_threads),
     "sources": Campaign(
         "Damaged sources: diagnostics and nothing else.",
         _damaged, lambda given, rng: fuzz.try_input(given, rng)),
@@ -154,11 +164,14 @@ CAMPAIGNS: dict[str, Campaign] = {
         lambda given, rng: _judged(lambda: "wrong" if mutations.doubted(
             given.data.decode())["wrong"] else "ran", 300)),
     "products": Campaign(
-        "Random products for sm_90a, meta-parameters forced: the simulators of operations and of "
-        "LLVM IR.",
+        "Random products for all targets, meta-parameters forced: the simulators of operations and "
+        "of LLVM IR.",
         lambda seed, number: Input(str(random_products.make(seed * 10**9 + number)).encode(), "tc"),
         lambda given, rng: _judged(lambda: random_products.check(
             random_products.Product.read(given.data.decode()), rng.random() < 0.5), 120)),
+    "kills": Campaign(
+        "The compiler and the tuner end at any moment: no half-written file, no line lost.",
+        kills.make, lambda given, rng: _judged(lambda: kills.check(given), 120)),
     "ptxas": Campaign("Random programs for all targets, assembled.", _program, _assembled),
 }
 
@@ -202,7 +215,9 @@ def run(name: str, seed: int, first: int, count: int, seconds: float,
         tell(f"kept in {keep(name, seed, number, campaign.make(seed, number), failure)}")
 
     last = min(first + count, campaign.count)
-    return fuzz.tried(attempt, range(first, last), seconds=seconds, tell=tell, found=found)
+    memory = 1 << 50 if name == "gpu" else fuzz.MEMORY  # the driver reserves as many addresses
+    return fuzz.tried(attempt, range(first, last), seconds=seconds, memory=memory, tell=tell,
+                      found=found)
 
 
 def main() -> int:

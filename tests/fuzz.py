@@ -259,18 +259,19 @@ def _generator(seed: int, number: int) -> random.Random:
 Attempt = Callable[[int], tuple[str, "str | None"]]  # of a number: how far it came, what is wrong
 
 
-def _work(attempt: Attempt, numbers: range, channel: Any) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+def _work(attempt: Attempt, numbers: range, memory: int, channel: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
     for number in numbers:
         channel.send(attempt(number))
     channel.close()
 
 
-def _child(attempt: Attempt, numbers: range, end: float) -> Iterator[tuple[int, str, str | None]]:
+def _child(attempt: Attempt, numbers: range, memory: int, end: float
+           ) -> Iterator[tuple[int, str, str | None]]:
     """Try inputs in a process of its own.  Stops where it ends, hangs, or the time is over."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_work, args=(attempt, numbers, theirs))
+    child = context.Process(target=_work, args=(attempt, numbers, memory, theirs))
     child.start()
     theirs.close()
     try:
@@ -295,14 +296,14 @@ def _child(attempt: Attempt, numbers: range, end: float) -> Iterator[tuple[int, 
         ours.close()
 
 
-def tried(attempt: Attempt, numbers: range, *, seconds: float = 1e9,
+def tried(attempt: Attempt, numbers: range, *, seconds: float = 1e9, memory: int = MEMORY,
           tell: Callable[[str], None] | None = None,
           found: Callable[[int, str], None] | None = None) -> Report:
     """What becomes of the numbers, for so many seconds at most; `found` is told of each cause of
     failures once."""
     report, end = Report(), time.monotonic() + seconds
     while numbers and time.monotonic() < end:
-        for number, outcome, failure in _child(attempt, numbers, end):
+        for number, outcome, failure in _child(attempt, numbers, memory, end):
             numbers = numbers[1:]
             if report.add(number, outcome, failure):
                 if tell:

@@ -243,7 +243,8 @@ class Oracle:
         if method is None:
             raise Unknown(type(node).__name__)
         if isinstance(node, syntax.StructValue | syntax.Call | syntax.Conditional):
-            return method(node, scope, extents, wanted)  # type: ignore[no-any-return]
+            found: Value = method(node, scope, extents, wanted)
+            return convert(found, "float64") if found.type == "literal" else found
         return method(node, scope)  # type: ignore[no-any-return]
 
     def of_name(self, node: syntax.Name, scope: Scope) -> Value:

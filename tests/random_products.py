@@ -1,9 +1,10 @@
-"""Random products for sm_90a, with meta-parameters forced: the simulators against the reference.
+"""Random products for all targets, meta-parameters forced: the simulators against the reference.
 
 `make(seed)` writes a product with a tile, layouts of its operands, masks, a loop and an epilogue at
-random, and forces what the passes would choose: tensor copies and stores, persistence, a producer
-warp, slices, clusters, stages, warps.  `check` runs its problem as operations of the machine, with
-barriers and copies in flight, and as LLVM IR on simulated threads.
+random, chooses a target, half of the time sm_90a, and forces what the passes would choose: tensor
+copies and stores, persistence, a producer warp, slices, clusters, stages, warps.  `check` runs its
+problem as operations of the machine, with barriers and copies in flight, and as LLVM IR on
+simulated threads.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.target.target import TARGETS
 from tritonc.interp.machine import handlers
 from tritonc.launch.compare import differences
 from tritonc.launch.data import prepare
@@ -23,7 +25,6 @@ from tritonc.launch.run_problems import kernel_of, read_problems
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
-TARGET = "sm_90a"
 # What is forced, each with a probability of a half.
 _FORCED: dict[str, tuple[int, ...]] = {
     "num_warps": (4, 8), "num_stages": (1, 2, 3, 4), "group": (1, 2, 16), "wgmma": (0, 1),
@@ -41,15 +42,18 @@ class Product:
 
     text: str
     forced: tuple[tuple[str, int], ...]
+    target: str
 
     def __str__(self) -> str:
-        return "// forced: " + " ".join(f"{n}={v}" for n, v in self.forced) + "\n" + self.text
+        forced = "".join(f" {n}={v}" for n, v in self.forced)
+        return f"// {self.target}{forced}\n{self.text}"
 
     @staticmethod
     def read(text: str) -> Product:
         first, _, rest = text.partition("\n")
-        words = first.removeprefix("// forced:").split()
-        return Product(rest, tuple((n, int(v)) for n, _, v in (w.partition("=") for w in words)))
+        target, *words = first.removeprefix("// ").split()
+        forced = tuple((n, int(v)) for n, _, v in (w.partition("=") for w in words))
+        return Product(rest, forced, target)
 
 
 def make(seed: int) -> Product:
@@ -108,7 +112,7 @@ kernel void product(const {kind}* a, const {kind}* b, const float* bias, {out}* 
     if rng.random() < 0.3:  # all roles of a persistent block
         forced = (("wgmma", 1), ("tensor_copy", 1), ("copier", 1), ("persistent", 1),
                   ("num_stages", rng.choice((2, 3, 4))))
-    return Product(text, forced)
+    return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
 
 
 def _epilogue(rng: random.Random) -> tuple[str, str]:
@@ -127,7 +131,7 @@ def check(product: Product, threads: bool) -> str:
     `threads`: as LLVM IR too.
     """
     source = SourceFile("product.tc", product.text)
-    options = Options(arch=TARGET, warnings=("no-all",), verify_each=True,
+    options = Options(arch=product.target, warnings=("no-all",), verify_each=True,
                       tune=dict(product.forced))
     (problem,) = read_problems(source, options, "tc", Diagnostics())
     try:

@@ -197,6 +197,22 @@ def check_on_gpu(text: str, settings: Settings, device: Any) -> int:
     return 2
 
 
+def check_on_threads(text: str, settings: Settings) -> str:
+    """Compile a program to LLVM IR, run that on simulated threads, and compare.  Gives the target.
+    """
+    sys.path.insert(0, str(ROOT / "tests" / "unit"))
+    from test_emit_sources import launch as launch_threads
+
+    options = settings.options
+    module, data = analysed(text, options)
+    want = launch(module, data)
+    result = driver.compile(SourceFile("random.tc", text), options, ("ll",))
+    assert result.module is not None
+    data.kernel = result.module.kernels[0]
+    compare(want, launch_threads(result.outputs["ll"], data)[1], "on threads")
+    return options.arch
+
+
 @dataclass
 class Report:
     """What became of many programs."""

@@ -1,9 +1,10 @@
-"""Builds the distributions, twice, and tries them: `make dist`.
+"""Builds the distributions, twice, and tries them: `make dist`.  `make versions` only tries.
 
 The wheel and the source distribution of both builds must be the same bytes.  Each is checked by
 twine and installed into an empty environment: the wheel with the lowest versions of the
 dependencies that pyproject.toml allows, the source distribution with the newest.  There the
-command, the samples and the collections of messages are run.  build/dist/sbom.json, a CycloneDX
+command, the samples and the collections of messages are run; by `make versions`, which tries the
+checkout in two such environments, all that tests the compiler.  build/dist/sbom.json, a CycloneDX
 document, lists what the second environment has installed for tritonc.
 """
 
@@ -28,6 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 # What is run in the empty environments; `lit` and the programs compile with every pass.
+ALL = ("tests/lit", "tests/unit", "tests/test_run.py", "tests/test_programs.py",
+       "tests/test_campaign.py", "tests/test_random_programs.py")
 CORE = ("tests/lit", "tests/test_readme.py::test_blocks", "tests/unit/test_parser.py")
 
 
@@ -84,7 +87,7 @@ def lowest() -> list[str]:
 
 
 def try_out(name: str, distribution: Path, folder: Path, pins: Sequence[str],
-            bill: str = "") -> None:
+            tests: Sequence[str] = CORE, bill: str = "") -> None:
     """Install a distribution into an empty environment, and run what users and tests run.
 
     `bill`, a time: write what is installed, before the tests' own needs are, to sbom.json.
@@ -103,11 +106,11 @@ def try_out(name: str, distribution: Path, folder: Path, pins: Sequence[str],
     run(binaries / "tritonc", "samples/matmul.tc", "--arch=sm_90a", "-o", "matmul.ptx", cwd=work)
     run(binaries / "tritonc", "run", "samples/matmul.tc", cwd=work)
     run(*pip, "pytest>=8", "pytest-xdist>=3", "hypothesis", "mpmath")
-    for part in ("tests", "docs", "editors", "examples", "README.md", "CONTRIBUTING.md",
+    for part in ("tests", "docs", "bench", "editors", "examples", "README.md", "CONTRIBUTING.md",
                  "CHANGELOG.md", "CITATION.cff", "Makefile"):
         source = ROOT / part
         (shutil.copytree if source.is_dir() else shutil.copy)(source, work / part)
-    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *CORE, cwd=work)
+    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *tests, cwd=work)
 
 
 def bill_of_materials(python: Path, epoch: str) -> dict[str, object]:
@@ -143,7 +146,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "dist")
     parser.add_argument("--no-trial", action="store_true", help="build and compare only")
+    parser.add_argument("--versions", action="store_true", help="build nothing: try the checkout "
+                        "with the lowest and the newest versions of its dependencies")
+    parser.add_argument("tests", nargs="*", default=ALL, help="what --versions runs")
     options = parser.parse_args()
+    if options.versions:
+        for name, pins in ("lowest", lowest()), ("newest", []):
+            try_out(name, ROOT, options.out.parent / "versions", pins, options.tests)
+        return
     shutil.rmtree(options.out, ignore_errors=True)
     epoch = commit_time()
     first, second = build(options.out / "first", epoch), build(options.out / "second", epoch)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import campaign
 import fuzz
+import kills
 import pytest
 from damage import Input
 from programs import PTXAS
+
+from tritonc import outputs
 
 FOUND = sorted(campaign.FINDINGS.glob("*.json"))
 
 
 @pytest.mark.parametrize("name, count", [("programs", 2), ("sources", 30), ("passes", 10),
                                          ("hostile", 4), ("conversions", 12), ("ptxas", 2),
-                                         ("products", 4), ("proofs", 3)])
+                                         ("products", 4), ("proofs", 3), ("threads", 4),
+                                         ("kills", 2)])
 def test_some_inputs(name: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
                      ) -> None:
     if name == "ptxas" and PTXAS is None:
@@ -65,6 +71,21 @@ def test_small_formats_against_ml_dtypes() -> None:
     for source, target in (("float16", "bfloat16"), ("bfloat16", "float8_e4m3"),
                            ("float16", "float8_e5m2"), ("float8_e5m2", "float8_e4m3")):
         conversions.check(conversions.make(0, conversions.PAIRS.index((source, target))))
+
+
+def test_half_a_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_all(contents: Mapping[str, str | bytes], if_changed: bool = False) -> None:
+        for path, content in contents.items():
+            with open(path, "wb") as file:
+                file.write(b"half")
+                file.flush()
+                file.write(outputs.as_bytes(content))
+
+    monkeypatch.setattr(outputs, "write_all", write_all)
+    monkeypatch.setattr(kills, "WRITERS", ("test_campaign.py",))
+    row = {"what": "compile", "signal": "SIGKILL", "line": 5, "moment": None}
+    with pytest.raises(AssertionError, match="is broken"):
+        kills.check(Input(json.dumps(row).encode(), "tc"))
 
 
 def test_a_loop_for_ever_is_a_finding() -> None:

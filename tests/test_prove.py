@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from command import tritonc
 from mutations import SAMPLES, doubted, mutated
 
 from tritonc import driver
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import Options
+from tritonc.prove import report
 from tritonc.prove.accesses import PROVED, REFUTED, UNKNOWN
 from tritonc.prove.report import Proof, prove
 from tritonc.source import CompileError, SourceFile
@@ -87,6 +90,35 @@ def test_a_multiple_needs_no_mask_for_the_tail() -> None:
     bare = ADD.replace("@(i < N) ", "").replace("(i < N) ? *(x + i) : 0", "*(x + i)")
     assert PROVED not in verdicts(bare)[:2]
     assert verdicts(bare.replace("//! range", "//! where: N % 16 == 0\n//! range")) == [PROVED] * 3
+
+
+def test_every_choice_of_tunables() -> None:
+    """Tiles of 16 end with the buffers, tiles of 32 need not."""
+    text = ADD.replace("@(i < N) ", "").replace("(i < N) ? *(x + i) : 0", "*(x + i)").replace(
+        "//! size: N = 100", "//! size: N = 96\n//! where: N % 16 == 0").replace("[16]", "[T]")
+    text = "const tunable int T = {16, 32};\n" + text
+    source = SourceFile("test.tc", text)
+
+    def found(every: bool, **tune: int) -> list[tuple[int, list[str]]]:
+        options = replace(OPTIONS, tune=tune)
+        return [(proof.tunables["T"], proof.verdicts()) for proof in prove(
+            source, options, "tc", driver.new_diagnostics(options), every=every)]
+
+    good, bad = (16, [PROVED] * 3), (32, [REFUTED, REFUTED, UNKNOWN])
+    assert found(False, T=16) == found(True, T=16) == [good] and sorted(found(True)) == [good, bad]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "MOST", 1)
+        with pytest.raises(CompileError, match="have 2 combinations, more than 1"):
+            found(True)
+
+
+def test_how_choices_of_tunables_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "add.tc"
+    path.write_text("const tunable int T = {16, 32};\n" + ADD.replace("[16]", "[T]"))
+    done = tritonc("prove", str(path))
+    assert done.code == 0 and "1 other choices of tunables are not looked at (--every)" in done.out
+    done = tritonc("prove", str(path), "--every")
+    assert "6 proved; 1 other choices of tunables have the same answers" in done.out
 
 
 def test_bounds_of_sizes_count() -> None:

@@ -60,9 +60,10 @@ def test_without_a_problem() -> None:
 
 def test_names() -> None:
     """Names that Python's grammar has, several kernels of which one does nothing, a prefix."""
-    text = (KERNEL.replace(" x", " in").replace("(x ", "(in ") % "const float* in, float* y, int N"
+    text = (KERNEL.replace("(x ", "(in ") % "const float* in, float* y, int in_, int N"
             + "kernel void nothing(int n) { }\n")
-    assert schemas(text) == ["f(Tensor in_, Tensor(a1!) y, SymInt N, SymInt range0) -> ()"]
+    assert schemas(text) == [
+        "f(Tensor in__, Tensor(a1!) y, SymInt in_, SymInt N, SymInt range0) -> ()"]
     done = tritonc("-", "--emit=torch", "-o", "-", "--prefix=my-lib", stdin=COPY.encode())
     assert "TORCH_LIBRARY_FRAGMENT(my_lib, library)" in done.out
 
@@ -126,7 +127,7 @@ def build(torch: Any, folder: Path, source: Path, name: str, *flags: str,
                 "guard.getStream(device).native_handle()", "(void *)guard.getStream(device).id()"))
     cuda = torch.version.cuda is not None
     libraries = ["-ltorch_cpu", "-lc10", *["-lc10_cuda"] * cuda]
-    run("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+    run("g++", "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
         *(word for path in (*include_paths("cuda" if cuda else "cpu"), INCLUDE)
           for word in ("-isystem", path)),
         f"{name}.cpp", "-o", f"lib{name}.so", *(f"-L{path}" for path in library_paths()),
@@ -313,7 +314,7 @@ def test_a_program_without_python(torch: Any, tmp_path: Path) -> None:
     build(torch, tmp_path, ROOT / "samples" / "matmul.tc", "matmul", "--arch=native", "--variants")
     run(sys.executable, "-c", PACKAGE, cwd=tmp_path)
     folders = library_paths("cuda")
-    run("g++", "-std=c++17", "-O1",
+    run("g++", "-std=c++20", "-O1",
         *(word for path in (*include_paths("cuda"), INCLUDE) for word in ("-isystem", path)),
         HOST / "package.cpp", "-o", "program", "-Wl,--no-as-needed", *(f"-L{f}" for f in folders),
         "-ltorch", "-ltorch_cpu", "-ltorch_cuda", "-lc10", "-lc10_cuda",

@@ -35,7 +35,8 @@ class Bindings:
     `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
     chose, `chosen_meta` its meta-parameters; `refused` are combinations that it tried and that do
     not compile, with the first error of each; `tuned` is the entry of the tuning file for each name
-    whose value it gave; `tuning` is the path of that file if one of its entries was used.
+    whose value it gave; `tuning` is the path of that file if one of its entries was used; `lists`
+    are the declared values of each tunable.
     """
 
     def __init__(self, options: Options) -> None:
@@ -48,7 +49,7 @@ class Bindings:
         self._entries: dict[str, Entry] = {}  # of the tuning file, by kernel
         self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
-        self._lists: dict[str, Sequence[int]] = {}  # the declared values of each tunable
+        self.lists: dict[str, Sequence[int]] = {}
         self._bodies: dict[str, tuple[Small | None, Few | None]] = {}  # by kernel
         self._shapes: Callable[[Mapping[str, int]], Module]  # what the cost model looks at
         self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
@@ -79,7 +80,7 @@ class Bindings:
         except CompileError:
             return dict(self._options.tune)  # the analysis reports it too, and what else is wrong
         given = self.split({t.name for t in declared})
-        self._lists = {t.name: t.values for t in declared if t.values}
+        self.lists = {t.name: t.values for t in declared if t.values}
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
         if not unbound and known is None:
             return dict(given)
@@ -204,7 +205,7 @@ class Bindings:
 
     def _beside(self, kernel: Kernel) -> tuple[Small | None, Few | None]:
         """What is there beside the entry of the chosen tile, where nobody chose another."""
-        space = {name: self._lists[name] for name in self.chosen if name in kernel.tunables}
+        space = {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
         if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
             return None, None
         if kernel.name not in self._bodies:
@@ -284,7 +285,7 @@ class Bindings:
         from tritonc.tune.model.portfolio import portfolio
         from tritonc.variants.variant import Variant, VariantSet
 
-        space = {name: values for name, values in self._lists.items()
+        space = {name: values for name, values in self.lists.items()
                  if name in kernel.tunables and name not in self._options.tune}
         found = VariantSet()
         fixed = {name: value for name, value in tunables.items() if name not in space}

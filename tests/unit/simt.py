@@ -145,6 +145,8 @@ class Machine:
         return self.constants[key]
 
     def _constant(self, t: str, text: str) -> Lanes:
+        if text[0] == "<":
+            return [self._constant(*typed(e)) for e in split(text[1:-1])]
         if t[0] == "<":
             count, _, e = t[1:-1].partition(" x ")
             return [self._constant(e, text) for _ in range(int(count))]
@@ -270,13 +272,20 @@ class Machine:
         values = [self.value(env, t, text) for t, text in arguments]
         if head[2] in self.functions:
             return self.call(self.functions[head[2]], values, active)
-        return CALLS(head[2])(self, head[2], [t for t, _ in arguments], values, active)
+        types, function = [t for t, _ in arguments], CALLS(head[2])
+        if types and types[0][0] == "<" and "nvvm" not in head[2]:  # element by element
+            return [function(self, head[2], [element_types(t)[0] for t in types], [*parts], active)
+                    for parts in zip(*values, strict=True)]
+        return function(self, head[2], types, values, active)
 
     def _binary(self, env: dict[str, Lanes], op: str, rest: str) -> Lanes:
         t, operands = typed(rest)
         texts = split(operands)
         a = self.value(env, t, texts[0])
         b = self.value(env, t, texts[1]) if len(texts) > 1 else None
+        if t[0] == "<":
+            return [BINARY[op](element_types(t)[0], *pair) for pair in zip(
+                a, b or [None] * len(a), strict=True)]
         return BINARY[op](t, a, b)
 
     def _icmp(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from functools import cache
@@ -192,6 +193,27 @@ def _fshl(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> L
     return np.array([x >> 64 & (1 << 64) - 1 for x in wide], np.uint64)
 
 
+def _bits(function: Callable[[str], int]) -> Any:
+    """Of a number's binary digits, the highest first."""
+    def compute(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+        width = 8 * v[0].dtype.itemsize
+        return np.array([function(f"{int(x):0{width}b}") for x in v[0]], v[0].dtype)
+
+    return compute
+
+
+def _permute(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+    """prmt: each of four digits selects a byte of b and a together, or its sign eight times."""
+    both = v[1].astype(np.uint64) << np.uint64(32) | v[0]
+    found = np.zeros(m.threads, np.uint32)
+    for i in range(4):
+        digit = (v[2] >> np.uint32(4 * i) & np.uint32(15)).astype(np.uint64)
+        byte = (both >> (digit % np.uint64(8) * np.uint64(8))).astype(np.uint8)
+        byte = np.where(digit > 7, (byte.view(np.int8) >> 7).view(np.uint8), byte)
+        found |= byte.astype(np.uint32) << np.uint32(8 * i)
+    return found
+
+
 def _assume(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     assert v[0][active].all(), "an assumption does not hold"
 
@@ -331,8 +353,10 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.exp2", _unary(lambda a: np.exp2(a.astype(np.float64)))),
     ("llvm.copysign", lambda m, name, types, v, active: np.copysign(*v)),
     ("llvm.fshl", _fshl),
-    ("llvm.ctlz", lambda m, name, types, v, active: np.array(
-        [64 - int(x).bit_length() for x in v[0]], np.uint64)),
+    ("llvm.ctlz", _bits(lambda text: len(text) - len(text.lstrip("0")))),
+    ("llvm.ctpop", _bits(lambda text: text.count("1"))),
+    ("llvm.bitreverse", _bits(lambda text: int(text[::-1], 2))),
+    ("llvm.nvvm.prmt", _permute),
     ("llvm.assume", _assume),
 ]
 
@@ -379,6 +403,17 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
     numbers = _numbers(operands)
     if parts[0] == "not":
         registers[numbers[0]] = ~registers[numbers[1]]
+        return
+    if parts[0] == "lop3":  # bit 4 a + 2 b + c of the table, for each bit of the three
+        *words, table = (registers[int(w[1:])] if w[0] == "$" else np.uint32(int(w, 0))
+                         for w in operands.split(", ")[1:])
+        picked = [index for index in range(8) if int(table) >> index & 1]
+        registers[numbers[0]] = sum((functools.reduce(np.bitwise_and, (
+            word if index >> 2 - i & 1 else ~word for i, word in enumerate(words)))
+            for index in picked), np.zeros(m.threads, np.uint32))
+        return
+    if parts[0] == "tanh":
+        registers[numbers[0]] = np.tanh(registers[numbers[1]].view(np.float32)).view(np.uint32)
         return
     if parts[:3] == ["cvt", "rn", "f16"]:
         wide = registers[numbers[1]].view(f"f{int(parts[3][1:]) // 8}")

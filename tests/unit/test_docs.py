@@ -114,3 +114,15 @@ def test_a_wrong_block_would_be_found() -> None:
     with pytest.raises(CompileError):
         list(run_problems(SourceFile("x", wrong.replace("z + r", "q")), Options(), "tc",
                           Diagnostics()))
+
+
+def test_the_tests_that_a_page_names_exist() -> None:
+    text = (ROOT / "docs" / "notes" / "trust.md").read_text(encoding="utf-8")
+    path = ROOT
+    found = 0
+    for place, name in re.findall(r"`(tests/[\w/.*]+)?(?:::)?(test_\w+)?`", text):
+        path = ROOT / place if place else path
+        assert place == "" or place.endswith("*.py") or path.exists(), place
+        assert not name or f"def {name}(" in path.read_text(encoding="utf-8"), name
+        found += bool(name)
+    assert found > 12

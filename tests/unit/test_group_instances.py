@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from passes_on_text import kernel
 from rewriting import parse
 
-from tritonc.backend.launch.group_instances import COLUMNS, _longest_first
+from tritonc.backend.launch.group_instances import COLUMNS, GROUP, _banded, _longest_first
 from tritonc.backend.launch.longest_first import trend
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import Memory, run
 from tritonc.ir.build import Builder
-from tritonc.ir.core import Block, Module
+from tritonc.ir.core import Block, Module, Value
 
 
 @pytest.mark.parametrize("start, end, predicate, expected", [
@@ -55,16 +58,15 @@ done:
     assert found == (expected or 0)
 
 
-@pytest.mark.parametrize("rows, columns", [(1, 1), (5, 3), (4, COLUMNS), (3, 2 * COLUMNS + 3)])
-@pytest.mark.parametrize("grows", [1, -1])
-def test_every_instance_comes_once_and_the_longest_first(rows: int, columns: int, grows: int
-                                                         ) -> None:
+def numbers(rows: int, columns: int, order: Callable[[Builder], tuple[Value, Value]]
+            ) -> NDArray[np.int32]:
+    """Of each instance, as they start, the number that it gets."""
     k = parse(kernel("entry:\n  ret", "i32* %o"))
     before = Block("")
     b = Builder(before)
     m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
     own = b.value("add", b.value("mul", n, b.value("get_num_programs", axis=0)), m)
-    row, column = _longest_first(b, grows)
+    row, column = order(b)
     number = b.value("add", b.value("mul", column, b.value("get_num_programs", axis=0)), row)
     b.emit("store", b.value("addptr", k.parameters[0], own), number)
     k.entry.ops[:0] = before.ops
@@ -73,6 +75,23 @@ def test_every_instance_comes_once_and_the_longest_first(rows: int, columns: int
     run(Module([k]), "k", [address], memory, (rows, columns), table=ALL_OPS)
     found = memory.read(address)
     assert sorted(found) == list(range(rows * columns))
+    return found
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (5, 3), (8, 4), (19, 5)])
+def test_edges_come_first(rows: int, columns: int) -> None:
+    """Backwards, the last band starts with its last column."""
+    there, back = (numbers(rows, columns, lambda b, back=back: _banded(b, GROUP, None, back))
+                   for back in (False, True))
+    assert (there[0], back[0]) == (0, rows * columns - 1)
+    assert (back == rows * columns - 1 - there).all()
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (5, 3), (4, COLUMNS), (3, 2 * COLUMNS + 3)])
+@pytest.mark.parametrize("grows", [1, -1])
+def test_every_instance_comes_once_and_the_longest_first(rows: int, columns: int, grows: int
+                                                         ) -> None:
+    found = numbers(rows, columns, lambda b: _longest_first(b, grows))
     order, heads = found % rows, found // rows
     for first in range(0, columns, COLUMNS):
         band = (heads >= first) & (heads < first + COLUMNS)

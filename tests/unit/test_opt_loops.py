@@ -5,6 +5,7 @@ from __future__ import annotations
 from passes_on_text import after, kernel, names
 
 from tritonc.opt.canonicalize_loops import canonicalize_loops
+from tritonc.opt.late_sums import late_sums
 from tritonc.opt.licm import licm
 
 # canonicalize_loops
@@ -142,3 +143,33 @@ exit:
   ret"""))
     assert "mul" in names(found, "entry")
     assert names(found, "pre") == ["mul", "add", "br"]
+
+
+# late_sums
+
+def test_a_sum_behind_a_loop_stands_before_what_reads_it() -> None:
+    """Where the exit has phis, too."""
+    found = after(late_sums, kernel("""
+entry:
+  %zero = constant {value = 0} : i32
+  %step = constant {value = 4} : i32
+  %four = range {start = 0, stop = 4} : i32<4>
+  br head
+head:
+  %i = phi [%zero, entry], [%next, body] : i32
+  %sum = phi [%x, entry], [%more, body] : i32
+  %stay = icmp %i, %step {predicate = sle} : i1
+  cond_br %stay, body, exit
+body:
+  %all = splat %i : i32<4>
+  %tile = add %all, %four : i32<4>
+  %part = reduce %tile {kind = add, axes = [0]} : i32
+  %more = add %sum, %part : i32
+  %next = add %i, %step : i32
+  br head
+exit:
+  %total = phi [%sum, head] : i32
+  store %out0, %total
+  ret"""))
+    assert names(found, "exit") == ["phi", "store", "ret"]
+    assert names(found, "head.exit") == ["reduce", "add", "br"]

@@ -53,6 +53,17 @@ def test_many_files() -> None:
     assert tritonc("test").code == 2
 
 
+@pytest.mark.parametrize("type", ["float", "char", "bool", "float8_e5m2"])
+def test_what_a_kernel_forgets_to_write(type: str) -> None:
+    """Arrays of `empty` hold something before."""
+    text = ("//! range: 64\n//! arg: y = empty(64)\n//! expect: y = zeros(64)\n"
+            f"kernel void f({type}* y) {{ int r[64] = get_global_range(0);"
+            " @(r < 63) *(y + r) = 0; }")
+    done = tritonc("run", "-", stdin=text.encode())
+    assert done.code == 1 and "1 of 64" in done.out
+    assert tritonc("run", "-", stdin=text.replace("63", "64").encode()).code == 0
+
+
 def test_info_of_a_source_and_of_its_ptx() -> None:
     said = tritonc("info", "right.tc", "--arch=sm_80", "--ptxas=./ptxas")
     assert said.code == 0

@@ -325,6 +325,8 @@ TABLE: tuple[Option, ...] = (
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Use only the problems of this kernel.", RUNNING, "NAME",
            commands=(*_RUNNING, *_DEBUG, *_PROVING, *_MEASURING)),
+    Option("every", ("--every",), "Prove each choice of values of the tunables, not only that of a "
+           "compilation.", RUNNING, commands=_PROVING),
     Option("commands", ("-x", "--commands"), "Read the debugger's commands from FILE.", RUNNING,
            "FILE", default="standard input", commands=_DEBUG),
     Option("order", ("--order",), "The order in which the interpreter runs program instances: "

@@ -33,12 +33,26 @@ def prove_command(files: tuple[str, ...], **given: Any) -> int:
     diagnostics = driver.new_diagnostics(options)
     source = read_source(path, diagnostics)
     verdicts: list[str] = []
-    for proof in prove(source, options, language_of(path, given), diagnostics, given["kernel"]):
-        for line in proof.lines():
-            click.echo(line)
-        verdicts += proof.verdicts()
+    first: list[str] = []
+    alike = others = 0
+    for proof in prove(source, options, language_of(path, given), diagnostics, given["kernel"],
+                       every=given["every"]):
+        found = proof.verdicts()
+        if proof.first:
+            first = found
+            others += proof.choices - 1
+        if proof.first or found != first:
+            for line in proof.lines():
+                click.echo(line)
+        else:
+            alike += 1
+        verdicts += found
     Messages(given).show(diagnostics.items)
     counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in dict.fromkeys(verdicts))
+    if given["every"] and alike:
+        counts += f"; {alike} other choices of tunables have the same answers"
+    elif others:
+        counts += f"; {others} other choices of tunables are not looked at (--every)"
     click.echo(counts or "no access")
     if REFUTED in verdicts:
         return INPUT_ERROR

@@ -232,7 +232,7 @@ def _operation(op: Op, row: OpInfo) -> str | None:
             return f"'{op.name}' has no attribute '{name}'"
         kind = KINDS.get(name)
         if (kind is not None and not kind(value)) or (
-                OPS.get(op.name) is row and not _attribute_fits(op, name, value)):
+                op.name in OPS and not _attribute_fits(op, name, value)):
             return f"the attribute '{name}' of '{op.name}' cannot be {value!r}"
     for result in op.results:
         t = result.type

@@ -82,6 +82,12 @@ class _Operator:
             *((name, tensors.get(name) or roles.given.get(name)) for name in order
               if name in roles.given or (name in tensors and not tensors[name].made)),
             *((name, None) for name in roles.given if name not in order)]
+        self.public: dict[str, str] = {}  # the arguments' names in the schema
+        for argument, _ in self.inputs:
+            own = _safe(argument)
+            while own in self.public.values() or (own != argument and own in order):
+                own += "_"
+            self.public[argument] = own
         self.variables = {**{key: f"Int({value})" for key, value in constants.items()},
                           **{name: f"v_{identifier(name)}" for name in
                              (*(size for size, _ in roles.sizes), *order, *roles.given)}}
@@ -94,7 +100,7 @@ class _Operator:
                 kind = f"Tensor(a{number}!)" if one.changed else "Tensor"
             else:
                 kind = {"bool": "bool", "double": "float", "Int": "SymInt"}[kind_of(one)]
-            words.append(f"{kind} {_safe(name)}")
+            words.append(f"{kind} {self.public[name]}")
         result = ["Tensor"] * len(self.returned)
         returned = result[0] if len(result) == 1 else f"({', '.join(result)})"
         return f"{self.name}({', '.join(words)}) -> {returned}"

@@ -52,7 +52,7 @@ def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
     if not found:
         return False
     outside = loop.exits[0][1]
-    if cfg.predecessors[outside] != [loop.header]:
+    if cfg.predecessors[outside] != [loop.header] or outside.phis():
         outside = split_edge(kernel, loop.header, outside)
     for phi, total in found:
         _move(kernel, loop, outside, phi, total, readers, context)
@@ -118,7 +118,7 @@ def _move(kernel: Kernel, loop: Loop, outside: Block, phi: Op, total: Op,
             other.ops.remove(part)
     at = loop.header.ops.index(phi)
     loop.header.ops[at] = partial
-    behind = Builder(outside, len(outside.phis()), span)
+    behind = Builder(outside, 0, span)
     whole = behind.value("reduce", partial.result, kind=total.name, axes=part.attributes["axes"])
     result = behind.value(total.name, start, whole)
     result.name = phi.result.name

@@ -19,6 +19,9 @@ grows with the first number, as under a causal mask, or falls, those with most o
 a few columns, as many as the L2 cache serves at once: what ends last is short.  Persistent blocks
 take every other round of such instances backwards: each gets as much work as the others.
 
+Where a part of the instances takes the body for edges (`specialize`), which is slower, the order is
+backwards: edges are last along each axis, and now first, so that what ends last is not slow.
+
 Products on wgmma are computed by persistent blocks (`persist`), in the same order.
 
 Done for kernels with a matrix product that number their instances along two axes.  `group` is a
@@ -29,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.analysis.values import computed_from
 from tritonc.backend.launch import persist
 from tritonc.backend.launch.longest_first import trend
 from tritonc.ir.build import Builder
@@ -57,8 +61,10 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     if group < 2 and not persistent and not grows:
         return False
     if not persistent:
-        _renumber(kernel, kernel.blocks, kernel.entry,
-                  lambda b: _longest_first(b, grows) if grows else _banded(b, group, None))
+        edges = any(op.attributes.get("facts") and computed_from(op.operands[0], "get_program_id")
+                    for op in kernel.ops() if op.name == "cond_br")
+        _renumber(kernel, kernel.blocks, kernel.entry, lambda b: _longest_first(b, grows)
+                  if grows else _banded(b, group, None, edges))
         return True
     looping = persist.body(kernel)
     context.remark("group_instances", "persistent blocks: each block computes several programs",
@@ -118,15 +124,21 @@ def _renumber(kernel: Kernel, blocks: list[Block], home: Block,
     home.ops[:0] = before.ops
 
 
-def _banded(b: Builder, group: int, number: Value | None) -> tuple[Value, Value]:
+def _banded(b: Builder, group: int, number: Value | None, back: bool = False
+            ) -> tuple[Value, Value]:
     """The numbers along axes 0 and 1 of an instance; `number` is None for this block's own.
 
-    `group`: 0 for the order of the numbers.
+    `group`: 0 for the order of the numbers.  `back`: counted from the last ones.
     """
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
     if not group and number is not None:
         return b.value("urem", number, rows), b.value("udiv", number, rows)
     new_m, new_n = _bands(b, number or _own(b), rows, columns, group)
+    if back:
+        new_m, new_n = (b.value("sub", b.value("sub", count, b.constant(1, I32)), at)
+                        for count, at in ((rows, new_m), (columns, new_n)))
+        # The minima change nothing; with them the numbers are known not to be negative.
+        new_m, new_n = b.value("umin", new_m, rows), b.value("umin", new_n, columns)
     new_m.name, new_n.name = "row", "column"
     return new_m, new_n
 

@@ -309,12 +309,13 @@ class _Collector:
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and limit is not None and n % reach and self.infos[limit].every % reach:
             self.want({limit: reach})
-        elif contiguous and not self.boxes and reach > ACCESS // 4:
+        elif contiguous and not self.boxes and (reach > ACCESS // 4 or (self.cores and reach > 1)):
             self.steps(bound, reach)
 
     def steps(self, bound: Bound, reach: int) -> None:
         """A bound that goes on by whole accesses from iteration to iteration, as what is left of K
-        does, if a parameter is a multiple: threads cannot copy less than four bytes by cp.async."""
+        does, if a parameter is a multiple: threads cannot copy less than four bytes by cp.async,
+        and the copies of a product on CUDA cores take its registers."""
         left = [monomial for monomial, n in bound.limit.terms if n % reach]
         if len(left) == 1 and len(left[0]) == 1 and left[0][0].op is None and self.divisible(
                 left[0][0]) and self.infos[left[0][0]].every % reach:

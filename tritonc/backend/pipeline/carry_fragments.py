@@ -23,7 +23,8 @@ What the iteration turns on its way (`pipeline`) is stored piece by piece in the
 product, not all at once behind it: shared memory serves other warps' reads beside.
 
 Done where a loop of one block multiplies once, on a ring of stages; not where a thread copies
-elements one by one: their addresses and masks want the registers that would hold what is carried.
+elements one by one that each have an address or a mask: those want the registers that would hold
+what is carried.  Elements that lie side by side under one mask share them.
 Barriers follow from the order of the operations (`insert_barriers`).
 
 Needs pipeline.
@@ -31,6 +32,7 @@ Needs pipeline.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tritonc.analysis import axis_info
@@ -46,10 +48,10 @@ from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.layout import log2
+from tritonc.ir.layout import Layout, log2
 from tritonc.ir.types import Tile, scalar, shape
 
-MANY = 8  # elements that a thread copies one by one
+MANY = 8  # addresses or masks of elements that a thread copies one by one
 LEAST = 4  # k of one iteration: fewer are read as soon as the iteration begins
 
 
@@ -111,13 +113,25 @@ def _product(loop: Loop, readers: dict[Value, list[Op]]) -> _Product | None:
 
 
 def _piecemeal(op: Op, infos: axis_info.Infos) -> bool:
-    """Whether a thread copies many elements one by one."""
+    """Whether a thread copies elements one by one, with many addresses or masks."""
     if op.name != "async_copy":
         return False
     buffer, pointer = op.operands[:2]
     t = pointer.type
-    return isinstance(t, Tile) and t.layout is not None and t.layout.registers >= MANY and (
-        copy_width(pointer, op.guard, buffer, infos) <= scalar(buffer.type).bytes)
+    if not isinstance(t, Tile) or t.layout is None \
+            or copy_width(pointer, op.guard, buffer, infos) > scalar(buffer.type).bytes:
+        return False
+    runs = [axis_info.known(infos, pointer).contiguity]
+    if op.guard is not None:
+        runs.append(axis_info.known(infos, op.guard).constancy)
+    return any(_different(t.layout, run) >= MANY for run in runs)
+
+
+def _different(layout: Layout, run: Sequence[int]) -> int:
+    """How many runs a thread's elements lie in; those of an axis have its length in `run`."""
+    return 1 << sum(any(step >= length for step, length in zip(layout.coordinates(basis), run,
+                                                               strict=True) if step)
+                    for basis in layout.register)
 
 
 def _views(operand: Value) -> list[Op]:

@@ -69,7 +69,7 @@ def case_of(workload: Workload, types: Mapping[str, str], device: str = DEVICE) 
         "rand": lambda *shape: torch.rand(*shape, device=device),
         "randint": lambda low, high, *shape: torch.randint(low, high, shape, device=device),
         "zeros": lambda *shape: torch.zeros(*shape, device=device),
-        "empty": lambda *shape: torch.empty(*shape, device=device),
+        "empty": lambda *shape: torch.full(shape, float("nan"), device=device),
         "ones": lambda *shape: torch.ones(*shape, device=device),
         "full": lambda *shape: torch.full(shape[:-1], shape[-1], device=device),
         "arange": lambda count: torch.arange(count, device=device),
@@ -107,7 +107,7 @@ def fresh(workload: Workload, case: Case) -> Case:
     """A copy whose outputs hold nothing that could be taken for a result."""
     copy = case.clone()
     pure = {name for stage in workload.problem.stages for name, text in stage.arguments.items()
-            if text.startswith(("zeros(", "empty("))}
+            if text.startswith("zeros(")}
     for name in workload.problem.outputs:
         value = getattr(copy, name)
         if name in pure and name not in workload.kind.zeroed:

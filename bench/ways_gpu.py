@@ -48,7 +48,8 @@ def functions(device: str) -> dict[str, Any]:
         "randn": lambda *shape: torch.randn(shape, device=device, dtype=torch.float32),
         "rand": lambda *shape: torch.rand(shape, device=device, dtype=torch.float32),
         "randint": lambda low, high, *shape: torch.randint(low, high, shape, device=device),
-        "zeros": lambda *shape: torch.zeros(shape, device=device, dtype=torch.float32)}
+        "zeros": lambda *shape: torch.zeros(shape, device=device, dtype=torch.float32),
+        "empty": lambda *shape: torch.full(shape, float("nan"), device=device)}
 
 
 class _Functions(ast.NodeTransformer):

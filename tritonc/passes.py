@@ -93,6 +93,7 @@ from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.sink_past_returns import sink_past_returns
 from tritonc.opt.split_quotients import split_quotients
 from tritonc.opt.strength_reduce import strength_reduce
+from tritonc.opt.swap_neighbours import swap_neighbours
 from tritonc.opt.unify_exits import unify_exits
 from tritonc.opt.unroll_loops import unroll_loops
 from tritonc.pass_manager import Pass, check
@@ -102,6 +103,8 @@ OPT: list[Pass] = [
          "Later passes see a single form of index.", level=0),
     Pass("lower_argreduce", lower_argreduce,
          "The result is ordinary arithmetic, which later passes improve.", level=0),
+    Pass("swap_neighbours", swap_neighbours,
+         "Indices have one form, and what it makes is arithmetic too."),
     Pass("fold_constants", fold_constants,
          "Tunables are numbers now: their arithmetic disappears, and so do the branches that "
          "depend on it."),

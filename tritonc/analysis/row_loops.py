@@ -19,6 +19,7 @@
                      name, and asks for no old value: the fewer programs, the fewer additions
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
+    windows_of_bytes the same bytes are loaded at several distances, and computed as words
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from __future__ import annotations
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import Tile, is_float, shape
+from tritonc.ir.types import Tile, element, is_float, shape
 
+_FEW_LOADS = 3
 _NUMBERED = ("get_program_id", "get_global_range")
 
 
@@ -169,6 +171,16 @@ def adds_to_few(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
                                    for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+
+
+def windows_of_bytes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
+    of them takes a register for each."""
+    cfg = cfg or Cfg(kernel)
+    loads = [op for op in kernel.ops() if op.name == "load" and len(shape(op.result.type)) > 1]
+    if not loads or any(element(op.result.type).bytes > 1 for op in loads):
+        return False
+    return len(loads) > _FEW_LOADS or any(cfg.block_of[op] in cfg.innermost for op in loads)
 
 
 def _loaded(value: Value) -> bool:

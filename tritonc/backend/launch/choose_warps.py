@@ -23,6 +23,7 @@ from tritonc.analysis.row_loops import (
     scans_columns,
     several_passes,
     sums_columns,
+    windows_of_bytes,
 )
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -72,7 +73,7 @@ def _streaming_threads(kernel: Kernel) -> int:
                    if isinstance(r.type, Tile)), default=1)
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
-    size = max((scalar(t).bytes for t in moved), default=4)
+    size = 4 if windows_of_bytes(kernel) else max((scalar(t).bytes for t in moved), default=4)
     held = any(op.name == "phi" and 2 * r.type.size > largest for op in kernel.ops()
                for r in op.results if isinstance(r.type, Tile))
     reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(

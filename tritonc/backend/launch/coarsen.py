@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tritonc.backend.launch.persist import axes, own_number
+from tritonc.backend.launch.persist import axes, own_number, supersede
 from tritonc.backend.pipeline.roles import COPIES, SETUP
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
@@ -143,11 +143,8 @@ def _renumber(b: Builder, kernel: Kernel, extents: Sequence[Value], number: Valu
         rest = b.value("udiv", rest, extent)
     numbers.append(rest)
     known = {"get_program_id": numbers, "get_num_programs": extents}
-    found = {op.result: known[op.name][op.attributes["axis"]] for op in kernel.ops()
-             if op.name in known}
-    for block in kernel.blocks:
-        block.ops = [op for op in block.ops if not op.results or op.results[0] not in found]
-    kernel.replace(found)
+    supersede(kernel, kernel.blocks, {op.result: known[op.name][op.attributes["axis"]]
+                                      for op in kernel.ops() if op.name in known})
     kernel.replace(_linear(kernel.blocks, numbers, extents, number))
 
 

@@ -30,14 +30,12 @@ meta-parameter; 1 leaves the order alone.  Must come after specialize, which rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.analysis.values import computed_from
 from tritonc.backend.launch import persist
 from tritonc.backend.launch.longest_first import trend
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Value
+from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import I32, shape
 
 GROUP = 8  # rows of a band
@@ -63,8 +61,9 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     if not persistent:
         edges = any(op.attributes.get("facts") and computed_from(op.operands[0], "get_program_id")
                     for op in kernel.ops() if op.name == "cond_br")
-        _renumber(kernel, kernel.blocks, kernel.entry, lambda b: _longest_first(b, grows)
-                  if grows else _banded(b, group, None, edges))
+        persist.renumber(
+            kernel, kernel.blocks, kernel.entry,
+            lambda b: _longest_first(b, grows) if grows else _banded(b, group, None, edges))
         return True
     looping = persist.body(kernel)
     context.remark("group_instances", "persistent blocks: each block computes several programs",
@@ -72,9 +71,9 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     plain = [block for block in kernel.blocks[1:] if block not in looping]
     count = persist.axes(looping)
     home, number = persist.add_loop(kernel, looping, back=group == 0)
-    _renumber(kernel, looping, home, lambda b: _numbers(b, group, number, count, axes))
+    persist.renumber(kernel, looping, home, lambda b: _numbers(b, group, number, count, axes))
     if plain and group > 1:
-        _renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
+        persist.renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
     return True
 
 
@@ -104,24 +103,6 @@ def _shared(kernel: Kernel) -> bool:
         grown = len(own) > before
     return any(op.name == "load" and len(shape(op.result.type)) > 1 and op.operands[0] not in own
                for op in kernel.ops())
-
-
-def _renumber(kernel: Kernel, blocks: list[Block], home: Block,
-              order: Callable[[Builder], tuple[Value, ...]]) -> None:
-    """Other program ids for `blocks`, which come after `home`."""
-    before = Block("")
-    numbers = order(Builder(before))
-    replaced: dict[Value, Value] = {}
-    for block in blocks:
-        kept = []
-        for op in block.ops:
-            if op.name == "get_program_id" and op.attributes["axis"] < len(numbers):
-                replaced[op.result] = numbers[op.attributes["axis"]]
-            else:
-                kept.append(op)
-        block.ops = kept
-    kernel.replace(replaced)
-    home.ops[:0] = before.ops
 
 
 def _banded(b: Builder, group: int, number: Value | None, back: bool = False

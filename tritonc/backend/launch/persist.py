@@ -28,6 +28,8 @@ Meta-parameter `persistent`: 0 leaves one block for each instance.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from tritonc.analysis.quotients import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
@@ -232,6 +234,25 @@ def axes(blocks: list[Block]) -> int:
     used = {int(op.attributes["axis"]) for block in blocks for op in block.ops
             if op.name in _NUMBERS}
     return max({1, *used}) + 1
+
+
+def renumber(kernel: Kernel, blocks: list[Block], home: Block,
+             order: Callable[[Builder], tuple[Value, ...]]) -> None:
+    """Other program ids, along the axes that `order` makes, for `blocks`, which come after `home`.
+    """
+    before = Block("")
+    numbers = order(Builder(before))
+    supersede(kernel, blocks, {
+        op.result: numbers[op.attributes["axis"]] for block in blocks for op in block.ops
+        if op.name == "get_program_id" and op.attributes["axis"] < len(numbers)})
+    home.ops[:0] = before.ops
+
+
+def supersede(kernel: Kernel, blocks: list[Block], found: Mapping[Value, Value]) -> None:
+    """Take operations of `blocks` away for which another value is `found`."""
+    for block in blocks:
+        block.ops = [op for op in block.ops if not op.results or op.results[0] not in found]
+    kernel.replace(found)
 
 
 def own_number(b: Builder, count: int) -> tuple[Value, Value]:

@@ -226,22 +226,12 @@ def _loop(kernel: Kernel) -> tuple[Block, Block]:
     """A loop over programs around the kernel: where a block begins, and where it is done."""
     blocks = min(max(WARPS // kernel.attributes["num_warps"], BLOCKS[0]), BLOCKS[1])
     home, number = persist.add_loop(kernel, kernel.blocks, blocks)
-    before = Block("")
-    b = Builder(before)
-    rows = b.value("get_num_programs", axis=0)
-    numbers = b.value("urem", number, rows), b.value("udiv", number, rows)
-    replaced: dict[Value, Value] = {}
-    inside = kernel.blocks[kernel.blocks.index(home):]
-    for block in inside:
-        kept = []
-        for op in block.ops:
-            if op.name == "get_program_id":
-                replaced[op.result] = numbers[op.attributes["axis"]]
-            else:
-                kept.append(op)
-        block.ops = kept
-    kernel.replace(replaced)
-    home.ops[:0] = before.ops
+
+    def order(b: Builder) -> tuple[Value, ...]:
+        rows = b.value("get_num_programs", axis=0)
+        return b.value("urem", number, rows), b.value("udiv", number, rows)
+
+    persist.renumber(kernel, kernel.blocks[kernel.blocks.index(home):], home, order)
     begin = next(block for block in kernel.blocks if block.name == "begin")
     done = next(block for block in kernel.blocks if block.name == "done")
     return begin, done

@@ -33,22 +33,16 @@ FEATURES: dict[str, Feature] = {
     # memory
     "async_copy": Feature(80, 70, "asynchronous copies to shared memory (cp.async)"),
     "async_copy_ignore": Feature(80, 75, "asynchronous copies under a predicate"),
-    "mbarrier": Feature(80, 70, "barriers in shared memory (mbarrier)"),
     "mbarrier_transactions": Feature(90, 80, "barriers that count bytes (mbarrier expect_tx)"),
     "tensor_copy": Feature(90, 80, "tensor copies (cp.async.bulk.tensor)"),
     "tensor_map": Feature(90, 83, "tensor maps made by kernels", (90, 100, 103, 120)),
     "wide_access": Feature(100, 88, "accesses of 32 bytes"),
     "l1_hint": Feature(70, 74, "hints for the L1 cache"),
-    "l2_hint": Feature(80, 74, "hints for the L2 cache"),
     "cluster": Feature(90, 80, "clusters of blocks"),
-    "elect": Feature(90, 80, "elect.sync"),
-    "dependent_launch": Feature(90, 78, "griddepcontrol"),
-    "register_budget": Feature(90, 80, "setmaxnreg", (90, 100, 103, 120)),
     # atomics
     "atomic_order": Feature(70, 60, "atomics that acquire and release"),
     "atomic_f16": Feature(70, 63, "atomic addition of f16"),
     "atomic_bf16": Feature(90, 78, "atomic addition of bf16"),
-    "atomic_vector": Feature(90, 81, "atomic addition of vectors"),
     # matrix instructions
     "ldmatrix": Feature(75, 65, "ldmatrix"),
     "stmatrix": Feature(90, 78, "stmatrix"),
@@ -61,18 +55,13 @@ FEATURES: dict[str, Feature] = {
     "mma_f64": Feature(80, 70, "mma.sync of f64"),
     "mma_f8": Feature(89, 84, "mma.sync of 8-bit floats"),
     "wgmma": Feature(90, 80, "wgmma", (90,)),
-    "tensor_memory": Feature(100, 86, "tcgen05", (100, 103)),
     # arithmetic
     "bf16_fma": Feature(80, 70, "fused multiply-add of bf16"),
     "bf16_arithmetic": Feature(90, 78, "arithmetic in bf16"),
-    "bf16_conversion": Feature(80, 70, "conversions to bf16"),
     "f8_conversion": Feature(89, 81, "conversions to 8-bit floats"),
     "integer_pack": Feature(75, 65, "integers packed as they saturate (cvt.pack)"),
-    "tf32_rounding": Feature(80, 70, "rounding to tf32"),
     "tanh": Feature(75, 70, "tanh.approx"),
     "reduce_lanes": Feature(80, 70, "reductions of a warp (redux.sync)"),
-    "reduce_lanes_f32": Feature(100, 86, "float reductions of a warp (redux.sync)", (100, 103)),
-    "packed_f32": Feature(100, 86, "pairs of f32 operations"),
 }
 
 # PTX versions that LLVM writes, times ten.

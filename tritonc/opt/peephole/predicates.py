@@ -207,12 +207,12 @@ def select_with_constant_last(op: Op, r: Rewriter) -> Value | None:
 def merge_with_constant(op: Op, r: Rewriter) -> Value | None:
     """psi [p, x], [q, number] = select c, x, number, with p, q = cmpp c.  But for a load, whose
     guard takes the number (`fold_masked_loads`)."""
-    for (q, number), (p, x) in (pairs := list(zip(op.operands[::2], op.operands[1::2],
-                                                  strict=True)), pairs[::-1]):
+    pairs = list(zip(op.operands[::2], op.operands[1::2], strict=True))
+    for (q, number), (p, x) in (pairs, pairs[::-1]) if len(pairs) == 2 else ():
         made = x.op.operands[0].op if x.op is not None and x.op.name == "fpcast" else x.op
         moves, moves_q = _moves(p), _moves(q)
         one, other = (chain[-1].op for chain in (moves, moves_q))
-        if len(pairs) != 2 or constant_of(number) is None or constant_of(x) is not None \
+        if constant_of(number) is None or constant_of(x) is not None \
                 or one is None or one is not other or one.name != "cmpp" or p is q \
                 or moves[-1] is moves_q[-1] or (made is not None and made.name == "load") \
                 or [v.type for v in moves] != [v.type for v in moves_q]:

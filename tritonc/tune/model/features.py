@@ -20,6 +20,7 @@ from tritonc.analysis.row_loops import (
     reducing_passes,
     several_passes,
     sums_columns,
+    windows_of_bytes,
 )
 from tritonc.analysis.signs import known_signs
 from tritonc.backend.dots.inner_axis import inner_first
@@ -128,7 +129,7 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
     for asks in (ends_by_tile, recurrence, several_passes, reducing_passes, sums_columns,
-                 adds_tiles, adds_to_few):
+                 adds_tiles, adds_to_few, windows_of_bytes):
         if asks(kernel, cfg):
             return asks.__name__
     return "turned" if _turns(kernel) else ""

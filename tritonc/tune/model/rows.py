@@ -18,6 +18,7 @@ _ADDING = 4096  # of atomics on few addresses, which take turns
 _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns": _PASSES,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING}
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
+_COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 _ADDED_BYTES = 1024  # of one that a loop adds others to: what lies beyond an edge costs as much
 _SQUARE_BYTES = 16 * 1024  # of a tile of two axes that is only moved: long pieces of rows both ways
 
@@ -49,7 +50,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         elif form == "ends_by_tile":
             size, aspect = _WAITING, _FLAT_ASPECT
         else:
-            size = (_ADDED_BYTES if form == "adds_tiles" else _FLAT_BYTES) / flat[0].bytes
+            computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
+            size = (_ADDED_BYTES if form == "adds_tiles" else _FLAT_BYTES) / computed
             aspect = _FLAT_ASPECT
         return abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
     rows = [prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)

@@ -107,13 +107,15 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
 
 
 def computed_beside(profile: Profile) -> float:
-    """Operations of single elements that a step takes beside its product.  Indices of a product on
-    tensor cores count once for a piece that is copied at once."""
-    count = {kind: sum(prod(feature.extents) for feature in profile if feature.kind == kind)
-             for kind in ("work", "index", "access")}
-    narrow = max((feature.bytes for feature in profile if feature.kind == "dot"), default=4)
-    indices = max(0, count["index"] - _PLAIN * count["access"])
-    return count["work"] + indices / (PIECE // narrow if narrow < WORD else 3)
+    """Operations of single elements that a step takes beside its product.  Of rows that follow from
+    quotients, indices of a product on tensor cores count once for a piece that is copied at once.
+    """
+    work, index, plain = (sum(prod(feature.extents) for feature in profile if feature.kind == kind)
+                          for kind in ("work", "index", "access"))
+    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed and dot.bytes < WORD),
+                 default=1)
+    more = index - _PLAIN * plain
+    return max(0, work + min(0, more)) + max(0, more) / pieces
 
 
 def computing(profile: Profile, target: Target) -> tuple[str, int]:

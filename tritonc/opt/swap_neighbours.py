@@ -1,0 +1,108 @@
+"""swap_neighbours: gathers that swap neighbours, `x[i ^ 4]`, split and join an axis instead.
+
+Before:  %i = xor (0 ... 256), 4                  After:  %s = reshape %x            : i32<32, 2, 4>
+         %y = take %x, %i {axis = 0}                      %a, %b = the halves of axis 1
+                                                          %y = reshape (%b beside %a) : i32<256>
+
+A gather goes through shared memory, since its indices may be any.  Halves of an axis are registers
+of a thread, or a shuffle away.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.affine import Affinity
+from tritonc.analysis.values import int_of
+from tritonc.ir.build import Builder, replace_each
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import (
+    I8,
+    I16,
+    I32,
+    I64,
+    Scalar,
+    Tile,
+    is_float,
+    is_pointer,
+    make,
+    scalar,
+    shape,
+)
+
+MOST_BITS = 2  # each is an exchange of its own
+_SIGNED = {8: I8, 16: I16, 32: I32, 64: I64}
+
+
+def swap_neighbours(kernel: Kernel, context: Context) -> bool:
+    """Replace each take whose index is its own place with a few bits inverted."""
+    return replace_each(kernel, "take", _swapped)
+
+
+def _swapped(op: Op, build: Builder) -> Value | None:
+    x, index = op.operands
+    t, axis = x.type, op.attributes["axis"]
+    if not isinstance(t, Tile) or t.shape != shape(index.type) or is_pointer(t):
+        return None
+    mask, extent = _mask(index, axis), t.shape[axis]
+    if mask is None or not 0 < mask < extent or extent & extent - 1 \
+            or mask.bit_count() > MOST_BITS:
+        return None
+    e = scalar(t)
+    bits = build.value("bitcast", x, type=make(_SIGNED[e.bits], t.shape)) if is_float(t) else x
+    for bit in range(mask.bit_length()):
+        if mask >> bit & 1:
+            bits = _swap(build, bits, axis, bit)
+    found = build.value("bitcast", bits, type=t) if is_float(t) else bits
+    found.name = op.result.name
+    return found
+
+
+def _mask(index: Value, axis: int) -> int | None:
+    """The number of which the index along an axis is the exclusive disjunction with its place."""
+    op = index.op
+    while op is not None and op.name in ("broadcast", "reshape"):
+        before, after = shape(op.operands[0].type), shape(op.result.type)
+        if op.name == "reshape":
+            if [n for n in before if n > 1] != [n for n in after if n > 1] or after[axis] == 1:
+                return None
+            number = sum(n > 1 for n in after[:axis])
+            axis = [d for d, n in enumerate(before) if n > 1][number]
+        elif before[axis] != after[axis]:
+            return None
+        op = op.operands[0].op
+    if op is None or op.name != "xor":
+        return None
+    for place, other in (op.operands, op.operands[::-1]):
+        mask, form = int_of(other), Affinity().of(place)
+        if mask is not None and form is not None and form.offset.constant == 0 and all(
+                stride.constant == (d == axis) for d, stride in enumerate(form.strides)):
+            return mask
+    return None
+
+
+def _swap(build: Builder, x: Value, axis: int, bit: int) -> Value:
+    """The elements whose places differ in one bit, swapped."""
+    whole, e = shape(x.type), scalar(x.type)
+    before, behind = whole[:axis], whole[axis + 1:]
+    low, high = 1 << bit, whole[axis] >> bit + 1
+    pairs = (*before, high, 2, low, *behind)
+    one = (*before, high, 1, low, *behind)
+    at = len(before) + 1
+    split = build.value("reshape", x, type=make(e, pairs))
+    numbers = build.value("reshape", build.value("range", start=0, stop=2),
+                          type=make(I32, tuple(2 if d == at else 1 for d in range(len(pairs)))))
+    numbers = build.value("broadcast", numbers, type=make(I32, pairs))
+    halves = [_half(build, split, numbers, at, number, one) for number in (1, 0)]
+    first = build.value("icmp", numbers, build.constant(0, numbers.type), predicate="eq")
+    return build.value("reshape", build.value("select", first, *halves), type=x.type)
+
+
+def _half(build: Builder, pairs: Value, numbers: Value, axis: int, number: int,
+          one: tuple[int, ...]) -> Value:
+    """One of each pair, in both of their places."""
+    e: Scalar = scalar(pairs.type)
+    here = build.value("icmp", numbers, build.constant(number, numbers.type), predicate="eq")
+    chosen = build.value("select", here, pairs, build.constant(0, pairs.type))
+    half = build.value("reduce", chosen, kind="or", axes=(axis,))
+    half = build.value("reshape", half, type=make(e, one))
+    return build.value("broadcast", half, type=pairs.type)

@@ -253,6 +253,12 @@ FORMS = {
         for (int i = 0; i < N; i++) for (int j = 0; j < N; j++)
           t += *(x + (h + i)[:, newaxis] * 4096 + w + j);
         *(y + h[:, newaxis] * 4096 + w) = t;""",
+    "columns_alone": """int c[256] = get_global_range(0); float t[256] = 0;
+        for (int m = 0; m < N; m++) t = max(t, *(x + m * N + c)) * 2;
+        *(y + c) = t;""",
+    " strides of programs": f"""{HEAD} float t[1024] = 0;
+        for (int m = row; m < N; m += get_num_programs(0)) t += *(x + m * 1024 + r);
+        *(y + r) = t;""",
     "adds_to_few": f"""{HEAD} atomic_add(told, 1); *(y + r) = *(x + r);""",
     "adds_to_few that are loaded": f"""{HEAD} atomic_add(told + *(first + row + r), 1);""",
     " of its own": f"""{HEAD} atomic_add(told + row * 1024 + r, 1);""",
@@ -269,6 +275,6 @@ def test_forms_of_loops(form: str) -> None:
     assert result.module is not None
     (kernel,) = result.module.kernels
     asked = ("several_passes", "reducing_passes", "sums_columns", "adds_tiles", "asks_programs",
-             "adds_to_few")
+             "adds_to_few", "columns_alone")
     assert [name for name in asked if getattr(row_loops, name)(kernel)] == form.split()[:1][
         : not form.startswith(" ")]

@@ -125,6 +125,10 @@ class Affinity:
     def _range(self, op: Op) -> Affine:
         return Affine(number(op.attributes["start"]), (number(1),))
 
+    def _get_global_range(self, op: Op) -> Affine:
+        """Before `expand_range`: the first index is known by no other name than the tile's."""
+        return Affine(symbol(op.result), (number(1),))
+
     def _splat(self, op: Op) -> Affine | None:
         a = self.of(op.operands[0])
         return a and Affine(a.offset, (Linear(),) * len(shape(op.result.type)), a.base)

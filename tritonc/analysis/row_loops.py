@@ -15,6 +15,8 @@
                      there had better be many programs
     asks_programs    a loop of scalars asks memory, by atomics, what other programs have told: how
                      long it takes is up to them, so there had better be many programs
+    columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
+                     columns: there are as many programs as pieces of columns
     adds_to_few      a program adds what it found to one address, or to those that loaded numbers
                      name, and asks for no old value: the fewer programs, the fewer additions
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
@@ -24,6 +26,7 @@
 
 from __future__ import annotations
 
+from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -161,6 +164,42 @@ def asks_programs(kernel: Kernel, cfg: Cfg | None = None) -> bool:
                                           for op in ops for v in (*op.results, *op.inputs())):
             return True
     return False
+
+
+def columns_alone(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+    """Whether all loops that load tiles, of one axis, go from row to row."""
+    cfg = cfg or Cfg(kernel)
+    loading = [(loop, t) for block, loop in cfg.innermost.items() for op in block.ops
+               if op.name == "load" and isinstance(t := op.result.type, Tile)]
+    return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop, False)
+                                 for loop, t in loading)
+
+
+def walks_rows(loop: Loop, shared: bool = True) -> bool:
+    """Whether tiles that a loop loads move by a stride that only parameters know; if `shared`, also
+    by the number of programs, which take turns."""
+    iteration = Iteration(loop)
+    affinity = Affinity(iteration)
+    for op in (op for block in loop.blocks for op in block.ops if op.name == "load"):
+        form = affinity.of(op.operands[0]) if isinstance(op.result.type, Tile) else None
+        parts = form.offset.split(iteration.counter) if form is not None else None
+        if parts is not None and parts[1].constant is None and (shared or not any(
+                v.op is not None and v.op.name == "get_num_programs" for v in parts[1].values())):
+            return True
+    return False
+
+
+def only_adds(loop: Loop) -> bool:
+    """Whether a loop stores nothing, and the tiles that it carries are sums, which it does not
+    read."""
+    if any(op.name == "store" for block in loop.blocks for op in block.ops):
+        return False
+    for phi in loop.header.phis():
+        if isinstance(phi.result.type, Tile) and is_float(phi.result.type):
+            readers = [op for block in loop.blocks for op in block.ops if phi.result in op.operands]
+            if [op.name for op in readers] != ["fadd"]:
+                return False
+    return True
 
 
 def adds_to_few(kernel: Kernel, cfg: Cfg | None = None) -> bool:

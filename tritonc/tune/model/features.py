@@ -15,6 +15,7 @@ from tritonc.analysis.quotients import of_program, slice_of
 from tritonc.analysis.row_loops import (
     adds_tiles,
     adds_to_few,
+    columns_alone,
     ends_by_tile,
     recurrence,
     reducing_passes,
@@ -128,8 +129,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing."""
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
-    for asks in (ends_by_tile, recurrence, several_passes, reducing_passes, sums_columns,
-                 adds_tiles, adds_to_few, windows_of_bytes):
+    for asks in (ends_by_tile, recurrence, columns_alone, several_passes, reducing_passes,
+                 sums_columns, adds_tiles, adds_to_few, windows_of_bytes):
         if asks(kernel, cfg):
             return asks.__name__
     return "turned" if _turns(kernel) else ""

@@ -14,9 +14,11 @@ _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of 
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
+_COLUMNS = 128  # of columns alone: one warp
 _ADDING = 4096  # of atomics on few addresses, which take turns
 _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns": _PASSES,
-           "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING}
+           "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
+           "columns_alone": _COLUMNS}
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 _ADDED_BYTES = 1024  # of one that a loop adds others to: what lies beyond an edge costs as much

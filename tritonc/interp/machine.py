@@ -336,7 +336,6 @@ _SIMULATED: dict[str, Simulated] = {
     "shared_atomic": _shared_atomic,
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
     "get_cluster_rank": lambda machine, frame, op: clusters.get_cluster_rank(frame, op),
-    "get_cluster_share": lambda machine, frame, op: clusters.get_cluster_share(frame, op),
     "cluster_arrive": _cluster_arrive, "cluster_reduce": _cluster_reduce,
     "group_barrier": _group_barrier, "barrier": _barrier, "memory_barrier": _barrier,
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,

@@ -183,8 +183,6 @@ _ROWS: list[OpInfo] = [
            "How many multiprocessors the device has.", None),
     OpInfo("get_cluster_rank", (), rules.scalar_i32,
            "This block's number among those of its cluster, which compute one instance.", None),
-    OpInfo("get_cluster_share", (), rules.scalar_i32,
-           "How many blocks share a program's loops: those of a cluster, or this one alone.", None),
     OpInfo("cluster_arrive", ("*mailboxes",), rules.nothing,
            "Tells the other blocks of the cluster that they may write to the mailboxes.",
            effects=frozenset({SHARED_WRITE, SYNC})),

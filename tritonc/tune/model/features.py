@@ -44,9 +44,9 @@ _WORK = frozenset("""
 class Feature(NamedTuple):
     """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
     of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
-    what is computed there element by element."""
+    what is computed there element by element; an "index" follows from nothing that is loaded."""
 
-    kind: str  # "kernel", which begins one's, "dot", "held", "reduce", "access" or "work"
+    kind: str  # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"
     extents: tuple[int, ...]
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
@@ -88,7 +88,10 @@ def features(kernel: Kernel) -> Iterator[Feature]:
         dots = [op for op in block.ops if op.name == "dot"]
         sums = {_sum(op, readers): op for op in reversed(dots)}.values()
         beside = len(sums) > 1 and not chained(block)
+        loaded: set[Value] = set()  # what follows from tiles that are loaded here
         for op in block.ops:
+            if op.name == "load" or not loaded.isdisjoint(op.operands):
+                loaded.update(value for value in op.results if shape(value.type))
             if op.name == "dot":
                 if op not in sums:
                     continue  # more steps of another one's sum
@@ -118,7 +121,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                     op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)):
                 extents = shape(op.result.type)
                 if len(extents) > 1 and min(extents) > 1:
-                    yield Feature("work", extents, element(op.result.type).bytes)
+                    yield Feature("index" if op.result not in loaded else "work", extents,
+                                  element(op.result.type).bytes)
 
 
 def _form_of(kernel: Kernel, cfg: Cfg) -> str:

@@ -54,7 +54,7 @@ from tritonc.backend.pipeline.tensor_access import (
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.pipeline.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
-from tritonc.backend.shared.shared_memory import LEFT, allocation
+from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
@@ -145,7 +145,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     separate &= bool(behind) or staged.preheader not in cfg.innermost
     double_computed(kernel, staged, room)
     if separate and len(groups) == 1:
-        staged.pinned += spread(kernel, lambda more: stages_that_fit(
+        body = body_of(Cfg(kernel), [staged.loop.header])  # others have their own memory
+        staged.pinned += spread(kernel, body, lambda more: stages_that_fit(
             staged, room - more) >= context.meta.get(
                 "num_stages", COPIER_STAGES + staged.from_registers))
     stages = context.meta.get("num_stages") or (copied_stages if hindered else most_stages)(

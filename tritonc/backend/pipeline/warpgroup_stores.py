@@ -31,13 +31,14 @@ _GROUP_BITS = 2  # of a warp's number, below that of its warpgroup
 _SWIZZLED_ROWS = 8  # a swizzle repeats after
 
 
-def spread(kernel: Kernel, fits: Callable[[int], bool]) -> list[Op]:
-    """Give each part of a result a buffer, if it `fits` that they take so many bytes more.
+def spread(kernel: Kernel, body: set[Block], fits: Callable[[int], bool]) -> list[Op]:
+    """Give each part of a result of the `body` a buffer, if it `fits` that they take so many bytes
+    more.
 
     Returns the new buffers.
     """
     found: list[Op] = []
-    for block in kernel.blocks:
+    for block in [block for block in kernel.blocks if block in body]:
         sends = [op for op in block.ops if op.name == "tensor_store"]
         buffers = [op.operands[0] for op in sends]
         writes = [op for op in block.ops if op.name == "shared_store" and op.operands[0] in buffers]

@@ -44,7 +44,8 @@ def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
     start = wait.operands[0].op
     t = wait.operands[0].type
     if len(wait.operands) != 1 or wait.attributes["pending"] or start not in block.ops \
-            or start is None or not is_zero(start.operands[2]) or "inner" in start.attributes:
+            or start is None or not is_zero(start.operands[2]) \
+            or not {"inner", "asked"}.isdisjoint(start.attributes):
         return False
     assert isinstance(t, Tile) and t.layout is not None
     cone, ends = _made_of(kernel, block, wait.result)

@@ -15,11 +15,18 @@ MOST_PROMOTED = 64  # registers of a thread that hold a result, beside which ano
 PROMOTED = 128  # elements of k that 8-bit floats add in the tensor cores' own format
 
 
+COLUMNS = 32  # of which a result leaves out as many as are padding: parts of a swizzle's line
+
+
 def started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c: Value,
             part: Mapping[str, tuple[int, int]] | None = None) -> list[Op]:
     """The start of a product of a dot's operands, or of that part of them, and the wait for it."""
     start = make_op("wgmma", [left, right, c], span=op.span, table=ALL_OPS, instruction=row.name)
     start.attributes.update(part or {})
+    asked = op.attributes.get("asked", 0)
+    if "columns" not in start.attributes and row.operand.bits == 16 \
+            and 0 < asked <= shape(start.result.type)[-1] - COLUMNS:
+        start.attributes["asked"] = -(-asked // COLUMNS) * COLUMNS
     return [start, make_op("wgmma_wait", [start.result], span=op.span, table=ALL_OPS, pending=0)]
 
 

@@ -301,9 +301,19 @@ def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
         if exact and row.operand in (F8E4M3, F8E5M2):
             ops += promoted(op, row, left.seen, right.seen, total)
         else:
-            ops += started(op, row, left.seen, right.seen, total)
+            ops += started(op, row, left.seen, right.seen, total, None if bits else _taking_part(
+                op, row))
         total = ops[-1].result
     return ops
+
+
+def _taking_part(dot: Op, row: matrix.MatrixInstruction) -> dict[str, tuple[int, int]]:
+    """The k that are no padding, in steps of the instruction; nothing for all."""
+    first, last = dot.attributes.get("inner", (0, 0))
+    last = -(-last // row.depth) * row.depth
+    flat = len(shape(dot.result.type)) == 2
+    part = flat and 0 < last < shape(dot.operands[0].type)[-1]
+    return {"inner": (first, last)} if part else {}
 
 
 def _needs_memory(operand: Value, layout: Layout) -> bool:

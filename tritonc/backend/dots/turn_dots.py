@@ -162,6 +162,7 @@ def _turn(kernel: Kernel, one: Sum) -> None:
             operands = [v if v in made else _turned(b, v) for v in op.operands]
             if op is one.dot:  # for what is computed, not for its rows
                 operands = [operands[1], operands[0], operands[2]]
+                op.attributes.pop("asked", None)  # its columns are rows now
                 if swapped:
                     op.attributes["swapped"] = True
             op.operands[:] = operands

@@ -132,7 +132,9 @@ class _Product:
         self.outputs = self.layout.registers
         first, last = op.attributes.get("inner") or (0, shape(a.type)[-1])
         self.steps = range(first, last, self.row.depth)
-        self.zero = self._starts_from_zero()
+        whole = shape(op.result.type)[-1]
+        self.asked = whole if along else op.attributes.get("asked", whole)  # the rest is padding
+        self.zero = self._starts_from_zero() and self.asked == whole
         self.transposed = [False, False]  # A, B
         self.left = self._left(a)
         self.right = self._shared(b, 1)
@@ -224,11 +226,13 @@ class _Product:
     def _instruction(self, origin: tuple[int, ...], first_register: int, count: int, k: int) -> str:
         row = self.row
         m, n = origin[-2:]
+        columns = min(self.columns, self.asked - n)
+        count = count * columns // self.columns
         before_a, a = self.left(m, k)
         before_b, b = self.right(n, k)
         total = ", ".join(f"${first_register + i}" for i in range(count))
         kind = f"{'s32' if row.accumulator.is_int else 'f32'}.{row.ptx}.{row.ptx}"
-        text = (f"wgmma.mma_async.sync.aligned.m64n{self.columns}k{row.depth}.{kind} "
+        text = (f"wgmma.mma_async.sync.aligned.m64n{columns}k{row.depth}.{kind} "
                 f"{{{total}}}, {a}, {b}, {0 if self.zero and k == self.steps[0] else 1}")
         if row.operand.is_float:
             text += ", 1, 1"
@@ -244,7 +248,8 @@ class _Product:
         blocks = instances(self.layout, accumulator_fragment(ROWS, self.columns))
         for k in self.steps:
             for origin, registers in blocks:
-                lines.append(self._instruction(origin, registers[0], len(registers), k))
+                if origin[-1] < self.asked:
+                    lines.append(self._instruction(origin, registers[0], len(registers), k))
         lines.append("wgmma.commit_group.sync.aligned;")
         lines.append("}")
         names = [] if self.zero else self.f.values[self.op.operands[2]]

@@ -292,7 +292,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("wgmma", ("a", "b", "c"), _machine_dot,
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
            "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "
-           "that take part; `columns`: those of b.", None, ("instruction",), ("inner", "columns"),
+           "that take part; `columns`: those of b; `asked`: how many of the result's, whose others "
+           "are as in c.", None, ("instruction",), ("inner", "columns", "asked"),
            effects=frozenset({SHARED_READ})),
     OpInfo("wgmma_wait", ("*values",), _held_apart,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "

@@ -50,8 +50,8 @@ KINDS: dict[str, Kind] = {
         "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
-        "alike", "axis", "bytes", "columns", "groups", "held", "index", "maps", "offset", "panels", "pending",
-        "size", "swizzle", "unroll", "vector_axis"), is_count),
+        "alike", "axis", "bytes", "columns", "groups", "held", "index", "maps", "offset", "panels",
+        "pending", "size", "swizzle", "unroll", "vector_axis"), is_count),
     **dict.fromkeys(("align", "vector"), is_power),
     **dict.fromkeys((
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",

@@ -23,7 +23,7 @@ from harness import Kernel, interleaved, load, median, relative_error, spread
 TYPES = {"bfloat16": torch.bfloat16, "half": torch.float16, "float16": torch.float16,
          "float": torch.float32, "float8_e4m3": torch.float8_e4m3fn, "signed char": torch.int8,
          "char": torch.int8, "int8": torch.int8, "int": torch.int32, "long": torch.int64,
-         "bool": torch.bool}
+         "unsigned char": torch.uint8, "unsigned int": torch.uint32, "bool": torch.bool}
 
 
 def functions(device: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problem
 from tritonc.options import Options
 from tritonc.source import Diagnostics
 from tritonc.tune.model import coarse
+from tritonc.variants import choice
 
 PATH = ROOT / "tests" / "run" / "two_tiles.tc"
 
@@ -111,49 +112,49 @@ def test_random_limits(seed: int, thorough: bool) -> None:
 @pytest.mark.parametrize("worth", [1, 2, 4])
 def test_narrow_matrices(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large tiles that would hold few small ones are not computed, whatever their number."""
-    choose = coarse.small
+    choose = coarse.bodies
 
-    def chosen(*arguments: Any) -> coarse.Small | None:
-        found = choose(*arguments)
-        return found and found._replace(most=1, worth=worth)
+    def chosen(*arguments: Any) -> tuple[coarse.Small | None, None]:
+        small, _ = choose(*arguments)
+        return small and small._replace(most=1, worth=worth), None
 
-    monkeypatch.setattr(coarse, "small", chosen)
+    monkeypatch.setattr(coarse, "bodies", chosen)
     result, problem = built(defines=("TYPE=float",))
     for rows, columns in ((5, 1), (1, 5), (3, 2), (4, 4)):
         simulated(result, problem, M=rows * tile(result)[0] - 3, N=columns * tile(result)[1],
                   B=1, K=40)
 
 
-@pytest.mark.parametrize("stem", ["matmul_f16", "linear_residual", "int8_linear",
-                                  "sgemm"])
-@pytest.mark.parametrize("most, shared", [(12, 12), (12, 4), (3, 3), (12, 0)])
-def test_clusters(stem: str, most: int, shared: int, monkeypatch: pytest.MonkeyPatch,
-                  thorough: bool) -> None:
-    """Up to `shared` programs the blocks of a cluster share a loop, then each computes a program of
-    the small body, then of the large one."""
-    if (shared + len(stem)) % 3 and not thorough:
-        pytest.skip("needs --thorough")
-    monkeypatch.setattr(coarse, "small", lambda *_: coarse.Small(
-        {"TM": 64, "TN": 64, "TK": 32, "cluster_k": 2}, most, 1, shared))
+def entries(result: driver.Result) -> list[dict[str, Any]]:
+    """Those of clusters for few programs, as the manifest has them."""
+    assert result.manifest is not None
+    found: list[dict[str, Any]] = result.manifest["kernels"][0].get("variants", [])
+    return found
+
+
+@pytest.mark.parametrize("stem", ["matmul_f16", "conv_nhwc", "int8_linear", "sgemm", "fp8_block"])
+def test_entries_of_clusters(stem: str) -> None:
+    """They compute what the general entry does, and launches of more programs than run at once do
+    not take them."""
     result, problem = built(bench(stem))
-    assert result.manifest is not None
-    assert tile(result) == [64, 64] and result.manifest["kernels"][0]["cluster"] == 2
-    for rows, columns, inner in ((1, 2, 200), (2, 2, 30), (5, 2, 128), (5, 4, 72)):
-        simulated(result, problem, M=64 * rows - 3, N=64 * columns, K=inner)
+    assert result.module is not None and result.manifest is not None
+    (row,) = result.manifest["kernels"]
+    assert entries(result) and all(entry["cluster"] > 1 for entry in entries(result))
+    tiles = [row["tile"], *(entry["tile"] for entry in entries(result))]
+    arguments = [3 if p["name"] in ("R", "S") else 2048 for p in row["parameters"]]
+    taken = [choice.choose(row["choice"], tiles, [True] * len(tiles), extents, arguments)
+             for extents in ((64, 64), (512, 64), (2048, 64), (1 << 13, 1 << 13))]
+    assert any(taken) and not taken[-1]
+    for entry in entries(result):
+        kernel = next(k for k in result.module.kernels if k.name == entry["entry"])
+        data = prepare(problem, result.module, kernel, {})
+        found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
+        assert not found, found
 
 
-@pytest.mark.parametrize("stem, size", [("int4_words", [128, 64]), ("decode_linear", [64, 64])])
-def test_default_clusters(stem: str, size: list[int]) -> None:
-    """Few rows get clusters where the large tile is of 128 x 128, and larger ones do not."""
-    result, _ = built(bench(stem))
-    assert result.manifest is not None
-    assert tile(result) == size and result.manifest["kernels"][0]["cluster"] == 2
-    wide, _ = built(bench("matmul_f16"))
-    assert wide.manifest is not None and "cluster" not in wide.manifest["kernels"][0]
-
-
-def test_a_ptx_by_itself_has_no_clusters(tmp_path: Path) -> None:
-    """A host that knows the tile alone computes the grid from it."""
+def test_a_ptx_by_itself_has_one_entry(tmp_path: Path) -> None:
+    """A host that knows the tile alone computes the grid from it; so it is where somebody chooses
+    clusters or bodies."""
     path, header = str(bench("decode_linear")), str(tmp_path / "x.h")
     for more, blocks in (([], 1), ([f"--header={header}"], 2)):
         done = tritonc(path, "--arch=sm_90a", "-o", str(tmp_path / "x.ptx"), *more)
@@ -162,6 +163,8 @@ def test_a_ptx_by_itself_has_no_clusters(tmp_path: Path) -> None:
         assert ('"cluster": 2' in manifest) == (blocks == 2)
     assert tritonc(path, "--arch=sm_90a", "--emit=header", "-o", header).code == 0
     assert '"cluster": 2' not in Path(header).read_text()
+    for tune in ({"coarsen": 0}, {"cluster_k": 2}):
+        assert not entries(built(bench("decode_linear"), **tune)[0])
 
 
 def test_small_bodies_share_what_they_compute() -> None:

@@ -42,7 +42,8 @@ def words(rule: str) -> list[str]:
     path = write(Path(), f"{rule}.tc", STREAM if rule == "first" else PRODUCT)
     if rule == "nearest":
         write_tuning(path)
-    more = [f"--variant={text}" for text in FACTS] if rule == "first" else ["--variants"]
+    more = [f"--variant={text}" for text in FACTS] if rule == "first" else [
+        "--arch=sm_90a" if rule == "few" else "--variants"]
     return [str(path), *more]
 
 
@@ -290,7 +291,7 @@ def cases(kernel: str, seed: int, count: int) -> Iterator[tuple[list[int], list[
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "g++", "clang++"])
-@pytest.mark.parametrize("rule", ["cost", "nearest", "first"])
+@pytest.mark.parametrize("rule", ["cost", "nearest", "first", "few"])
 def test_c_and_python_choose_alike(rule: str, compiler: str, tmp_path: Path) -> None:
     """Whatever the arguments are: the same variant, of those that may run."""
     need(compiler)

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from tritonc.ir.context import Remark
     from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
-    from tritonc.tune.model.coarse import Small
+    from tritonc.tune.model.coarse import Few, Small
     from tritonc.tune.model.loops import Around
     from tritonc.variants.variant import Variant, VariantSet
 
 Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
 Sizes = Callable[["Kernel", Sequence[str]], list[dict[str, Any]]]
+
+_BY_HAND = frozenset(("cluster_k", "coarsen"))  # whoever chooses one of them has one entry
 
 
 class Bindings:
@@ -48,6 +50,7 @@ class Bindings:
         self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
         self.lists: dict[str, Sequence[int]] = {}
+        self._bodies: dict[str, tuple[Small | None, Few | None]] = {}  # by kernel
         self._shapes: Callable[[Mapping[str, int]], Module]  # what the cost model looks at
         self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
 
@@ -171,36 +174,52 @@ class Bindings:
         `sizes` says what of a launch the sizes of a problem are.  Raises CompileError.
         """
         # only where variants are wanted
-        from tritonc.variants.variant import VariantSet, concerns, parse
-
+        from tritonc.variants.variant import concerns, parse
 
         given = [variant for text in self._options.variant
                  if concerns(variant := parse(text), kernel)]
         if given:
             return self._given(given, kernel, tunables, lower)
         if self._options.variants < 1:
-            return VariantSet()
+            return self._few(kernel)
         entries = self._sizes.get(kernel.name, [])
         if len(entries) > 1:
             return self._tuned(kernel, entries, tunables, sizes)
         return self._modelled(kernel, tunables, lower)
 
-    def small(self, kernel: Kernel, clusters: bool) -> Small | None:
+    def small(self, kernel: Kernel) -> Small | None:
         """The tunables of a second body for launches of few programs, and how many those are; None
-        where the sizes are known, where somebody chose the tile, or where it does not pay.
-        `clusters` can share its loops."""
+        where the sizes are known, where somebody chose the tile, or where it does not pay."""
+        return self._beside(kernel)[0]
+
+    def _few(self, kernel: Kernel) -> VariantSet:
+        """An entry of clusters for launches of few programs, where a launch chooses."""
+        from tritonc.variants.variant import Variant, VariantSet
+
+        by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
+        found = self._beside(kernel)[1]
+        if found is None or by_hand:
+            return VariantSet()
+        return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
+                          found.general, _listed(found.loops))
+
+    def _beside(self, kernel: Kernel) -> tuple[Small | None, Few | None]:
+        """What is there beside the entry of the chosen tile, where nobody chose another."""
         space = {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
         if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
-            return None
-        from tritonc.backend.target.target import find
-        from tritonc.ir.core import Module
-        from tritonc.tune.model.coarse import small
+            return None, None
+        if kernel.name not in self._bodies:
+            from tritonc.backend.target.target import find
+            from tritonc.ir.core import Module
+            from tritonc.tune.model.coarse import bodies
 
-        def lower(binding: Mapping[str, int]) -> Module:
-            return Module([k for k in self._shapes(binding).kernels if k.name == kernel.name])
+            def lower(binding: Mapping[str, int]) -> Module:
+                return Module([k for k in self._shapes(binding).kernels if k.name == kernel.name])
 
-        return small(space, lower, find(self._options.arch, self._options.ptx),
-                     {name: self.chosen[name] for name in space}, clusters)
+            self._bodies[kernel.name] = bodies(
+                space, lower, find(self._options.arch, self._options.ptx),
+                {name: self.chosen[name] for name in space}, self._options.small_clusters)
+        return self._bodies[kernel.name]
 
     def remarks(self) -> Iterator[Remark]:
         """Combinations of tunables that the cost model left out because they do not compile."""

@@ -303,11 +303,11 @@ class _Compilation:
                                    self.options)
             return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
 
-        if self.options.variants or self.options.variant:
+        if not self.options.variants and not self.options.variant:
+            self._lower_again = lower  # entries of variants have one body
+        if self._lower_again is None or self.options.small_clusters:
             with self._stage("choose variants"):
                 self._add_variants(program, module, values, lower)
-        else:
-            self._lower_again = lower
         return module
 
     def _add_variants(self, program: Program, module: Module, values: Mapping[str, int],
@@ -393,10 +393,10 @@ class _Compilation:
         with self._stage(stage):
             for kernel in [*module.kernels]:
                 own_context = replace(context, meta=meta[kernel.name])  # with the same remarks
-                if stage == "backend" and self._lower_again is not None:
+                variant = kernel.name in self.result.variants.added
+                if stage == "backend" and self._lower_again is not None and not variant:
                     own_context.small = small_body(
                         kernel, self._lower_again, self.bindings.small, own_context, self.options)
-                variant = kernel.name in self.result.variants.added
                 if variant:  # places of the source are remarked on once, for the general entry
                     own_context = replace(own_context, remarks=[])
                 try:

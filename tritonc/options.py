@@ -30,7 +30,7 @@ class Options:
     sizes: Mapping[str, int] = field(default_factory=dict)  # for which the tuning file is asked
     variants: int = 0  # of each kernel, at most, beside the general entry
     variant: tuple[str, ...] = ()  # the user's: "TM=64,N%8"
-    small_clusters: bool = False  # a small body may have clusters: the launch reads the manifest
+    small_clusters: bool = False  # an entry more, of clusters, for few programs: launches choose
     # optimisation and arithmetic
     opt_level: int = 2
     fp_contract: bool = True  # a * b + c within one expression may become fma

@@ -66,6 +66,7 @@ from tritonc.backend.pipeline.pipeline import pipeline
 from tritonc.backend.pipeline.prefetch import prefetch
 from tritonc.backend.pipeline.safe_divisors import safe_divisors
 from tritonc.backend.pipeline.specialize_warps import specialize_warps
+from tritonc.backend.pipeline.spread_late import spread_late
 from tritonc.backend.pipeline.store_tensors import store_tensors
 from tritonc.backend.shared.allocate_shared import allocate_shared
 from tritonc.backend.shared.insert_barriers import insert_barriers
@@ -265,6 +266,9 @@ BACKEND: list[Pass] = [
     Pass("order_products", order_products,
          "Rings wait and release, loads have gone ahead, and a loop is one block yet.", "backend",
          2),
+    Pass("spread_late", spread_late,
+         "Products and what is loaded ahead have their places; equal conversions are one.",
+         "backend", 2),
     Pass("step_addresses", step_addresses,
          "After the passes that copy slices of loops, and cse, which makes equal offsets one.",
          "backend"),
@@ -390,6 +394,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("pipeline", "advance_dots", "a product's operands must be there an iteration earlier"),
     ("advance_dots", "order_products", "loops that are rotated have their order"),
     ("order_products", "skip_masks", "a loop is one block"),
+    ("order_products", "spread_late", "products have their places"),
     ("advance_dots", "load_ahead", "parts of a loop are recognised by its loads"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("prefetch", "skip_masks", "a pipelined loop has few blocks"),

@@ -40,8 +40,7 @@ _PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
 _RENAMED = ("splat", "broadcast", "reshape", "trans")
 _FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
          "get_cluster_rank",
-         "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape",
-         "buffer_part")
+         "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape")
 # Registers that a function of an element takes meanwhile: of subroutines and polynomials.
 _BESIDE = dict.fromkeys(("fdiv", "sqrt", "sin", "cos"), 28)
 _MANY = 4  # elements of a thread, for which that is done side by side

@@ -24,7 +24,7 @@ from tritonc.ir.types import element, is_int, shape
 MOST = (1 << 31) - 1  # of a coordinate of 32 bits
 Needs = dict[Value, None]  # in the order in which they were found
 
-_NUMBERS = ("get_program_id", "get_num_programs", "get_num_multiprocessors",
+_NUMBERS = ("get_program_id", "get_global_range", "get_num_programs", "get_num_multiprocessors",
             "get_cluster_rank")
 _ALL = ("add", "mul", "sext", "phi", "smin", "umax", "splat", "broadcast", "reshape", "trans",
         "assume_multiple", "convert_layout", "sdiv")

@@ -75,7 +75,7 @@ class _Count:
 
 def _options(given: dict[str, Any]) -> Options:
     """The settings for all files.  Raises click.UsageError."""
-    options = replace(options_from(given), small_clusters=True)
+    options = options_from(given)
     if given["device"] == "cuda" and given["arch"] is None:
         options = replace(options, arch=NATIVE)
     if given["device"] != "cuda":

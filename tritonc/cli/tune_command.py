@@ -33,7 +33,7 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
     messages = Messages(given)
     path = _source_path(files, given)
     sizes = _sizes(given)
-    options = replace(options_from({**given, "sizes": ()}), tuning=None, small_clusters=True)
+    options = replace(options_from({**given, "sizes": ()}), tuning=None)
     check_settings(options)
     budget = _seconds(given, "budget", math.inf)
     within = _within(given)
@@ -80,8 +80,7 @@ def bench_command(files: tuple[str, ...], **given: Any) -> int:
     messages = Messages(given)
     path = _source_path(files, given)
     sizes = _sizes(given)
-    options = with_tuning_file(replace(options_from({**given, "sizes": ()}),
-                                       small_clusters=True), path)
+    options = with_tuning_file(options_from({**given, "sizes": ()}), path)
     check_settings(options)
     indices = _indices(given) or [0]
     if len(indices) > 1:

@@ -20,10 +20,6 @@ def get_cluster_rank(frame: Frame, op: Op) -> Any:
     return np.int32(frame.instance.rank)
 
 
-def get_cluster_share(frame: Frame, op: Op) -> Any:
-    return np.int32(1 if frame.instance.cluster is None else frame.instance.cluster.size)
-
-
 def cluster_arrive(frame: Frame, op: Op) -> None:
     frame.instance.state["arrived"] = True
 

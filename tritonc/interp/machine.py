@@ -105,16 +105,6 @@ def _buffer_reshape(machine: Machine, frame: Frame, op: Op) -> Any:
     return (view._replace(offsets=view.offsets.reshape(len(view.offsets), *t.shape)),)
 
 
-def _buffer_part(machine: Machine, frame: Frame, op: Op) -> Any:
-    view: View = frame.read(op.operands[0])
-    t = op.result.type
-    assert isinstance(t, Buffer) and t.layout is not None and len(view.offsets) == 1
-    start = view.start + int(view.offsets.min()) * view.element.bytes + op.attributes["offset"]
-    assert start % t.layout.alignment == 0, "a misaligned part"
-    return (View(view.space, view.serial, start, t.element,
-                 hazards.offsets(t.layout)[np.newaxis]),)
-
-
 # ---- tiles to and from buffers
 
 
@@ -339,14 +329,13 @@ _SIMULATED: dict[str, Simulated] = {
     "get_num_multiprocessors": _get_num_multiprocessors,
     "first_warp": _first_warp, "device_fence": _nothing,
     "alloc_shared": _alloc_shared, "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
-    "buffer_reshape": _buffer_reshape, "buffer_part": _buffer_part,
+    "buffer_reshape": _buffer_reshape,
     "shared_store": _shared_store, "shared_load": _shared_load,
     "load_slice": _load_slice,
     "tile_part": _tile_part, "join_parts": _join_parts,
     "shared_atomic": _shared_atomic,
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
     "get_cluster_rank": lambda machine, frame, op: clusters.get_cluster_rank(frame, op),
-    "get_cluster_share": lambda machine, frame, op: clusters.get_cluster_share(frame, op),
     "cluster_arrive": _cluster_arrive, "cluster_reduce": _cluster_reduce,
     "group_barrier": _group_barrier, "barrier": _barrier, "memory_barrier": _barrier,
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,

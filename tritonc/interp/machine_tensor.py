@@ -65,14 +65,13 @@ def _proxy_fence(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def _wgmma(machine: Machine, frame: Frame, op: Op) -> None:
-    inner = op.attributes.get("inner")
-    part = slice(*inner) if inner is not None else slice(None)
+    part, columns = (slice(*op.attributes.get(name, (None,))) for name in ("inner", "columns"))
     views: list[View] = []
     found, masks, causes = [], [], []
     for i, operand in enumerate(op.operands):
         array, unknown = _known(machine, frame, operand)
         if isinstance(operand.type, Buffer):
-            axes = (..., part) if i == 0 else (..., part, slice(None))
+            axes = (..., part) if i == 0 else (..., part, columns)
             view: View = array._replace(offsets=array.offsets[axes])
             extents = view.offsets.shape[1:]
             _fenced(machine, frame, op, view, extents)

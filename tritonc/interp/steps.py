@@ -308,7 +308,6 @@ _SPECIAL: dict[str, Callable[[Launch, Op], Step | None]] = {
     "psi": _psi,
     "assume_multiple": _assume_multiple, "assume_positive": _assume_positive,
     "get_cluster_rank": _of_cluster(clusters.get_cluster_rank),
-    "get_cluster_share": _of_cluster(clusters.get_cluster_share),
     "cluster_arrive": _of_cluster(clusters.cluster_arrive),
     "cluster_reduce": _of_cluster(clusters.cluster_reduce),
     "load": load,

@@ -50,14 +50,15 @@ KINDS: dict[str, Kind] = {
         "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
-        "alike", "axis", "bytes", "columns", "groups", "held", "index", "maps", "offset", "panels",
+        "alike", "asked", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels",
         "pending", "size", "swizzle", "unroll", "vector_axis"), is_count),
     **dict.fromkeys(("align", "vector"), is_power),
     **dict.fromkeys((
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
         "stmatrix", "symbol"), is_word),
     **dict.fromkeys((
-        "axes", "bounds", "box", "indices", "inner", "owner", "permutation", "registers"),
+        "axes", "bounds", "box", "columns", "indices", "inner", "owner", "permutation",
+        "registers"),
         are_integers),
     "bits": are_powers,
 }

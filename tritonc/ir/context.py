@@ -35,12 +35,11 @@ class Remark(NamedTuple):
 class SmallBody(NamedTuple):
     """A body of smaller tiles for an entry, which went through the passes before `coarsen`.  A
     launch shall run it that has at most so many programs, or whose large tiles would hold at most
-    `worth` small ones each; clusters share its loops where there are at most `shared`."""
+    `worth` small ones each."""
 
     kernel: Kernel
     most: int
     worth: int
-    shared: int = 0
 
 
 @dataclass
@@ -59,7 +58,6 @@ class Context:
     told: Mapping[str, int] = field(default_factory=dict)
     # Makes the small body of a kernel that has so many warps; None where there shall be none.
     small: Callable[[int], SmallBody | None] | None = None
-    may_share: bool = False  # a small body: blocks of a cluster share programs, or compute one each
     remarks: list[Remark] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 

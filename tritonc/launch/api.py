@@ -81,8 +81,7 @@ def _compiled(source: Source, arch: str | None, *,
     path = None if _is_text(source) else os.fspath(source)
     try:
         settings = Options(arch=_target(arch), defines=tuple(defines), tune=dict(tunables or {}),
-                           tuning=None if tuning is None else os.fspath(tuning),
-                           small_clusters=True, **options)
+                           tuning=None if tuning is None else os.fspath(tuning), **options)
         settings = with_tuning_file(settings, path or STANDARD)
         find(settings.arch, settings.ptx)
         diagnostics = driver.new_diagnostics(settings)

@@ -109,6 +109,10 @@ def _timed(rule: Mapping[str, Any], tiles: Sequence[Sequence[int]]
                 steps *= -(-length // depth)
                 if steps > most_steps:
                     steps = most_steps
+            if not blocks:
+                if count > processors:
+                    continue
+                blocks = 1
             alone = steps * wait
             busy *= steps
             waves = -(-count // processors)

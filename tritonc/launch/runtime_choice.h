@@ -34,10 +34,12 @@ static inline uint64_t tritonc_steps(uint64_t steps, int64_t length, int64_t dep
 static inline uint64_t tritonc_time(uint64_t tiles, int whole, uint64_t steps,
                                     uint64_t processors, uint64_t blocks, uint64_t once,
                                     uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge) {
-  const uint64_t most = (tiles + processors - 1) / processors;
-  const uint64_t waves = most / blocks, rest = most % blocks;
+  const uint64_t most = (tiles + processors - 1) / processors, beside = blocks ? blocks : 1;
+  const uint64_t waves = most / beside, rest = most % beside;
   const uint64_t alone = steps * (whole ? wait : wait + edge);
-  const uint64_t full = steps * blocks * busy, last = steps * rest * busy;
+  const uint64_t full = steps * beside * busy, last = steps * rest * busy;
+  if (blocks == 0 && most > 1)
+    return UINT64_MAX;
   return once + waves * (start + (alone > full ? alone : full))
          + (rest ? start + (alone > last ? alone : last) : 0);
 }

@@ -33,6 +33,7 @@ class Cost(NamedTuple):
     A multiprocessor takes `busy` for a step of each of its blocks, and a block no less than `wait`,
     whatever runs beside it; where the tiles do not divide the range, `edge` more.  `start` is what
     a block does before and after its steps, `once` what a launch takes beside its blocks.
+    `blocks` of 0 are one, and no launch takes the variant that has more tiles than `processors`.
     `depths`: how much of each loop around the product a step takes.
     """
 
@@ -98,8 +99,10 @@ def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[int],
         steps *= min((length - 1) // depth + 1, MOST_STEPS) if length > 0 else 0
         if steps > MOST_STEPS:
             steps = MOST_STEPS
+    if blocks == 0 and tiles > processors:
+        return LARGEST
     alone = steps * wait
-    waves, rest = divmod((tiles + processors - 1) // processors, blocks)
+    waves, rest = divmod((tiles + processors - 1) // processors, max(blocks, 1))
     taken = once + waves * (start + max(alone, steps * blocks * busy))
     return taken + start + max(alone, steps * rest * busy) if rest else taken
 

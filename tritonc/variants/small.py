@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.ir.context import Context, SmallBody
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.ops import OPS, READ, WRITE
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tritonc.tune.model.coarse import Small
 
 Lower = Callable[[Mapping[str, int], str], Module]
-Choose = Callable[[Kernel, bool], "Small | None"]
+Choose = Callable[[Kernel], "Small | None"]
 
 
 def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
@@ -34,36 +33,31 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
     if all(op.name != "dot" for op in ops) or any(
             OPS[op.name].effects >= {READ, WRITE} for op in ops):
         return None
-    shared = (options.small_clusters and "cluster" in context.target.features
-              and isinstance(loops_to_share(kernel), list))
 
     def make(warps: int) -> SmallBody | None:
         from tritonc import pass_manager, passes
         from tritonc.variants.kernels import lowered
         from tritonc.variants.variant import Variant
 
-        chosen = choose(kernel, shared)
+        chosen = choose(kernel)
         if chosen is None:
             return None
         whole = lower({}, kernel.name)
-        binding = {name: value for name, value in chosen.binding.items() if name != "cluster_k"}
-        meta = {**context.meta, "num_warps": warps, "coarsen": 0,
-                "cluster_k": chosen.binding.get("cluster_k", 1)}
-        own = replace(context, meta=meta, remarks=[], warnings=[], small=None,
-                      may_share=chosen.shared < chosen.most)
+        meta = {**context.meta, "num_warps": warps, "coarsen": 0}
+        own = replace(context, meta=meta, remarks=[], warnings=[], small=None)
         hooks = pass_manager.Hooks()
         if options.verify_each:
             from tritonc.ir.verify import verify
 
             hooks.verify = lambda kernel, context: verify(kernel, table=context.table)
         try:
-            small = lowered(Variant(binding), whole.kernels[0], whole, lower)
+            small = lowered(Variant(chosen.binding), whole.kernels[0], whole, lower)
             pass_manager.run(small, own, [*passes.OPT, *passes.BACKEND], level=options.opt_level,
                              hooks=hooks)
         except CompileError as error:
             context.remark("coarsen", "no smaller tiles for launches of few programs: "
                            f"{error.diagnostics[0].message}", kernel.span, missed=True)
             return None
-        return SmallBody(small, chosen.most, chosen.worth, chosen.shared)
+        return SmallBody(small, chosen.most, chosen.worth)
 
     return make

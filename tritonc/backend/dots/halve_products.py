@@ -2,12 +2,11 @@
 
     acc += scale * dot(a, b)
 
-Before:  %p = wgmma %a, %b, 0             After:  %b0 = buffer_part %b {offset = 0}
-         %x = wgmma_wait %p                       %p0 = wgmma %a, %b0, 0
-         %y = fmul %scale, %x                     %x0 = wgmma_wait %p0
-         %n = fadd %acc, %y                       %y0 = fmul %scale0, %x0
-                                                  %n0 = fadd %acc0, %y0
-                                                  %b1 = ...
+Before:  %p = wgmma %a, %b, 0             After:  %p0 = wgmma %a, %b, 0 {columns = [0, 128]}
+         %x = wgmma_wait %p                       %x0 = wgmma_wait %p0
+         %y = fmul %scale, %x                     %y0 = fmul %scale0, %x0
+         %n = fadd %acc, %y                       %n0 = fadd %acc0, %y0
+                                                  %p1 = ...
                                                   %n = join_parts %n0, %n1
 
 A thread that holds a large sum has no room for as large a product beside it.  While one warpgroup
@@ -20,7 +19,7 @@ loop carries.  Needs stage_dots.
 
 from __future__ import annotations
 
-from tritonc.backend.dots.promote import MOST_PROMOTED, halves_of, is_zero
+from tritonc.backend.dots.promote import halves_of, is_zero
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.pipeline.slices import Slices
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -46,29 +45,23 @@ def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
     t = wait.operands[0].type
     if len(wait.operands) != 1 or wait.attributes["pending"] or start not in block.ops \
             or start is None or not is_zero(start.operands[2]) \
-            or not {"inner", "columns"}.isdisjoint(start.attributes):
+            or not {"inner", "asked"}.isdisjoint(start.attributes):
         return False
     assert isinstance(t, Tile) and t.layout is not None
     cone, ends = _made_of(kernel, block, wait.result)
-    halves = halves_of(start.result, start.operands[1])
-    if t.layout.registers <= MOST_PROMOTED or not ends or halves is None:
+    halves = halves_of(start.result)
+    if not ends or not halves:
         return False
-    bits = (shape(t)[1] // 2,)
-    inside = set(cone)
-    stack = [v for op in cone for v in op.inputs()]
-    while stack:
-        op = stack.pop().op
-        if op is not None and op in block.ops and op not in inside and op.name in SPREAD:
-            inside.add(op)
-            stack += op.inputs()
+    bits = (halves[0][1],)
+    inside = _computed_beside(kernel, block, cone)
     ops: list[Op] = []
     found: dict[Value, list[Value]] = {end: [] for end in ends}
     for index, half in enumerate(halves):
         zero = make_op("constant", [], part_type(t, bits), span=start.span, value=0.0)
-        own = make_op("wgmma", [start.operands[0], half.result, zero.result], span=start.span,
-                      table=ALL_OPS, **start.attributes)
+        own = make_op("wgmma", [*start.operands[:2], zero.result], span=start.span, table=ALL_OPS,
+                      columns=half, **start.attributes)
         ended = make_op("wgmma_wait", [own.result], span=wait.span, table=ALL_OPS, pending=0)
-        ops += [half, zero, own, ended]
+        ops += [zero, own, ended]
         parts = Slices(inside, wait.result, bits)
         parts.begin(ops, {(wait.result, bits): ended.result})
         for end in ends:
@@ -84,6 +77,18 @@ def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
     block.ops = [op for op in block.ops if op not in cone and op not in (start, wait)]
     kernel.replace(replaced)
     return True
+
+
+def _computed_beside(kernel: Kernel, block: Block, cone: list[Op]) -> set[Op]:
+    """The operations of the cone, and those of the block that compute elements for them alone, as
+    the product of a row's and a column's factor."""
+    readers, inside = uses(kernel), set(cone)
+    for op in reversed(block.ops):
+        row = ALL_OPS[op.name]
+        if op.name in SPREAD or (row.elementwise and row.pure and all(
+                inside.issuperset(readers.get(result, ())) for result in op.results)):
+            inside.add(op)
+    return inside
 
 
 def _made_of(kernel: Kernel, block: Block, value: Value) -> tuple[list[Op], list[Value]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
-from tritonc.ir.layout import SharedLayout, log2
-from tritonc.ir.shared_layout import tensor_core
-from tritonc.ir.types import Buffer, Tile, shape
+from tritonc.ir.types import Tile, shape
 
 MOST_PROMOTED = 64  # registers of a thread that hold a result, beside which another one fits
 PROMOTED = 128  # elements of k that 8-bit floats add in the tensor cores' own format
@@ -21,14 +19,14 @@ COLUMNS = 32  # of which a result leaves out as many as are padding: parts of a 
 
 
 def started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c: Value,
-            inner: tuple[int, int] | None = None) -> list[Op]:
-    """The start of a product of a dot's operands, and the wait for it."""
+            part: Mapping[str, tuple[int, int]] | None = None) -> list[Op]:
+    """The start of a product of a dot's operands, or of that part of them, and the wait for it."""
     start = make_op("wgmma", [left, right, c], span=op.span, table=ALL_OPS, instruction=row.name)
-    if inner is not None:
-        start.attributes["inner"] = inner
-    columns = op.attributes.get("columns", 0)
-    if 0 < columns <= shape(start.result.type)[-1] - COLUMNS and row.operand.bits == 16:
-        start.attributes["columns"] = -(-columns // COLUMNS) * COLUMNS
+    start.attributes.update(part or {})
+    asked = op.attributes.get("asked", 0)
+    if "columns" not in start.attributes and row.operand.bits == 16 \
+            and 0 < asked <= shape(start.result.type)[-1] - COLUMNS:
+        start.attributes["asked"] = -(-asked // COLUMNS) * COLUMNS
     return [start, make_op("wgmma_wait", [start.result], span=op.span, table=ALL_OPS, pending=0)]
 
 
@@ -43,24 +41,26 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
     total, depth = before, shape(right.type)[0]
     if depth <= PROMOTED and is_zero(before):
         return started(op, row, left, right, before)
-    halves = halves_of(op.result, right)
-    bits = () if halves is None else (shape(op.result.type)[1] // 2,)
-    t = op.result.type if halves is None else part_type(op.result.type, bits)
+    halves = halves_of(op.result)
+    bits = (halves[0][1],) if halves else ()
+    t = part_type(op.result.type, bits) if halves else op.result.type
     zero = make_op("constant", [], t, span=op.span, value=0.0)
     ops = [zero]
     parts: list[Value] = []
-    for number, side in enumerate([right] if halves is None else [half.result for half in halves]):
-        if halves is not None:
-            ops += [halves[number], make_op("tile_part", [before], t, table=ALL_OPS,
-                                            span=op.span, bits=bits, index=number)]
+    for number, half in enumerate(halves or [None]):
+        part = {} if half is None else {"columns": half}
+        if half is not None:
+            ops.append(make_op("tile_part", [before], t, table=ALL_OPS, span=op.span, bits=bits,
+                               index=number))
             total = ops[-1].result
         for start in range(0, depth, PROMOTED):
-            part = (start, min(start + PROMOTED, depth))
-            ops += started(op, row, left, side, zero.result, part if depth > PROMOTED else None)
+            if depth > PROMOTED:
+                part["inner"] = start, min(start + PROMOTED, depth)
+            ops += started(op, row, left, right, zero.result, part)
             ops.append(make_op("fadd", [total, ops[-1].result], span=op.span))
             total = ops[-1].result
         parts.append(total)
-    if halves is not None:
+    if halves:
         ops.append(make_op("join_parts", parts, op.result.type, table=ALL_OPS, span=op.span,
                            bits=bits))
     return ops
@@ -72,32 +72,11 @@ def is_zero(value: Value) -> bool:
         value.op.attributes["value"] == 0)
 
 
-def halves_of(result: Value, right: Value) -> list[Op] | None:
-    """Views of the columns of B that each half of a large result takes; None for others."""
-    t, b = result.type, right.type
-    assert isinstance(t, Tile) and isinstance(b, Buffer) and b.layout is not None
-    assert t.layout is not None
-    if len(b.shape) != 2:
-        return None
-    depth, columns = b.shape
-    if t.layout.registers <= MOST_PROMOTED or columns // 2 not in t.layout.register:
-        return None
-    size, half = b.element.bytes, (depth, columns // 2)
-    layout = next((found for found in map(_panels(half, size), (0, 1)) if found is not None and all(
-        found.offset_of(k * half[1] + n) == b.layout.offset_of(k * columns + n)
-        for k, n in [(1 << i, 0) for i in range(log2(depth))]
-        + [(0, 1 << i) for i in range(log2(half[1]))])), None)
-    if layout is None:
-        return None
-    return [make_op("buffer_part", [right], Buffer(b.element, half, 1, layout), table=ALL_OPS,
-                    offset=b.layout.offset_of(n) * size) for n in (0, half[1])]
-
-
-def _panels(extents: tuple[int, int], size: int) -> Callable[[int], SharedLayout | None]:
-    """The layout with a given axis contiguous, as wgmma reads it."""
-    def of(inner: int) -> SharedLayout | None:
-        width = extents[inner] * size
-        swizzle = next((s for s in (128, 64, 32) if width >= s), 0)
-        return tensor_core(extents, (inner, 1 - inner), size, swizzle) if width >= 16 else None
-
-    return of
+def halves_of(result: Value) -> list[tuple[int, int]]:
+    """The columns of each half of a large result of two axes; nothing for others."""
+    t = result.type
+    assert isinstance(t, Tile) and t.layout is not None
+    half = t.shape[-1] // 2
+    if len(t.shape) != 2 or t.layout.registers <= MOST_PROMOTED or half not in t.layout.register:
+        return []
+    return [(0, half), (half, 2 * half)]

@@ -62,6 +62,10 @@ def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
         op = stack.pop().op
         if op is None or op in found or op not in inside or op in loads:
             continue
+        if op.name == "load" and _looks_up(op, inside):
+            found[op] = None
+            stack += op.inputs()
+            continue
         if op.name == "load":
             t = op.result.type
             if isinstance(t, Tile) and SMALL * t.size * t.element.bytes >= (
@@ -79,6 +83,21 @@ def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
         found[op] = None
         stack += op.inputs()
     return Computed(loads, list(found)) if loads else None
+
+
+def _looks_up(load: Op, inside: set[Op]) -> bool:
+    """Whether its addresses follow from what the loop loads, each from an element or a part of one,
+    as those of a table do."""
+    stack, seen = list(load.inputs()), set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is None or op in seen or op not in inside or op.name == "phi":
+            continue
+        if op.name == "load" and SMALL * _size(op.result) >= _size(load.result):
+            return True
+        seen.add(op)
+        stack += op.inputs()
+    return False
 
 
 def is_plain(operand: Value, masked: bool = False) -> bool:
@@ -147,7 +166,8 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                     op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
                     if row.kind == matrix.MMA:
                         op.attributes["contiguous"] = True
-                    elif all(_bytes_by_rows(load, operand, made, infos) for load in made.raw):
+                    elif all(_bytes_by_rows(load, operand, made, infos) for load in made.raw
+                             if len(shape(load.result.type)) == 2):
                         op.attributes["pairs"] = True
                 _insert(cfg, made, op, in_registers)
                 changed = True
@@ -226,16 +246,16 @@ def _copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,)) -
 
 
 def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.Infos) -> bool:
-    """Whether the left operand's rows are what neighbouring bytes of the load are: then two of them
-    come together."""
+    """Whether the left operand's rows are neighbours in the load, of bytes or words of several
+    elements: then two of them come together."""
     t, info = load.result.type, infos[load.operands[0]]
     turns, op = 0, operand.op
     while op is not None and op is not load:
         turns += op.name == "trans"
         op = next((v.op for v in op.operands if v.op in made.ops or v.op is load), None)
     axis = max(range(2), key=lambda d: info.contiguity[d])
-    return op is load and shape(t)[::-1 if turns & 1 else 1] == shape(operand.type) and (
-        scalar(t).bytes == 1 and (axis + turns) % 2 == 0)
+    return op is load and (axis + turns) % 2 == 0 and scalar(t).bytes in (1, 4) and shape(t)[
+        axis] == shape(operand.type)[0]
 
 
 def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool) -> None:

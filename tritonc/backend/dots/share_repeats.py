@@ -22,6 +22,7 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
+from tritonc.analysis.quotients import slice_of
 from tritonc.analysis.signs import Signs, known_signs
 from tritonc.analysis.values import int_of
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
@@ -53,9 +54,12 @@ class Runs:
         self.assumed: Multiples = {}
 
     def of_load(self, load: Op) -> tuple[int, int] | None:
-        """The axis along which runs of the load's elements are one, and how long those are."""
+        """The axis along which runs of the load's elements are one, and how long those are; None
+        for gathers, too, whose addresses are there late."""
         t = load.result.type
-        if not isinstance(t, Tile) or load.attributes.get("volatile"):
+        if not isinstance(t, Tile) or load.attributes.get("volatile") or any(
+                op.name == "load" and shape(op.result.type)
+                for op in slice_of(load.operands[:1], ("load",))):
             return None
         for axis, extent in enumerate(t.shape):
             before = dict(self.assumed)
@@ -321,9 +325,15 @@ class SharedLoad:
 
     def quotient(self, value: Value, by: int) -> Value:
         """value / by, where the value is made."""
-        number = int_of(value)
-        divisor = make_op("constant", [], I32, value=by if number is None else number // by)
-        op = make_op("sdiv", [value, divisor.result]) if number is None else divisor
+        number, factor = int_of(value), None
+        if value.op is not None and value.op.name == "mul":
+            factor = int_of(value.op.operands[1])
+        if factor is not None and factor % by == 0 and value.op is not None:
+            divisor = make_op("constant", [], I32, value=factor // by)
+            op = make_op("mul", [value.op.operands[0], divisor.result])
+        else:
+            divisor = make_op("constant", [], I32, value=by if number is None else number // by)
+            op = make_op("sdiv", [value, divisor.result]) if number is None else divisor
         home = self.cfg.order[0] if value.op is None else self.cfg.block_of[value.op]
         at = len(home.phis()) if value.op is None else max(
             home.ops.index(value.op) + 1, len(home.phis()))

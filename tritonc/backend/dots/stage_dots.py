@@ -307,12 +307,13 @@ def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
     return ops
 
 
-def _taking_part(dot: Op, row: matrix.MatrixInstruction) -> tuple[int, int] | None:
-    """The k that are no padding, in steps of the instruction; None for all."""
+def _taking_part(dot: Op, row: matrix.MatrixInstruction) -> dict[str, tuple[int, int]]:
+    """The k that are no padding, in steps of the instruction; nothing for all."""
     first, last = dot.attributes.get("inner", (0, 0))
     last = -(-last // row.depth) * row.depth
     flat = len(shape(dot.result.type)) == 2
-    return (first, last) if flat and 0 < last < shape(dot.operands[0].type)[-1] else None
+    part = flat and 0 < last < shape(dot.operands[0].type)[-1]
+    return {"inner": (first, last)} if part else {}
 
 
 def _needs_memory(operand: Value, layout: Layout) -> bool:

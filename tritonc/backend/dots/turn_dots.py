@@ -17,20 +17,24 @@ wgmma takes the left one from registers, where threads compute it (`raw_operands
 So is one that the source wrote the other way round, of turned operands, and turns back: nothing is
 turned then.
 
-Done for loops that only add products to a tile, where wgmma can read both operands so.
+So is what a loop computes of a product, element by element, before it adds that: factors of rows
+become factors of columns.  Done where wgmma can read both operands so.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
-from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
+from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import element, shape
+from tritonc.ir.types import Tile, element, shape
 
 TURN = (1, 0)
 LEAST_ROWS = 64  # with which wgmma takes a product as it is
@@ -38,7 +42,7 @@ LEAST_ROWS = 64  # with which wgmma takes a product as it is
 
 def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
     """Turn the products of a kernel whose only products are sums of one size, if wgmma gains."""
-    found = summed_dots(kernel)
+    found = _sums(kernel)
     if not all(_fits(kernel, one, target, infos) for one in found):
         return False
     for one in found:
@@ -46,14 +50,14 @@ def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
     return bool(found)
 
 
-def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
+def _turned_back(kernel: Kernel, one: Sum) -> bool:
     """Whether both operands are turned, and the sum wherever it is read."""
     readers, stack = uses(kernel), [one.phi.result]
     if "swapped" in one.dot.attributes or not all(_turns(v.op) for v in one.dot.operands[:2]):
         return False
     while stack:
-        for op in readers.get(value := stack.pop(), []):
-            if (value is one.phi.result and op is one.dot) or _turns(op):
+        for op in readers.get(stack.pop(), []):
+            if op in one.members or _turns(op):
                 continue
             if op.name != "fpcast":
                 return False
@@ -65,7 +69,7 @@ def _turns(op: Op | None) -> bool:
     return op is not None and op.name == "trans" and tuple(op.attributes["permutation"]) == TURN
 
 
-def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
+def _fits(kernel: Kernel, one: Sum, target: Target, infos: axis_info.Infos) -> bool:
     """Whether wgmma takes the product turned, and not as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
 
@@ -80,7 +84,7 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
     return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, INSTRUCTIONS))
 
 
-def _computed_right(one: SummedDot) -> bool:
+def _computed_right(one: Sum) -> bool:
     """Whether the loop computes the right operand alone: turned, it goes through registers."""
     left, right = one.dot.operands[:2]
     inside = {op for block in one.loop.blocks for op in block.ops}
@@ -88,17 +92,106 @@ def _computed_right(one: SummedDot) -> bool:
         right, inside) is not None
 
 
-def _turn(kernel: Kernel, one: SummedDot) -> None:
-    attributes = dict(one.dot.attributes)
-    attributes.pop("columns", None)  # they become rows
-    if shape(one.dot.result.type)[0] >= LEAST_ROWS and not _turned_back(kernel, one):
-        attributes["swapped"] = True  # for what is computed, not for its rows
+@dataclass
+class Sum:
+    """A product of two matrices of which a loop computes a sum, element by element, that nothing
+    else in the loop reads: `members` are the product, the loop's `phi`, and what is between."""
 
-    def product(b: Builder, sums: Value) -> Value:
-        left, right = (b.value("trans", v, permutation=TURN) for v in one.dot.operands[1::-1])
-        left.name, right.name = (v.name for v in one.dot.operands[1::-1])
-        return b.value("dot", left, right, sums, **attributes)
+    dot: Op
+    phi: Op
+    loop: Loop
+    members: set[Op]
 
-    start = one.before().value("trans", one.start, permutation=TURN)
-    one.replace(kernel, start, product,
-                lambda b, sums: b.value("trans", sums, permutation=TURN))
+
+def _sums(kernel: Kernel) -> list[Sum]:
+    """All products of the kernel, if each is one of a loop of its own and they have one size;
+    otherwise none."""
+    dots = [op for op in kernel.ops() if op.name == "dot"]
+    cfg, readers = Cfg(kernel), uses(kernel)
+    found = [one for one in (_sum(dot, cfg, readers) for dot in dots) if one is not None]
+    sizes = {(shape(dot.operands[0].type), shape(dot.operands[1].type)) for dot in dots}
+    return found if len(sizes) == 1 and (
+        len(found) == len(dots) == len({one.loop for one in found})) else []
+
+
+def _sum(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> Sum | None:
+    loop = cfg.innermost.get(cfg.block_of[dot])
+    if len(shape(dot.result.type)) != 2 or loop is None or loop.parent is not None \
+            or loop.latch is None or loop.preheader is None or len(loop.exits) != 1 \
+            or not cfg.dominates(cfg.block_of[dot], loop.latch):
+        return None
+    (inside, leave), = loop.exits
+    if inside is not loop.header or cfg.predecessors[leave] != [inside]:
+        return None
+    members, stack, phis = {dot}, [dot.result], list[Op]()
+    while stack:
+        value = stack.pop()
+        for op in readers.get(value, []):
+            row = ALL_OPS[op.name]
+            if op in members:
+                continue
+            if op.name == "phi" and op in loop.header.ops:
+                phis.append(op)
+            elif cfg.block_of[op] not in loop:
+                if value.op not in phis or op.name == "phi":
+                    return None
+                continue
+            elif not row.elementwise or not row.pure or len(op.results) != 1 \
+                    or shape(op.result.type) != shape(dot.result.type):
+                return None
+            members.add(op)
+            stack.append(op.result)
+    return Sum(dot, phis[0], loop, members) if len(phis) == 1 else None
+
+
+def _turn(kernel: Kernel, one: Sum) -> None:
+    """Give each member the turned shape, and what else it reads; what is read behind the loop is
+    turned back."""
+    swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS and not _turned_back(kernel, one)
+    made = {op.result for op in one.members}
+    leave = one.loop.exits[0][1]
+    for block in one.loop.blocks:
+        for op in [op for op in block.ops if op in one.members]:
+            if op is one.phi:
+                for i, (value, source) in enumerate(zip(op.operands, op.blocks, strict=True)):
+                    if value not in made:
+                        op.operands[i] = _turned(Builder(source, len(source.ops) - 1, op.span),
+                                                 value)
+                continue
+            b = Builder(block, block.ops.index(op), op.span)
+            operands = [v if v in made else _turned(b, v) for v in op.operands]
+            if op is one.dot:  # for what is computed, not for its rows
+                operands = [operands[1], operands[0], operands[2]]
+                op.attributes.pop("asked", None)  # its columns are rows now
+                if swapped:
+                    op.attributes["swapped"] = True
+            op.operands[:] = operands
+    after = Builder(leave, len(leave.phis()), one.dot.span)
+    inside = {op for block in one.loop.blocks for op in block.ops}
+    for op in one.members:
+        t = op.result.type
+        op.result.type = Tile(element(t), shape(t)[::-1])
+    back = after.value("trans", one.phi.result, permutation=TURN)
+    back.name = one.phi.result.name
+    for op in list(kernel.ops()):
+        if op not in inside and op is not back.op:
+            op.replace_inputs({one.phi.result: back})
+
+
+def _turned(b: Builder, value: Value) -> Value:
+    """A tile that is turned: rows and columns that are spread stay those."""
+    op, t = value.op, value.type
+    turned = Tile(element(t), shape(t)[::-1])
+    if op is not None and op.name == "constant":
+        return b.constant(op.attributes["value"], turned)
+    if op is not None and op.name == "splat":
+        return b.value("splat", op.operands[0], type=turned)
+    if op is not None and op.name == "broadcast" and len(shape(op.operands[0].type)) == 2:
+        return b.value("broadcast", _turned(b, op.operands[0]), type=turned)
+    if op is not None and op.name == "reshape" and len(shape(op.operands[0].type)) == 1:
+        return b.value("reshape", op.operands[0], type=turned)
+    if op is not None and op.name in ("fmul", "fadd", "fsub") and op in b.block.ops:
+        return b.value(op.name, *(_turned(b, v) for v in op.operands), **op.attributes)
+    found = b.value("trans", value, permutation=TURN)
+    found.name = value.name
+    return found

@@ -93,6 +93,11 @@ def _helper(f: FunctionEmitter, name: str, result: str, parameter: str,
 
 def _from_eight(f: FunctionEmitter, source: Scalar, a: str) -> str:
     """An f8 as an f32, exactly."""
+    if "f8_conversion" in f.target.features:
+        name = "e4m3x2" if source == F8E4M3 else "e5m2x2"
+        wide = f.op(f"zext i8 {a} to i16")
+        pair = f.call(f"llvm.nvvm.{name}.to.f16x2.rn", "<2 x half>", f"i16 {wide}")
+        return f.op(f"fpext half {f.op(f'extractelement <2 x half> {pair}, i32 0')} to float")
     build = _from_e4m3 if source == F8E4M3 else _from_e5m2
     return _helper(f, f"{source.name}.to.f32", "float", "i8", build, a)
 

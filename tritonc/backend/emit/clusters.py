@@ -31,11 +31,6 @@ def get_cluster_rank(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = [rank(f)]
 
 
-def get_cluster_share(f: FunctionEmitter, op: Op) -> None:
-    """Of a kernel that has no other body: all blocks of the cluster."""
-    f.values[op.result] = [str(f.kernel.attributes.get("cluster", 1))]
-
-
 def cluster_arrive(f: FunctionEmitter, op: Op) -> None:
     """Nothing is published, so the arrival is relaxed."""
     f.target.require("cluster", op.span)
@@ -126,6 +121,6 @@ def _received(f: FunctionEmitter, op: Op, start: int, word: int, line: int, stag
 
 
 EMITTERS: dict[str, Emitter] = {
-    "get_cluster_rank": get_cluster_rank, "get_cluster_share": get_cluster_share,
-    "cluster_arrive": cluster_arrive, "cluster_reduce": cluster_reduce,
+    "get_cluster_rank": get_cluster_rank, "cluster_arrive": cluster_arrive,
+    "cluster_reduce": cluster_reduce,
 }

@@ -20,6 +20,7 @@ from tritonc.backend.emit.literals import address_space, literal, llvm_type, mem
 from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.ragged import Vector, load_vectors, store_vectors
 from tritonc.backend.emit.registers import access_chunks, alike_registers, owned
+from tritonc.backend.emit.tables import look_up
 from tritonc.ir.core import Op
 from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
 
@@ -45,6 +46,8 @@ def emit_load(f: FunctionEmitter, op: Op) -> None:
 
 def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     """The accesses that bring any of the registers `now` that is not in `found` yet."""
+    if look_up(f, op, found, now):
+        return
     pointer, wanted = _pointer(op), f.wanted(op.result)
     addresses = f.values[op.operands[0]]
     guards = f.values[op.guard] if op.guard is not None else None

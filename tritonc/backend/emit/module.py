@@ -43,6 +43,7 @@ class ModuleEmitter:
         self.target = target
         self.options = options
         self.functions: list[str] = []
+        self.tables: dict[str, int] = {}  # elements of each symbol of constant memory
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._helpers: dict[str, str] = {}
@@ -91,6 +92,7 @@ class ModuleEmitter:
     def constant_table(self, table: ConstantTable) -> None:
         """Define a symbol of constant memory: its content, or zeros for the host to fill."""
         t = memory_type(table.element)
+        self.tables[table.name] = table.count
         if table.data is None or not any(bits_of(table.element, v) for v in table.data):
             content = "zeroinitializer"
         else:

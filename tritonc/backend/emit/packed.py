@@ -98,20 +98,26 @@ def in_pairs(f: FunctionEmitter, result: Value, operands: Sequence[Value],
 
 
 def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
-    """Convert signed bytes, or 8-bit floats, that came in words to 16-bit floats; False if the
-    operation is something else."""
+    """Convert signed bytes that came in words to 16-bit floats, or 8-bit floats to those or to f32;
+    False if the operation is something else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     mask, names = f.wanted(op.result), f.values[op.operands[0]]
     signed = source == I8 and op.name == "sitofp"
     floats = source in _HALF_OF_BYTES and op.name == "fpcast"
-    if target not in (F16, BF16) or not (signed or floats) or \
+    if not ((target in (F16, BF16) and signed) or (target in (F16, BF16, F32) and floats)) or \
             not {"f8_conversion", "bf16_arithmetic"} <= f.target.features:
         return False
     wanted = members(mask)
-    if any(not mask >> (r ^ 1) & 1 or names[r] not in f.words for r in wanted):
+    if any((target != F32 and not mask >> (r ^ 1) & 1) or names[r] not in f.words for r in wanted):
         return False
     found = f.blank(op.result.type)
     halves: dict[tuple[str, int], str] = {}
+    if target == F32:
+        for r in wanted:
+            half = _single(f, source, f.words[names[r]], halves)
+            found[r] = f.op(f"fpext half {half} to float")
+        f.values[op.result] = found
+        return True
     for r in wanted:
         if r & 1:
             continue

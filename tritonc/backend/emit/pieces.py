@@ -22,8 +22,7 @@ Emitter = Callable[[FunctionEmitter, Op], None]
 
 def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> None:
     """Emit an operation, now or, for a part of a tile that comes piece by piece, on use."""
-    mine = bool(op.attributes.get("piecewise")) and (
-        ALL_OPS[op.name].elementwise or made_alone(op))
+    mine = bool(op.attributes.get("piecewise")) and ALL_OPS[op.name].pure
     if op.name == "shared_store" or not (mine or any(v in f.fetch for v in op.operands)):
         emitter(f, op)
         return

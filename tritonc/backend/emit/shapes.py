@@ -36,7 +36,8 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     words = [to_words(f, e, [names[r] for r in registers]) for registers in plan.words]
     words = _exchange(f, words, plan.select_in)
     lane = f.linear(plan.lane)
-    needed = {item for item, _ in plan.results}
+    wanted = members(f.wanted(op.result))
+    needed = {plan.results[r][0] for r in wanted}
     for image in plan.select_out:
         needed |= {item ^ image for item in needed}
     items: list[list[str]] = []
@@ -50,7 +51,7 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     each = len(plan.words[0])
     unpacked: dict[int, list[str]] = {}
     found = f.blank(op.result.type)
-    for r in members(f.wanted(op.result)):
+    for r in wanted:
         item, at = plan.results[r]
         if item not in unpacked:
             unpacked[item] = from_words(f, e, items[item], each)

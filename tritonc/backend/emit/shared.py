@@ -61,12 +61,6 @@ def buffer_view(f: FunctionEmitter, op: Op) -> None:
     f.buffers[op.result] = f.buffers[op.operands[0]]
 
 
-def buffer_part(f: FunctionEmitter, op: Op) -> None:
-    whole = f.buffers[op.operands[0]]
-    f.buffers[op.result] = BufferAddress(whole.offset + op.attributes["offset"], whole.dynamic,
-                                         whole.steps)
-
-
 class SharedAddresses:
     """The addresses of a thread's accesses to one buffer; threads' parts are computed once."""
 
@@ -324,7 +318,7 @@ def async_wait(f: FunctionEmitter, op: Op) -> None:
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
-    "buffer_reshape": buffer_view, "buffer_part": buffer_part,
+    "buffer_reshape": buffer_view,
     "shared_store": shared_store, "shared_load": shared_load, "load_slice": load_slice,
     "shared_gather": shared_gather, "shared_atomic": shared_atomic,
     "async_copy": async_copy, "async_commit": async_commit, "async_wait": async_wait,

@@ -133,7 +133,7 @@ class _Product:
         first, last = op.attributes.get("inner") or (0, shape(a.type)[-1])
         self.steps = range(first, last, self.row.depth)
         whole = shape(op.result.type)[-1]
-        self.asked = whole if along else op.attributes.get("columns", whole)  # the rest is padding
+        self.asked = whole if along else op.attributes.get("asked", whole)  # the rest is padding
         self.zero = self._starts_from_zero() and self.asked == whole
         self.transposed = [False, False]  # A, B
         self.left = self._left(a)
@@ -176,6 +176,7 @@ class _Product:
     def _shared(self, buffer: Value, rows: int) -> Callable[[int, int], tuple[str, str]]:
         """An operand in shared memory: a descriptor for each warpgroup, constants for the rest."""
         f, size = self.f, scalar(buffer.type).bytes
+        first = self.op.attributes.get("columns", (0,))[0] if rows else 0
         operand = shared_operand(_together(buffer_layout(buffer.type), rows), size, rows)
         assert self.row.transposes or not operand.transposed, "k must be the contiguous axis"
         address = shared_address(f, f.buffers[buffer])
@@ -192,18 +193,18 @@ class _Product:
         register = "db" if rows else "da"
         self.transposed[rows] = operand.transposed
         if isinstance(self.op.operands[0].type, Tile):
-            return self._by_halves(operand, masked, register)
+            return self._by_halves(operand, first, masked, register)
         name = self._input("l", f"i64 {f.op(f'or i64 {low}, {_signed(high)}')}")
 
         def at(row: int, k: int) -> tuple[str, str]:
-            offset = operand.offset(row, k)
+            offset = operand.offset(first + row, k)
             if not offset:
                 return "", name
             return f"add.s64 {register}, {name}, {offset >> 4};", register
 
         return at
 
-    def _by_halves(self, operand: SharedOperand, address: str, register: str
+    def _by_halves(self, operand: SharedOperand, first: int, address: str, register: str
                    ) -> Callable[[int, int], tuple[str, str]]:
         """The same with additions of 32 bits: where threads compute the other operand, as here,
         ptxas may keep descriptors in registers of threads, for which 64 bits are four moves."""
@@ -214,7 +215,7 @@ class _Product:
         name, high = self._input("r", f"i32 {low}"), operand.high >> 32
 
         def at(row: int, k: int) -> tuple[str, str]:
-            offset = operand.offset(row, k) >> 4
+            offset = operand.offset(first + row, k) >> 4
             part = f"add.u32 low, {name}, {offset};" if offset else f"mov.b32 low, {name};"
             return f"{part} mov.b64 {register}, {{low, {high}}};", register
 

@@ -20,11 +20,6 @@ last in the order in which the hardware starts blocks.
 The programs of the large body are numbered as if the host had launched it alone: what reads the
 number of a program, or of programs, reads numbers of large tiles.
 
-A small body may be one of clusters (`split_loops`), whose blocks share the loops of a program: then
-the host launches a cluster for each small tile, and a large body takes the blocks of all clusters.
-A launch whose small tiles fit at once shares; if more of them shall run the small body, each block
-computes one of its own there (`get_cluster_share` is 1).
-
 Both kernels went through all passes, each by itself: every buffer has its place in shared memory,
 of which the entry has as much as the larger of both needs, and every layout its number of warps,
 which has to be the same.  The second one is the context's (`Context.small`), which knows whether it
@@ -39,14 +34,12 @@ from collections.abc import Mapping, Sequence
 
 from tritonc.backend.launch.persist import axes, own_number, supersede
 from tritonc.backend.pipeline.roles import COPIES, SETUP
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I32
 
 AXES = 3  # of a grid
-CLUSTERS = 2  # the one along which the blocks of a cluster lie
 MOST = 1 << 12  # programs that a small body may have: the square of such a number has 32 bits
 
 
@@ -65,7 +58,7 @@ def coarsen(kernel: Kernel, context: Context) -> bool:
     given = context.meta.get("coarsen")
     most, worth = (found.most, found.worth) if given is None else (given, 0)
     tile = " x ".join(map(str, found.kernel.tile.values()))
-    join(kernel, found.kernel, most, worth, found.shared)
+    join(kernel, found.kernel, most, worth)
     context.remark("coarsen", f"launches of at most {most} programs use smaller tiles: "
                    f"{tile}", kernel.span)
     return True
@@ -77,10 +70,8 @@ def obstacle(large: Kernel, small: Kernel) -> str | None:
         return "the larger tile is not a multiple of the smaller one"
     if large.attributes["num_warps"] != small.attributes["num_warps"]:
         return "the two tiles need different numbers of warps"
-    if large.attributes.get("cluster", 1) > 1:
+    if max(kernel.attributes.get("cluster", 1) for kernel in (large, small)) > 1:
         return "the kernel is launched in clusters"
-    if small.attributes.get("cluster", 1) > 1 and axes(large.blocks) > CLUSTERS:
-        return "the kernel has programs along the axis of clusters"
     # A producer warp runs what it does in both bodies, or in none.
     roles = [kernel.attributes.get("copier_warps", 0) for kernel in (large, small)]
     if roles[0] != roles[1] and any(op.name in (*SETUP, *COPIES) for op in
@@ -100,20 +91,18 @@ def ratios(large: Mapping[int, int], small: Mapping[int, int]) -> dict[int, int]
     return found if any(ratio > 1 for ratio in found.values()) else None
 
 
-def join(large: Kernel, small: Kernel, most: int, worth: int = 1, shared: int = 0) -> None:
+def join(large: Kernel, small: Kernel, most: int, worth: int = 1) -> None:
     """Make `large` an entry whose launches of at most `most` programs run the body of `small`,
     which is used up, and those whose large tiles would hold at most `worth` small ones each; there
-    is no `obstacle`.  Of a small body in clusters, launches of at most `shared` programs share its
-    loops; of others each block computes a program."""
+    is no `obstacle`."""
     times = ratios(large.tile, small.tile)
     assert times is not None and most <= MOST
     small.replace(dict(zip(small.parameters, large.parameters, strict=True)))
     launch, choose, over = Block("launch"), Block("choose"), Block("over")
     b = Builder(launch)
-    count, size = axes(large.blocks), int(small.attributes.get("cluster", 1))
+    count = axes(large.blocks)
     number, launched = own_number(b, count)
-    small_extents = [b.value("get_num_programs", axis=axis) for axis in range(count)]
-    extents = [*small_extents]
+    extents = [b.value("get_num_programs", axis=axis) for axis in range(count)]
     for axis, ratio in times.items():
         if axis < count and ratio > 1:
             up = b.value("add", extents[axis], b.constant(ratio - 1, I32))
@@ -123,44 +112,17 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1, shared: int = 
         total = b.value("mul", total, extent)
     filled = b.value("mul", total, b.constant(worth, I32))
     few = b.value("or", _few(b, most), b.value("icmp", launched, filled, predicate="ule"))
-    block = _block(b, number, size) if size > 1 else number
-    tiles, own = total, few  # how many blocks compute, where not all that are `own` do
-    if size > 1 and shared < most:
-        own = b.value("and", few, b.value("icmp", launched, b.constant(shared, I32),
-                                          predicate="ule"))
-        tiles = b.value("select", few, launched, total)
-    inside = b.value("icmp", block, tiles, predicate="ult")
-    b.emit("cond_br", b.value("or", own, inside), blocks=[choose, over])
+    inside = b.value("icmp", number, total, predicate="ult")
+    b.emit("cond_br", b.value("or", few, inside), blocks=[choose, over])
     b = Builder(choose)
-    if own is not few:
-        _renumber(b, small, small_extents, b.value("select", own, number, block))
-        _share(b, small, own, size)
-    _renumber(b, large, extents, block)
+    _renumber(b, large, extents, number)
     b.emit("cond_br", few, blocks=[small.entry, large.entry])
     Builder(over).emit("ret")
     large.blocks = [launch, choose, *small.blocks, *large.blocks, over]
     large.tile = dict(small.tile)
     large.attributes["small"] = {"most": most, **small.tunables}
-    if size > 1:
-        large.attributes["cluster"] = size
     bytes_of_each = [int(kernel.attributes.get("shared_bytes", 0)) for kernel in (large, small)]
     large.attributes["shared_bytes"] = max(bytes_of_each)
-
-
-def _block(b: Builder, number: Value, size: int) -> Value:
-    """This block's number of all, where programs have clusters of `size`."""
-    rank = b.emit("get_cluster_rank", type=I32, table=ALL_OPS).result
-    return b.value("add", b.value("mul", number, b.constant(size, I32)), rank)
-
-
-def _share(b: Builder, small: Kernel, share: Value, size: int) -> None:
-    """Let the blocks of a cluster share loops where `share` holds, and not elsewhere."""
-    rank = b.emit("get_cluster_rank", type=I32, table=ALL_OPS).result
-    known = {"get_cluster_rank": b.value("select", share, rank, b.constant(0, I32)),
-             "get_cluster_share": b.value("select", share, b.constant(size, I32),
-                                          b.constant(1, I32))}
-    supersede(small, small.blocks, {op.result: known[op.name] for op in small.ops()
-                                    if op.name in known})
 
 
 def _few(b: Builder, most: int) -> Value:

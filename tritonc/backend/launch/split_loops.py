@@ -16,10 +16,6 @@ Where the loop's sums only go, element by element, into stores, each block owns 
 gets the sums of that, and stores it; of a number of blocks that is no power of two, the first do.
 Otherwise the first block gets all sums and goes on alone.
 
-A body of which some launches share loops and others do not (`Context.may_share`) asks
-`get_cluster_share`, which is 1 in the latter: the counters go so many steps at once, and the sums
-of the blocks are added up behind a branch.
-
 Legal where all effects of the kernel stand behind such a loop, one on each way: what comes before
 is computed by every block.  Sums of floats are added in another order.  Asked for by the
 meta-parameter `cluster_k`; kernels with persistent blocks are left alone.
@@ -58,10 +54,6 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
         reason, span = found
         context.remark(NAME, f"no loop is split over a cluster: {reason}", span, missed=True)
         return False
-    if context.may_share and any(one.others for one in found):
-        context.remark(NAME, "no cluster shares a loop: counters follow from each other, and not "
-                       "all launches share", found[0].loop.header.terminator.span, missed=True)
-        return False
     plans = [(one, sums, _owner(kernel, one, sums, blocks)) for one in found
              for sums in [_sums_behind(kernel, one)]]
     for one, sums, owner in plans:
@@ -72,7 +64,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
                            one.loop.header.terminator.span, missed=True)
             return False
     for one, sums, owner in plans:
-        _split(kernel, one, sums, owner, blocks, context.may_share)
+        _split(kernel, one, sums, owner, blocks)
     kernel.attributes["cluster"] = blocks
     context.remark(NAME, f"the iterations of this loop are split among the {blocks} blocks of a "
                          "cluster",
@@ -116,15 +108,13 @@ def _bytes(value: Value) -> int:
 
 
 def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int, ...] | None,
-           blocks: int, optional: bool) -> None:
+           blocks: int) -> None:
     """Give each block its share of the iterations, and the sums of all."""
     before = Builder(one.preheader, len(one.preheader.ops) - 1,
                      one.loop.header.terminator.span)
     rank = before.emit("get_cluster_rank", type=I32, table=ALL_OPS).result
-    share = before.emit("get_cluster_share", type=I32,
-                        table=ALL_OPS).result if optional else None
     for counter in one.counters:
-        _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks, share)
+        _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
     _turn(one, before, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
@@ -138,14 +128,12 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
                         size=blocks, owner=owner or ())
         op.result.name = value.name
         totals[value] = op.result
-    if share is not None:
-        totals = _if_shared(kernel, one, after, totals, share)
     for op in behind:
         op.replace_inputs(totals)
     if owner is None:
         _leave(kernel, after, rank)
     else:
-        _guard_stores(kernel, one, after, totals, owner, rank, blocks, share)
+        _guard_stores(kernel, one, after, totals, owner, rank, blocks)
 
 
 def _sums_behind(kernel: Kernel, one: SharedLoop) -> list[Value]:
@@ -166,7 +154,7 @@ def _sums_behind(kernel: Kernel, one: SharedLoop) -> list[Value]:
 
 
 def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, rank: Value,
-            blocks: int, share: Value | None) -> None:
+            blocks: int) -> None:
     """The counter begins `rank` steps further on, and goes `blocks` steps at once.
 
     A known step stays a number, which analyses look for.
@@ -176,12 +164,8 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
     first = b.value("mul", _like(b, number, step), step)
     begin = incoming(phi, one.preheader)
     start = first if name == "add" and int_of(begin) == 0 else b.value(name, begin, first)
-    if share is not None:
-        number = b.value("sext", share, type=I64) if element(step.type) == I64 else share
-        wide = b.value("mul", _like(b, number, step), step)
-    else:
-        wide = b.value("mul", b.constant(blocks, step.type), step) if known is None else (
-            b.constant(blocks * known, step.type))
+    wide = b.value("mul", b.constant(blocks, step.type), step) if known is None else (
+        b.constant(blocks * known, step.type))
     block = next(block for block in one.loop.blocks if following in block.ops)
     at = Builder(block, block.ops.index(following) + 1, following.span)
     after = at.value(name, phi.result, wide)
@@ -236,36 +220,6 @@ def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:
     own = b.value("select", first, start, zero)
     phi.operands = [own if source is one.preheader else value
                     for value, source in zip(phi.operands, phi.blocks, strict=True)]
-
-
-def _if_shared(kernel: Kernel, one: SharedLoop, after: Builder, totals: dict[Value, Value],
-               share: Value) -> dict[Value, Value]:
-    """Add up the sums only where blocks share the loop: what is behind `after` goes to a block of
-    its own, which `after` then begins."""
-    exit_block = one.exit
-    assert after.at is not None
-    place = after.at - len(totals)
-    exchange, rest = Block(f"{exit_block.name}.shared"), Block(f"{exit_block.name}.summed")
-    exchange.ops = exit_block.ops[place:after.at]
-    rest.ops = exit_block.ops[after.at:]
-    exit_block.ops = exit_block.ops[:place]
-    for successor in rest.successors:
-        for phi in successor.phis():
-            phi.blocks = [rest if source is exit_block else source for source in phi.blocks]
-    b = Builder(exit_block, None, after.span)
-    b.emit("cond_br", b.value("icmp", share, b.constant(1, I32), predicate="sgt"),
-           blocks=[exchange, rest])
-    Builder(exchange, None, after.span).emit("br", blocks=[rest])
-    found: dict[Value, Value] = {}
-    for value, total in totals.items():
-        phi = Op("phi", [value, total], {}, (value.type,), blocks=[exit_block, exchange])
-        phi.result.name = value.name
-        rest.ops.insert(len(found), phi)
-        found[value] = phi.result
-    at = kernel.blocks.index(exit_block) + 1
-    kernel.blocks[at:at] = [exchange, rest]
-    after.block, after.at = rest, len(found)
-    return found
 
 
 def _leave(kernel: Kernel, b: Builder, rank: Value) -> None:
@@ -343,14 +297,10 @@ def _element_by_element(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> b
 
 
 def _guard_stores(kernel: Kernel, one: SharedLoop, b: Builder, totals: dict[Value, Value],
-                  owner: tuple[int, ...], rank: Value, blocks: int, share: Value | None
-                  ) -> None:
+                  owner: tuple[int, ...], rank: Value, blocks: int) -> None:
     """Let each block store only what it owns."""
     tile = next(v.type for v in totals.values())
     mask = _owned(b, tile, owner, rank, blocks)
-    if share is not None:
-        alone = b.value("icmp", share, b.constant(1, I32), predicate="eq")
-        mask = b.value("or", mask, b.value("splat", alone, type=mask.type))
     owned = dict.fromkeys(totals.values(), mask)
     for block in _behind(kernel, one):
         for op in list(block.ops):

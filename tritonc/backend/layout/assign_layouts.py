@@ -81,6 +81,12 @@ class _Assignment:
 
     def run(self) -> None:
         self.flow_forward()
+        if self.looked_up:
+            wanted = self.demands()
+            self.moved.update((op, next(iter(wanted.get(op.result) or [self.default(
+                op.result.type)]))) for op in self.looked_up)
+            self.primary.clear()
+            self.flow_forward()
         self.move_loads()
 
     # ---- primary layouts
@@ -106,6 +112,8 @@ class _Assignment:
         assert isinstance(t, Tile)
         if name == "dot":
             return STRENGTH[name], layout_choice.dot_layout(op, self.warps, self.nesting)
+        if op in self.looked_up and op not in self.moved:
+            return None
         if name in STRENGTH:
             return STRENGTH[name], self.access_layout(op)
         if name == "channel":  # else it is read in any layout
@@ -177,6 +185,17 @@ class _Assignment:
         """The loads that channels take."""
         return {op.operands[0].op for op in self.kernel.ops()
                 if op.name == "channel" and op.operands[0].op is not None}
+
+    @cached_property
+    def looked_up(self) -> list[Op]:
+        """The loads from tables, at indices that a channel brings: where their readers are."""
+        made: set[Op] = set()
+        for block in self.cfg.order:
+            for op in block.ops:
+                if (op.name == "channel" and "stored" not in op.attributes) or any(
+                        v.op in made for v in op.inputs() if op.name != "phi"):
+                    made.add(op)
+        return [op for op in self.kernel.ops() if op.name == "load" and op in made]
 
     @cached_property
     def product_loops(self) -> list[Loop]:
@@ -368,7 +387,7 @@ class _Assignment:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
         it is loaded an iteration ahead: in few, and lanes ask each other for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        used = layout.registers * scalar(op.result.type).bytes // REGISTER
+        used = layout.registers * max(scalar(op.result.type).bytes, 2) // REGISTER
         copies = layout.registers * 32 // layout.size
         return used > FEW and copies >= 4 and loop is not None and any(
             other.name == "dot" and _on_wgmma(other)

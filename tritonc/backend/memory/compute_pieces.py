@@ -10,10 +10,10 @@ Those marked are emitted where the last one, `%y`, needs them: for each few of i
 that leads to those.
 
 Done behind products, whose results fill most of the registers, in blocks whose estimate exceeds
-what a thread can have.  Not beside products, which are scheduled otherwise, and not where there are
-none: the assembler orders those.  What others read too stays whole.  Loads of as many registers
-come along if nothing is written between them and the last operation.  All of that moves to that
-operation, so that the order of accesses is the one that stands in the block.
+what a thread can have; beside a product, for what a loop adds to a sum of what is made of it.  Not
+where there are no products: the assembler orders those.  What others read too stays whole.  Loads
+of as many registers come along if nothing is written between them and the last operation.  All of
+that moves to that operation, so that the order of accesses is the one that stands in the block.
 
 Must come after all passes that move or copy operations.
 """
@@ -21,7 +21,9 @@ Must come after all passes that move or copy operations.
 from __future__ import annotations
 
 from tritonc.analysis.pressure import Estimate, made_alone
+from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import SLACK, available
+from tritonc.backend.pipeline.spread_late import spreads
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
@@ -40,18 +42,33 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
     room = SLACK * available(kernel, context, estimate=estimate)
     readers, changed = uses(kernel), False
     for block in kernel.blocks:
-        if not any(op.name in DOTS for op in block.ops) and estimate.pressure(
-                [block]).registers > room:
-            changed |= _mark(block, readers, estimate)
+        ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
+            op.name in DOTS for op in block.ops) else block.ops
+        if ends and estimate.pressure([block]).registers > room:
+            changed |= _mark(block, ends, readers, estimate)
     return changed
 
 
-def _mark(block: Block, readers: dict[Value, list[Op]], estimate: Estimate) -> bool:
-    """Mark what leads to one operation alone, for each such operation of the block."""
+def _sums(block: Block) -> list[Op]:
+    """What adds to sums what is computed from a product of the block on wgmma, unless products
+    follow from each other: `order_products` has placed what stands between those."""
+    made: set[Op] = set()
+    if chained(block):
+        return []
+    for op in block.ops:
+        if op.name == "wgmma_wait" or any(v.op in made for v in op.inputs()):
+            made.add(op)
+    return [op for op in block.ops if op.name == "fadd" and op in made and not any(
+        other.name == "fadd" and op in {v.op for v in other.inputs()} for other in block.ops)]
+
+
+def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate: Estimate) -> bool:
+    """Mark what leads to one operation of `ends` alone, for each of them."""
     marked: set[Op] = set()
-    for last in reversed(list(block.ops)):
-        if last in marked or made_alone(last) or not _by_register(last) or \
-                estimate.weight(last.result) < ENOUGH:
+    for last in reversed(list(ends)):
+        made = last.operands[1] if last.name == "shared_store" else last.result if (
+            not made_alone(last) and _by_register(last)) else None
+        if last in marked or made is None or estimate.weight(made) < ENOUGH:
             continue
         found = _leading(block, last, readers)
         if not any(estimate.weight(op.result) >= ENOUGH for op in found):
@@ -75,7 +92,8 @@ def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
         if own and _by_register(op):
             found.add(op)
             computed.add(op)
-        elif own and quiet and _loads_as_much(op, last):
+        elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
+                _registers(op.result) >= _registers((last.results or last.operands[1:])[0])):
             found.add(op)
         elif ALL_OPS[op.name].effects - {READ}:
             quiet = False
@@ -84,14 +102,10 @@ def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
 
 def _by_register(op: Op) -> bool:
     return len(op.results) == 1 and isinstance(op.result.type, Tile) and op.guard is None and (
-        ALL_OPS[op.name].elementwise or made_alone(op)) and ALL_OPS[op.name].pure
+        ALL_OPS[op.name].elementwise or made_alone(op) or op.name == "tile_part"
+        or spreads(op)) and ALL_OPS[op.name].pure
 
 
-def _loads_as_much(op: Op, last: Op) -> bool:
-    return op.name == "load" and not op.attributes.get("volatile") and _registers(
-        op) >= _registers(last)
-
-
-def _registers(op: Op) -> int:
-    t = op.result.type if len(op.results) == 1 else None
+def _registers(value: Value) -> int:
+    t = value.type
     return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0

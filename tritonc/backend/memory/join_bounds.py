@@ -4,9 +4,9 @@ Before:  %a = and %m, (icmp %h > -1)          After:  entry: %end = smax %H, 0
          %b = and %a, (icmp %h < (splat %H))          %b = and %m, (icmp %h <u (splat %end))
 
 As an unsigned number, what is negative is more than any end that is not.  An index that a shift or
-a tap has moved is compared with both ends for each element of an operand, beside a product that
-wants the same instructions.  Masks of rows alone are left: they are few, and an end takes a
-register.
+a tap has moved is compared with both ends for each element of an operand, or for each row in each
+iteration, beside a product that wants the same instructions.  Masks of rows outside of loops are
+left: they are few, and an end takes a register.
 
 Last of what looks at masks as bounds; ends are scalars.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import int_of
 from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import shape
@@ -22,10 +23,10 @@ from tritonc.ir.types import shape
 
 def join_bounds(kernel: Kernel, context: Context) -> bool:
     """Join all pairs that stand beside each other in a conjunction."""
-    joiner = _Joiner(kernel)
+    joiner, loops = _Joiner(kernel), Cfg(kernel).innermost
     for block in kernel.blocks:
         for op in list(block.ops):
-            if op.name == "and" and len(shape(op.result.type)) > 1:
+            if op.name == "and" and len(shape(op.result.type)) > (block not in loops):
                 joiner.join(block, op)
     kernel.replace(joiner.replaced)
     return bool(joiner.replaced)

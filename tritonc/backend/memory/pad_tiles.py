@@ -147,7 +147,7 @@ class _Padding:
             if rank == 2 and depth != shape(op.operands[0].type)[1]:
                 op.attributes["inner"] = (0, depth)  # the others add nothing
             if rank == 2 and self.is_padded(op.result):
-                op.attributes["columns"] = self.before[op.result][1]  # nobody asks for others
+                op.attributes["asked"] = self.before[op.result][1]  # nobody asks for others
             op.operands[0] = self.fill(op.operands[0], (rank - 1,), 0, build, any_zero=True)
             op.operands[1] = self.fill(op.operands[1], (rank - 2,), 0, build, any_zero=True)
         elif op.name == "take":  # an index of an element there

@@ -27,8 +27,9 @@ class Units(NamedTuple):
     def asked(self, accesses: Sequence[tuple[Op, Affinity]]) -> dict[Value, None]:
         """The strides that would make an axis of each tile contiguous that has none.
 
-        Not what is the stride of rows elsewhere, or a bound: such a value is hardly ever 1.  Nor of
-        a row or column beside large tiles: what it gains is not worth that others lose the body.
+        Not what is the stride of rows elsewhere, a bound, or a quotient, as a number of groups is:
+        such a value is hardly ever 1.  Nor of a row or column beside large tiles: what it gains is
+        not worth that others lose the body.
         """
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
         others: set[Value] = set()
@@ -67,7 +68,7 @@ class Units(NamedTuple):
             stride = sum((form.strides[axis] for form in forms if form.strides), Linear())
             value = stride.terms[0][0] if len(stride.terms) == 1 else ()
             if len(value) != 1 or stride.terms[0][1] != 1 or not self.testable(value[0]) \
-                    or self.infos[value[0]].every > 1:
+                    or self.infos[value[0]].every > 1 or _is_quotient(value[0]):
                 continue
             whole = not any(value[0] in form.offset.values() for form in forms)
             found.append((value[0], (whole, axis)))
@@ -78,6 +79,10 @@ class Units(NamedTuple):
         info = self.infos.get(term)
         return info is not None and len(info.constancy) > axis and (
             info.constancy[axis] % shape(term.type)[axis] == 0 if shape(term.type) else True)
+
+
+def _is_quotient(value: Value) -> bool:
+    return value.op is not None and value.op.name in ("sdiv", "udiv", "ashr", "lshr")
 
 
 def _terms(pointer: Value) -> list[Value]:

@@ -134,7 +134,7 @@ def _may_wait(loop: Loop, load: Op) -> bool:
     """Whether a thread has room for the value of a load, whose address moves with the loop."""
     t = load.result.type
     if isinstance(t, Tile) and (t.layout is None
-                                or t.layout.registers * scalar(t).bytes > 4 * FEW):
+                                or t.layout.registers * max(scalar(t).bytes, 2) > 4 * FEW):
         return False
     part = None if load.attributes.get("volatile") else _slice(loop, [load])
     return part is not None and bool(part.phis)

@@ -95,10 +95,15 @@ def _part(loop: Loop) -> _Part | None:
 
 
 def _made_of(body: Block, wait: Op) -> set[Op]:
-    """The wait, what depends on it, and the release of what the product has read."""
+    """The wait, what depends on it, the release of what the product has read, and what is computed
+    for them alone."""
     late = {wait}
     for op in body.ops[body.ops.index(wait) :]:
         if op.name == "ring_release" or any(v.op in late for v in op.inputs()):
+            late.add(op)
+    for op in reversed(body.ops[:-1]):
+        readers = [one for one in body.ops if op in (v.op for v in one.inputs())]
+        if readers and late.issuperset(readers) and ALL_OPS[op.name].pure:
             late.add(op)
     return late
 
@@ -133,7 +138,8 @@ def _unroll(kernel: Kernel, part: _Part) -> None:
         for op in body.ops[:-1]:
             (new,) = copy_ops([op], mapping)
             (waiting if op in part.late else trip.ops).append(new)
-        waiting[0].attributes["pending"] = 0 if number == TRIP - 1 else 1
+        wait = next(op for op in waiting if op.name == "wgmma_wait")
+        wait.attributes["pending"] = 0 if number == TRIP - 1 else 1
         trip.ops += pending
         pending = waiting
         now = {phi.result: mapping.get(value, value) for phi in phis

@@ -68,6 +68,7 @@ Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and wh
 WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
 COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
 RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
+LARGE_STAGE = 80 << 10  # bytes: of such, a copier needs no third one
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
@@ -130,7 +131,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             *(one.store for one in fixed),
             *(store for later in followers for store in later.staged.stores))}
         beside = needed_beside(kernel, behind, staged, buffers)
-        wanted = COPIER_STAGES if len(groups) == 1 else RELEASED_STAGES
+        wanted = (COPIER_STAGES if len(groups) == 1 and staged.stage_bytes < LARGE_STAGE
+                  else RELEASED_STAGES)
         twice = sum(TensorRewrite.bytes(one.store) for one in fixed)
         if stages_that_fit(staged, room - beside - twice) < wanted:
             twice = 0
@@ -153,7 +155,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         stages = min(stages, RELEASED_STAGES)
     elif not alone and not separate and "num_stages" not in context.meta:
         stages = min(stages, _half(staged, target))
-    least = 3 if len(groups) == 1 and alone else 2
+    least = 3 if len(groups) == 1 and alone and not (
+        separate and staged.stage_bytes >= LARGE_STAGE) else 2
     if stages < least:
         return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are not asked for")

@@ -69,7 +69,6 @@ class Pending(NamedTuple):
     end: int = 0
     ahead: int | None = None
     stages: int = 1
-    part: tuple[int, int] | None = None  # of the stage, where not all of it
     ring: Loop | None = None
     continues: bool = False  # in the loops around that one
     flight: str = ""  # "copy", "wgmma" or "store" while it is not known to have ended
@@ -280,7 +279,7 @@ class _Uses:
             ring = self.ring.get(access.allocation)
             flight = FLIES.get(op.name, "")
             found.append(Pending(access.write, start, start + buffer.bytes,
-                                 access.ahead if ring else None, buffer.stages, access.part, ring,
+                                 access.ahead if ring else None, buffer.stages, ring,
                                  bool(access.allocation.attributes.get("continues")), flight,
                                  age=1 if CLOSES.get(op.name) == flight else 0,
                                  alone=op.name in ALONE, copies=op.name == "tensor_copy",
@@ -350,10 +349,6 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
         return not apart(kernel, old.root, new.root)
     if old.end <= new.start or new.end <= old.start or (
             old.alone and new.alone and not old.flight):
-        return False
-    if old.part is not None and new.part is not None and old.ring is new.ring and (
-            old.ahead == new.ahead) and (old.start, old.end) == (new.start, new.end) and (
-            old.part[1] <= new.part[0] or new.part[1] <= old.part[0]):
         return False
     if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.copies):
         return False

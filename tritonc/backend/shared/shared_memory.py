@@ -11,7 +11,7 @@ from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
 
-VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape", "buffer_part")  # of their operand
+VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape")  # of their operand
 SHARED_ALIGNMENT = 1024  # of where a block's begins: what the widest swizzle asks for
 # Bytes left to barriers, cells and small exchanges by those who take what there is.
 LEFT = 1024
@@ -22,14 +22,12 @@ HANDS_OVER = {"ring_release": 1, "ring_acquire": 2}
 
 
 class Access(NamedTuple):
-    """One use of a buffer.  `ahead` is the stage's distance in a ring, None for all stages; `part`
-    the bytes of the stage from the first to the end, None for all."""
+    """One use of a buffer.  `ahead` is the stage's distance in a ring, None for all stages."""
 
     allocation: Op
     write: bool
     ahead: int | None
     op: Op
-    part: tuple[int, int] | None = None
 
 
 def allocation(buffer: Value) -> tuple[Op, int | None]:
@@ -62,7 +60,7 @@ def accesses(op: Op) -> list[Access]:
             root, ahead = allocation(value)
             for write, effect in ((False, SHARED_READ), (True, SHARED_WRITE)):
                 if effect in effects:
-                    found.append(Access(root, write, ahead, op, _part(value)))
+                    found.append(Access(root, write, ahead, op))
     return found
 
 
@@ -82,12 +80,3 @@ def body_of(cfg: Cfg, blocks: Iterable[Block]) -> set[Block]:
         reached |= new
         stack += new
     return reached
-
-
-def _part(buffer: Value) -> tuple[int, int] | None:
-    """The bytes of a stage that a buffer_part is."""
-    op, t = buffer.op, buffer.type
-    if op is None or op.name != "buffer_part":
-        return None
-    assert isinstance(t, Buffer)
-    return op.attributes["offset"], op.attributes["offset"] + t.bytes

@@ -147,6 +147,8 @@ def _machine_dot(types: Sequence[Type], attributes: Attributes, stated: Type | N
     """As dot; the operands are buffers of one stage, or tiles in fragment layouts."""
     a, b, c = types
     plain = [Tile(element(t), shape(t)) for t in (a, b)]
+    if (columns := attributes.get("columns")) is not None:
+        plain[1] = Tile(element(b), (*shape(b)[:-1], columns[1] - columns[0]))
     rules.dot([*plain, c], attributes, stated)
     return (c,)
 
@@ -181,8 +183,6 @@ _ROWS: list[OpInfo] = [
            "How many multiprocessors the device has.", None),
     OpInfo("get_cluster_rank", (), rules.scalar_i32,
            "This block's number among those of its cluster, which compute one instance.", None),
-    OpInfo("get_cluster_share", (), rules.scalar_i32,
-           "How many blocks share a program's loops: those of a cluster, or this one alone.", None),
     OpInfo("cluster_arrive", ("*mailboxes",), rules.nothing,
            "Tells the other blocks of the cluster that they may write to the mailboxes.",
            effects=frozenset({SHARED_WRITE, SYNC})),
@@ -249,8 +249,6 @@ _ROWS: list[OpInfo] = [
            ("permutation",)),
     OpInfo("buffer_reshape", ("buffer",), _buffer_view,
            "The same memory, its elements row-major in another shape.", None),
-    OpInfo("buffer_part", ("buffer",), _buffer_view,
-           "The memory of a stage from byte `offset` on, as another buffer.", None, ("offset",)),
     OpInfo("shared_store", ("buffer", "value"), _shared_store,
            "Writes a tile to a buffer.  `bits` and `index`: only that part of it (see tile_part), "
            "whatever threads hold it, as all of a buffer of its size or at its place in one of the "
@@ -294,8 +292,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("wgmma", ("a", "b", "c"), _machine_dot,
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
            "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "
-           "that take part; `columns`: how many of the result's, whose others are as in c.", None,
-           ("instruction",), ("inner", "columns"), effects=frozenset({SHARED_READ})),
+           "that take part; `columns`: those of b; `asked`: how many of the result's, whose others "
+           "are as in c.", None, ("instruction",), ("inner", "columns", "asked"),
+           effects=frozenset({SHARED_READ})),
     OpInfo("wgmma_wait", ("*values",), _held_apart,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "
            "of them are what those read from registers: they stay where they are until then.",
@@ -374,7 +373,8 @@ _ROWS: list[OpInfo] = [
 
 MACHINE_OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}
 
-_COMPUTED = ("splat", "broadcast", "reshape", "trans")  # with what is computed by register
+# With what is computed by register.
+_COMPUTED = ("splat", "broadcast", "reshape", "trans", "tile_part", "convert_layout")
 
 
 def _by_pieces(row: OpInfo) -> OpInfo:

@@ -36,13 +36,13 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     if blocks == 1:
         return cost
     dots = [feature for feature in profile if feature.kind == "dot"]
-    if len(dots) != 1 or len(depths) != 1:
+    if len(dots) != 1 or not depths:
         return None
     sent = 4 * prod(dots[0].extents[:-1]) * (blocks - 1) / blocks
     return cost._replace(
         processors=max(1, cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS), blocks=1,
         start=cost.start + round(_UNIT * (_MEETING + sent / _PUSHED)),
-        depths=(depths[0] * blocks,))
+        depths=(depths[0] * blocks, *depths[1:]))
 
 
 def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:

@@ -3,8 +3,8 @@
 One entry can have two bodies (`coarsen`): the host launches a block for each small tile, and where
 these are more than a limit, blocks compute large ones.  Blocks beyond those end at once, which is
 not for nothing where a block fills a multiprocessor: that is why the small tile may not be as small
-as few programs would like it.  Clusters of two blocks that share a loop are worth twice as many
-tiles of that size, and end at once still more slowly.
+as few programs would like it.  For these there is a second entry, where launches choose among
+entries (`few`): a cluster of blocks shares the loop of each program.
 """
 
 from __future__ import annotations
@@ -18,14 +18,24 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.cluster_blocks import priced
-from tritonc.tune.model.features import Profile, features
-from tritonc.tune.model.portfolio import Form, form_of
+from tritonc.tune.model.cluster_blocks import cluster_sizes, priced
+from tritonc.tune.model.features import Profile
+from tritonc.tune.model.loops import Around
+from tritonc.tune.model.portfolio import (
+    DOUBT,
+    DOUBT_SCALED,
+    MOST_SENT,
+    Form,
+    Member,
+    form_of,
+    slower,
+)
 from tritonc.tune.model.times import computing, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
-MOST_PARTS = 8  # small tiles of a large one, at most,
+MOST_PARTS = 8  # small tiles of a large one, at most;
+FEW_PARTS = 4  # beside entries of clusters, which take the launches of fewest programs
 # The extent of a small one along each axis that it cuts, at least; on wgmma 64 x 32 is
 # slower than the model says.
 LEAST, LEAST_WGMMA = 32, 64
@@ -35,16 +45,7 @@ _SHARED_OUT = 1.05
 # Clock cycles that a block takes which ends at once, of those of a multiprocessor: alone on it, or
 # beside others.  H200: 0.14 us and 0.04 us of an empty one, 0.16 us in products.
 _ENDS = (290, 70)
-_ENDS_CLUSTERED = (600, 140)  # of each block of a cluster (H200: 0.34 us alone; more, of 50,000)
-# A body for launches of which some share loops and others do not, whose steps are no numbers:
-# without and with an operand that is computed (1.02 to 1.04; 1.01 to 1.35).
-_SOME_SHARE = (1.04, 1.2)
-CLUSTER = 2  # blocks of a cluster: the large body needs all multiprocessors
-_MOST_LOST = 0.03  # of a launch of many programs, by blocks that end at once;
-# by those of clusters, where the large tile is of these extents: who lists no larger ones has few
-# launches of very many programs.
-_MOST_LOST_CLUSTERED = 0.2
-_MEASURED = (128, 128)
+_MOST_LOST = 0.03  # of a launch of many programs, by blocks that end at once
 # Of blocks that stand beside each other on a multiprocessor, the first of a launch are not spread
 # evenly: on an H200, 128 and 196 that compute before 896 and more that end take so much longer.
 # A part of the chip with few multiprocessors gets as many blocks as the others, until it is full:
@@ -53,6 +54,10 @@ _MEASURED = (128, 128)
 _UNEVEN = 1.5
 _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
+# The same of an entry of clusters and, on tensor cores, of one more of larger tiles,
+_WORTH_FEW = (0.1, 0.01)
+_LEAST_WORK = 1 << 27  # of those with so many multiply-adds
+_MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
 # programs of 128 x 64, 0.031 by 128 of 128 x 256 (H200).
 _MOST_COMPUTED = 2
@@ -75,72 +80,145 @@ class Small(NamedTuple):
     binding: Binding
     most: int
     worth: int = 1
-    shared: int = 0  # up to so many programs, the blocks of a cluster share its loops
 
 
-class _Row(NamedTuple):
-    """A combination, what the model read of it, its tile, and how it is computed."""
+class Few(NamedTuple):
+    """Entries of clusters for launches whose clusters run all at once: their tunables, `cluster_k`
+    among them, and costs; the cost of the entry beside them in such a launch; the loops."""
+
+    members: tuple[Member, ...]
+    general: Cost
+    loops: tuple[Around, ...]
+
+
+class _Candidate(NamedTuple):
+    """A combination, what the model read of it, its tile, how it is computed and by how many
+    threads, its cost; programs and times of the launches."""
 
     binding: Binding
     profile: Profile
     tile: tuple[int, ...]
-    depths: tuple[int, ...]
     kind: str
     threads: int
-
-
-class _Candidate(NamedTuple):
-    """A combination, its cost, what computes it, its tile; programs and times of the launches."""
-
-    binding: Binding
     cost: Cost
-    kind: str
-    tile: tuple[int, ...]
-    programs: list[int]
-    times: list[int]
-    shared: int = 0  # programs up to which clusters share loops
+    programs: Sequence[int] = ()
+    times: Sequence[int] = ()
 
 
-def small(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
-          clusters: bool = False) -> Small | None:
-    """The small body beside `large`, a combination of `space`; None where the model knows no cost,
-    or saves too little.  `clusters` can share the kernel's loops."""
+def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
+           clusters: bool = False) -> tuple[Small | None, Few | None]:
+    """What to have beside `large`, a combination of `space`: a small body, and with `clusters` an
+    entry of them; None where the model knows no cost, or it saves too little."""
+    found = _combinations(space, lower, target, large)
+    if found is None:
+        return None, None
+    rows, whole, form = found
+    launches = [*_launches(form)]
+    small = _small(rows, whole, form, target, launches)
+    few = _few(rows, whole, form, target, lower, small) if clusters else []
+    if not few:
+        return small, None
+    if small is not None and whole.kind == "cores":
+        small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
+    if small is not None and whole.kind == "cores":
+        tile = _general(rows, whole, small).tile
+        meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
+        small = small._replace(most=min(MOST, max(small.most, meet)))
+    return small, Few(tuple(Member(row.binding, row.cost) for row in few),
+                      _general(rows, whole, small).cost, form.loops)
+
+
+def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding
+                  ) -> tuple[list[_Candidate], _Candidate, Form] | None:
+    """All that the model knows the cost of, `large` among them and by itself, and the form."""
     if "async_copy" not in target.features:  # small tiles that wait for each load are not measured
         return None
     form = form_of(space, lower)
     (kernel,) = lower(large).kernels
     if form is None or not form.loops or any(map(chained, kernel.blocks)):
         return None
-    sizes = (1, CLUSTER) if clusters and form.axes < AXES else (1,)
-    found = _candidates(space, lower, target, large, form, [*_launches(form)], sizes)
-    whole = next((each for each in found if each.binding == large), None)
-    if whole is None:
+    rows = []
+    for row in ranked(space, lower, target):
+        if row.cost < 1e6 and row.profile:
+            key = tuple(row.binding[name] for name in space)
+            rows.append(_Candidate(row.binding, row.profile, form.tiles[key],
+                                   *computing(row.profile, target),
+                                   formula(row.profile, form.depths[key], target)))
+    whole = next((row for row in rows if row.binding == large), None)
+    return whole and (rows, whole, form)
+
+
+def _general(rows: Sequence[_Candidate], whole: _Candidate, small: Small | None) -> _Candidate:
+    """What an entry computes launches of few programs by."""
+    return next((_beside(row, whole) for row in rows if small is not None
+                 and row.binding == small.binding), whole)
+
+
+def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target,
+           launches: Sequence[Launch], worth: float = _WORTH, parts: int = MOST_PARTS
+           ) -> Small | None:
+    if not _plain(whole.profile, target):
         return None
+    whole = _timed(whole, launches)
     filled = whole.cost.processors * whole.cost.blocks - 1  # fewer tiles leave places empty
     if whole.kind == "wgmma":
         filled = whole.cost.processors * (whole.cost.blocks - 1)
     joined = [time * (_UNEVEN if whole.cost.blocks > 1 and count <= filled else 1)
               for time, count in zip(whole.times, whole.programs, strict=True)]
-    computed = any(any(feature.raw) for feature in features(kernel))
-    best, saved, chosen = None, _WORTH * len(joined), 0
-    for each in found:
-        ends = _UNIT * _ends(whole.cost, each.shared > 0) / whole.cost.processors
+    computed = any(any(feature.raw) for feature in whole.profile)
+    ends = _UNIT * _ENDS[whole.cost.blocks > 1] / whole.cost.processors
+    best, saved = None, worth * len(joined)
+    for each in _parts(rows, whole, form, target, parts):
+        each = _timed(each, launches)
         gains = [(count, log2(old / (both + count * ends)), log2(old / new))
                  for count, old, both, new in zip(each.programs, whole.times, joined, each.times,
                                                   strict=True)]
         # A large tile, at least, for each multiprocessor: fewer may meet on one.
         least = prod(whole.tile) // prod(each.tile) if whole.cost.blocks > 1 else 1
-        limits = [min(MOST, max(limit, least) * target.multiprocessors) for limit in _LIMITS
-                  if limit <= _MOST_COMPUTED or not computed or whole.kind != "wgmma"]
-        for most in [*filter(None, [each.shared]), *limits] if each is not whole else ():
-            lost = log2(_SOME_SHARE[computed]) if most > each.shared > 0 else 0.0
-            gain = sum(new - lost if count <= most else old for count, old, new in gains)
+        for most in [min(MOST, max(limit, least) * target.multiprocessors) for limit in _LIMITS
+                     if limit <= _MOST_COMPUTED or not computed or whole.kind != "wgmma"]:
+            gain = sum(new if count <= most else old for count, old, new in gains)
             if gain > saved:
-                best, saved, chosen = each, gain, most
-    if best is None:
-        return None
-    return Small(best.binding, chosen, max(1, int(_rate(whole.cost) / _rate(best.cost))),
-                 best.shared)
+                saved = gain
+                best = Small(each.binding, most,
+                             max(1, int(_rate(whole.cost) / _rate(each.cost))))
+    return best
+
+
+def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target, lower: Lower,
+         small: Small | None) -> list[_Candidate]:
+    """The entries of clusters to have beside an entry with such a small body."""
+    (kernel,) = lower(whole.binding).kernels
+    sizes = [blocks for blocks in cluster_sizes(kernel, target) if blocks > 1]
+    if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
+        return []
+    launches = [launch for launch in _launches(form)
+                if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
+    least = [*map(min, *(_timed(row, launches).times for row in (
+        whole, _general(rows, whole, small))))]
+    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else DOUBT
+    known = []
+    for row in rows:
+        if prod(row.tile) > MOST_SENT or row.threads > _MOST_THREADS:
+            continue
+        for blocks in sizes:
+            cost = priced(row.profile, row.cost.depths, target, blocks)
+            if cost is not None:
+                known.append(_timed(row._replace(
+                    binding={**row.binding, "cluster_k": blocks},
+                    cost=slower(cost._replace(blocks=0), doubt)), launches))
+    chosen: list[_Candidate] = []
+    for worth in _WORTH_FEW[:1 if whole.kind == "cores" else None]:
+        gains = [sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True))
+                 for row in known]
+        best = max(range(len(known)), key=lambda i: gains[i], default=None)
+        if best is None or gains[best] < worth * len(launches):
+            break
+        chosen.append(known[best])
+        least = [*map(min, least, known[best].times)]
+        known = [row for row in known if prod(row.tile) > prod(chosen[0].tile)
+                 and row.cost.processors >= chosen[0].cost.processors]  # for more programs
+    return chosen
 
 
 def _rate(cost: Cost) -> float:
@@ -148,52 +226,28 @@ def _rate(cost: Cost) -> float:
     return max(cost.busy, cost.wait / cost.blocks) / (cost.depths[0] if cost.depths else 1)
 
 
-def _candidates(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
-                form: Form, launches: Sequence[Launch], sizes: Sequence[int]
-                ) -> list[_Candidate]:
-    """`large`, and the combinations whose tiles cut its tile into a few parts, by clusters of these
-    `sizes`."""
-    rows = [_Row(row.binding, row.profile, form.tiles[key], form.depths[key],
-                 *computing(row.profile, target)) for row in ranked(space, lower, target)
-            if row.cost < 1e6 and row.profile and _plain(row.profile, target) and (
-                key := tuple(row.binding[name] for name in space))]
-    whole = next((row for row in rows if row.binding == large), None)
-    if whole is None:
-        return []
-    found, least = [], LEAST_WGMMA if whole.kind == "wgmma" else LEAST
-    beside = formula(whole.profile, whole.depths, target)
-    square = all(dot.extents[-3:-1] == _MEASURED for dot in whole.profile if dot.kind == "dot")
-    lost = {1: _MOST_LOST, CLUSTER: _MOST_LOST_CLUSTERED if square else _MOST_LOST}
-    most = {size: _most_parts(beside, whole.tile, form, size, lost[size]) for size in sizes
-            if size == 1 or whole.kind != "mma"}  # of which no clusters are measured
+def _parts(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target, parts: int
+           ) -> Iterator[_Candidate]:
+    """The combinations whose tiles cut the large one into a few parts."""
+    least = LEAST_WGMMA if whole.kind == "wgmma" else LEAST
+    most = min(parts, _most_parts(whole.cost, whole.tile, form))
     for row in rows:
         times = ratios(dict(enumerate(whole.tile)), dict(enumerate(row.tile)))
-        if row is whole:
-            found.append(_candidate(row, beside, launches))
-        elif times is not None and all(part >= least for axis, part in enumerate(row.tile)
-                                       if times[axis] > 1):
-            # Shared memory and warps are those of both.
-            more = _SHARED_OUT if row.kind == "wgmma" and row.threads < whole.threads else 1
-            cost = formula(row.profile, row.depths, target)
-            cost = cost._replace(blocks=min(cost.blocks, beside.blocks),
-                                 wait=round(cost.wait * more))
-            found += [_candidate(row, cost, launches, size, priced(
-                row.profile, row.depths, target, size)) for size in most
-                if prod(times.values()) * size <= most[size]]
-    return found
+        if times is not None and prod(times.values()) <= most and _plain(row.profile, target) and (
+                all(part >= least for axis, part in enumerate(row.tile) if times[axis] > 1)):
+            yield _beside(row, whole)
 
 
-def _candidate(row: _Row, cost: Cost, launches: Sequence[Launch], size: int = 1,
-               split: Cost | None = None) -> _Candidate:
-    """A combination of this `cost`; `split` is that of clusters of `size` which share its loops, as
-    they do where all programs run at once."""
-    programs = [_tiles(extents, row.tile) for extents, _ in launches]
-    shared = split.processors if size > 1 and split is not None else 0
-    times = [choice.time(split if split is not None and count <= shared else cost, row.tile,
-                         extents, lengths)
-             for count, (extents, lengths) in zip(programs, launches, strict=True)]
-    binding = {**row.binding, "cluster_k": size} if shared else row.binding
-    return _Candidate(binding, cost, row.kind, row.tile, programs, times, shared)
+def _beside(row: _Candidate, whole: _Candidate) -> _Candidate:
+    """A combination as the small body of an entry: shared memory and warps are those of both."""
+    more = _SHARED_OUT if row.kind == "wgmma" and row.threads < whole.threads else 1
+    return row._replace(cost=row.cost._replace(
+        blocks=min(row.cost.blocks, whole.cost.blocks), wait=round(row.cost.wait * more)))
+
+
+def _timed(row: _Candidate, launches: Sequence[Launch]) -> _Candidate:
+    return row._replace(programs=[_tiles(extents, row.tile) for extents, _ in launches],
+                        times=[choice.time(row.cost, row.tile, *launch) for launch in launches])
 
 
 def _plain(profile: Profile, target: Target) -> bool:
@@ -201,7 +255,7 @@ def _plain(profile: Profile, target: Target) -> bool:
     them but an operand from narrower numbers.  Others were slower with two bodies (fp8_block,
     conv_nhwc_flat and shift_conv_half of bench/suite)."""
     dots = [feature for feature in profile if feature.kind == "dot"]
-    work = sum(prod(feature.extents) for feature in profile if feature.kind == "work")
+    work = sum(prod(feature.extents) for feature in profile if feature.kind in ("work", "index"))
     staged = sum(prod(dot.extents) // dot.extents[-2] + prod(dot.extents) // dot.extents[-3]
                  for dot in dots)
     return not any(dot.scaled for dot in dots) and (
@@ -213,20 +267,14 @@ def _tiles(extents: Sequence[int], tile: Sequence[int]) -> int:
     return prod(-(-extent // part) for extent, part in zip(extents, tile, strict=True))
 
 
-def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form, size: int, lost: float) -> float:
-    """How many blocks a large tile may have, small tiles in clusters of `size`, so that those that
-    end at once take no more than this share of the time."""
+def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
+    """How many small tiles a large one may have, so that the blocks that end at once take no more
+    than a small share of the time."""
     batch = form.axes > 2
     extents = _MANY[batch][:form.axes]
     lengths = (_DEEP[batch], *[_TAPS] * (len(form.loops) - 1))
-    each = _tiles(extents, tile) / cost.processors * _UNIT * _ends(cost, size > 1) / size
-    return min(MOST_PARTS, 1 + lost * choice.time(cost, tile, extents, lengths) / each)
-
-
-def _ends(cost: Cost, clustered: bool) -> int:
-    """What the blocks of a small tile take that end at once."""
-    beside = cost.blocks > 1
-    return CLUSTER * _ENDS_CLUSTERED[beside] if clustered else _ENDS[beside]
+    each = _tiles(extents, tile) / cost.processors * _UNIT * _ENDS[cost.blocks > 1]
+    return 1 + _MOST_LOST * choice.time(cost, tile, extents, lengths) / each
 
 
 def _launches(form: Form) -> Iterator[Launch]:

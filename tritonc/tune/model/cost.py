@@ -9,6 +9,7 @@ from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
 from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
+from tritonc.backend.pipeline.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
@@ -30,9 +31,6 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 # launches of the size that convolutions have.  H200: tasks of the Triton paper by 64 x 128 x 64 in
 # three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
 _COMPUTED_ALONE = 1.7
-# Registers of sums and two results, with which scaled sums overlap (`overlap_sums`), and what 8-bit
-# products lose that do not: 4096 in cube, 1020 and 1070 TFLOP/s on an H200 (bench/ways).
-_OVERLAPPED, _ALONE = 200, 0.5
 
 
 def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float:
@@ -117,6 +115,8 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
     stages = min(room, target.shared_per_block - 1024 - results) // stage
     needed = (4 if wide else 3) if "async_copy" in target.features else 2
+    if wide and dot.scaled and stage >= LARGE_STAGE:
+        needed = RELEASED_STAGES  # H200, 4096 in cube: 194 us by 128 x 256 x 128, 230 by half of K
     registers = target.registers_per_thread - _OTHERS if carried else MATRIX_ACCUMULATORS
     if (held > MATRIX_ACCUMULATORS or held + carried / threads > registers or stages < 2
             or threads > target.threads_per_block):
@@ -133,8 +133,6 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
     traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
-    if wide and dot.scaled and dot.bytes == 1 and 3 * held > _OVERLAPPED:
-        traffic += _ALONE
     few = 1 + 0.3 * max(0, needed - stages)
     if wide and dot.computed:
         beside = blocks_beside(stage, threads // 32, target)

@@ -44,9 +44,9 @@ _WORK = frozenset("""
 class Feature(NamedTuple):
     """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
     of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
-    what is computed there element by element."""
+    what is computed there element by element; an "index" follows from nothing that is loaded."""
 
-    kind: str  # "kernel", which begins one's, "dot", "held", "reduce", "access" or "work"
+    kind: str  # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"
     extents: tuple[int, ...]
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
@@ -88,7 +88,10 @@ def features(kernel: Kernel) -> Iterator[Feature]:
         dots = [op for op in block.ops if op.name == "dot"]
         sums = {_sum(op, readers): op for op in reversed(dots)}.values()
         beside = len(sums) > 1 and not chained(block)
+        loaded: set[Value] = set()  # what follows from tiles that are loaded here
         for op in block.ops:
+            if op.name == "load" or not loaded.isdisjoint(op.operands):
+                loaded.update(value for value in op.results if shape(value.type))
             if op.name == "dot":
                 if op not in sums:
                     continue  # more steps of another one's sum
@@ -105,7 +108,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)),
-                              computed=_computed(op))
+                              computed=_computed(kernel, cfg, op))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
@@ -118,7 +121,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                     op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)):
                 extents = shape(op.result.type)
                 if len(extents) > 1 and min(extents) > 1:
-                    yield Feature("work", extents, element(op.result.type).bytes)
+                    yield Feature("index" if op.result not in loaded else "work", extents,
+                                  element(op.result.type).bytes)
 
 
 def _form_of(kernel: Kernel, cfg: Cfg) -> str:
@@ -167,10 +171,13 @@ def _left(dot: Op, block: Block) -> str:
     return "brought" if _source(dot.operands[0]) in inside else "fixed"
 
 
-def _computed(dot: Op) -> bool:
-    """Whether where an operand is follows from quotients: threads copy it."""
-    return any(op.name == "load" and of_program(op)
-               for op in slice_of(dot.operands[:2], ("dot", "phi", "load")))
+def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
+    """Whether where an operand is follows from quotients, beyond what its tile repeats: threads
+    copy it."""
+    loads = [op for op in slice_of(dot.operands[:2], ("dot", "phi", "load"))
+             if op.name == "load" and of_program(op)]
+    runs = _runs(kernel, cfg) if loads else None
+    return runs is not None and any(runs.of_load(op) is None for op in loads)
 
 
 def _again(dot: Op, dots: Sequence[Op]) -> bool:
@@ -229,14 +236,17 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
             for v in dot.operands[:2]]
     if not any(made):
         return 0.0, 0.0
-    runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
-                lambda v: v in kernel.parameters)
-    found = []
+    runs, found = _runs(kernel, cfg), []
     for operand, one in zip(dot.operands, made):
         sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
                  / (runs.of_load(load) or (0, 1))[1] for load in one.raw] if one else []
         found.append(sum(sizes) / prod(shape(operand.type)))
     return found[0], found[1]
+
+
+def _runs(kernel: Kernel, cfg: Cfg) -> Runs:
+    return Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
+                lambda v: v in kernel.parameters)
 
 
 def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:

@@ -33,8 +33,15 @@ if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
     import numpy as np
 
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
-_DOUBT = 0.03
-_DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
+DOUBT = 0.03
+DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
+# Of fewer blocks beside each other that compute where operands are: conv_nhwc of 112 x 112 by
+# 128 x 128 took 1.2 times as long as by 64 x 128, and not 0.9 times.
+_DOUBT_COMPUTED = 0.25
+# Results of a cluster: larger tiles, whose sums take longer on their way, were slower than the
+# model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
+# Of convolutions 64 x 64, 64 x 128 and 128 x 64 by clusters of two were measured.
+MOST_SENT, LEAST_SENT = 128 * 64, 64
 _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
@@ -101,7 +108,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
-    doubt = _DOUBT_SCALED if any(f.scaled for row in rows for f in row.profile or ()) else _DOUBT
+    scaled, computed = (any(getattr(f, name) for row in rows for f in row.profile or ())
+                        for name in ("scaled", "computed"))
     # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
     for blocks in cluster_sizes(kernel, target) if form.axes < 3 else (1,):
         more = {"cluster_k": blocks} if blocks > 1 else {}
@@ -109,19 +117,25 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             key = tuple(row.binding[name] for name in names)
             assert row.profile is not None
             found = cost_of(row.profile, form.depths[key], target, blocks)
-            if found is not None:
-                known.append(({**row.binding, **more}, found, form.tiles[key]))
+            tile = form.tiles[key]
+            if found is not None and (blocks == 1 or not computed or (
+                    blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)):
+                known.append(({**row.binding, **more}, found, tile))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
     times = _times(known, form)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
-    return Portfolio(known[first][1], tuple(Member(dict(known[i][0]), _slower(known[i][1], doubt))
-                                            for i in chosen), form.loops, served, worst)
+    members = []
+    for binding, cost, _ in (known[i] for i in chosen):
+        alone = computed and cost.blocks < known[first][1].blocks and "cluster_k" not in binding
+        members.append(Member(dict(binding), slower(cost, DOUBT_SCALED if scaled else
+                                                    _DOUBT_COMPUTED if alone else DOUBT)))
+    return Portfolio(known[first][1], tuple(members), form.loops, served, worst)
 
 
-def _slower(cost: Cost, doubt: float) -> Cost:
+def slower(cost: Cost, doubt: float) -> Cost:
     """A cost that is `doubt` more: what the model says to be hardly better may be worse, and the
     general entry is there already."""
     return cost._replace(**{name: min(round(getattr(cost, name) * (1 + doubt)), most)

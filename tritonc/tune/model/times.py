@@ -58,6 +58,7 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 _DISTURBED = 0.08  # of the lesser of both that shows
 _WORK = 28.0  # operations of single elements in a cycle, beside a product,
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
+PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 _LATE = 180  # registers beyond which the next loads do not go out before the products
 _UNIT = 4  # of a cycle, in a `Cost`
 
@@ -89,9 +90,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
     """The cost of a combination whose kernel has these features, and whose loops take `depths` of
     their lengths in a step."""
     found = joined([feature for feature in profile if feature.kind == "dot"])
-    work = 0 if len(found) > 1 else max(0, sum(
-        {"work": 1, "access": -_PLAIN}.get(feature.kind, 0) * prod(feature.extents)
-        for feature in profile))
+    work = 0 if len(found) > 1 else computed_beside(profile)
     beside = work / _WORK
     uses = [use(dot, target, work) for dot in found]
     # Of products that follow from each other one waits for the other, in one block.
@@ -107,6 +106,18 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
                 _cycles(busy), _cycles(wait), _cycles(edge), depths)
 
 
+def computed_beside(profile: Profile) -> float:
+    """Operations of single elements that a step takes beside its product.  Of rows that follow from
+    quotients, indices of a product on tensor cores count once for a piece that is copied at once.
+    """
+    work, index, plain = (sum(prod(feature.extents) for feature in profile if feature.kind == kind)
+                          for kind in ("work", "index", "access"))
+    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed and dot.bytes < WORD),
+                 default=1)
+    more = index - _PLAIN * plain
+    return max(0, work + min(0, more)) + max(0, more) / pieces
+
+
 def computing(profile: Profile, target: Target) -> tuple[str, int]:
     """The kind of a combination's product, and how many threads compute it."""
     widest = max((use(dot, target) for dot in joined([f for f in profile if f.kind == "dot"])),
@@ -114,7 +125,7 @@ def computing(profile: Profile, target: Target) -> tuple[str, int]:
     return widest.kind, widest.threads - (128 if widest.persistent and widest.threads > 256 else 0)
 
 
-def use(dot: Feature, target: Target, work: int = 0) -> Use:
+def use(dot: Feature, target: Target, work: float = 0) -> Use:
     """What a block takes that computes a dot in a loop.  `work`: operations of single elements
     beside it."""
     *batch, m, n, k = dot.extents

@@ -25,6 +25,7 @@ PLAIN, CAUSAL = (ROOT / "samples" / f"{name}.tc" for name in ("attention", "atte
 CHAIN = ROOT / "tests" / "run" / "chained_products.tc"
 MASKS = ROOT / "tests" / "run" / "masks_of_whole_tiles.tc"
 BACKWARD = ROOT / "samples" / "attention_backward.tc"
+LATENT = ROOT / "bench" / "ways" / "attention" / "latent.tc"
 FLOAT8 = ROOT / "bench" / "suite" / "attention_fp8.tc"
 
 
@@ -41,6 +42,7 @@ def setting(path: Path, values: str) -> Setting:
     *((BACKWARD, f"D=64,BH=1,{values}") for values in (
         "TM=64,TN=128,S=300", "TM=128,TN=64,S=260", "TM=64,TN=64,S=20")),
     (FLOAT8, "D=64,BH=1,TM=128,TN=64,S=200"),
+    (LATENT, "H=1,TM=64,TN=64,S=130"),
 ], ids=lambda value: getattr(value, "stem", value))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_simulated(path: Path, values: str, target: str) -> None:
@@ -202,6 +204,16 @@ kernel void scaled(const half* a align(16), const half* b align(16), const half*
   *(y + rm[:, newaxis] * 64 + rw) = acc;
 }
 """
+
+
+def test_scores_of_two_products_overlap_with_the_softmax() -> None:
+    """As those of one: the second product adds to the first."""
+    (result, _), = compiled(setting(LATENT, "D=128,TM=128,TN=128"), "sm_90a")
+    assert result.module is not None
+    (found,) = started_and_waited_for(result.module.kernels[0])
+    assert [one for one in found if one[0] != "ring_release"] == [
+        ("wgmma", None), ("wgmma_wait", 0), *[("wgmma", None)] * 2, ("wgmma_wait", 1),
+        *[("exp2", None)] * 2, ("wgmma_wait", 0)]
 
 
 def test_warps_ask_for_the_factors_of_their_own_rows() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.target import matrix
@@ -19,10 +20,10 @@ COLUMNS = 32  # of which a result leaves out as many as are padding: parts of a 
 
 
 def started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c: Value,
-            part: Mapping[str, tuple[int, int]] | None = None) -> list[Op]:
+            part: Mapping[str, Any] | None = None) -> list[Op]:
     """The start of a product of a dot's operands, or of that part of them, and the wait for it."""
-    start = make_op("wgmma", [left, right, c], span=op.span, table=ALL_OPS, instruction=row.name)
-    start.attributes.update(part or {})
+    start = make_op("wgmma", [left, right, c], span=op.span, table=ALL_OPS, instruction=row.name,
+                    **(part or {}))
     asked = op.attributes.get("asked", 0)
     if "columns" not in start.attributes and row.operand.bits == 16 \
             and 0 < asked <= shape(start.result.type)[-1] - COLUMNS:

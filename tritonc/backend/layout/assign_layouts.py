@@ -172,13 +172,20 @@ class _Assignment:
             and max(*info.contiguity, *info.constancy) == 1 and loop in self.product_loops
 
     @cached_property
-    def reduced(self) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The shapes that are reduced, and along which axes, in kernels without products."""
+    def reductions(self) -> list[Op]:
+        """Of tiles, in kernels without products and scans."""
         ops = list(self.kernel.ops())
         if any(op.name in ("dot", "scan", "scan_with") for op in ops):
-            return set()
-        return {(shape(op.operands[0].type), tuple(op.attributes.get("axes") or (
-            op.attributes["axis"],))) for op in ops if op.name in ("reduce", "reduce_with")}
+            return []
+        return [op for op in ops if op.name in ("reduce", "reduce_with")]
+
+    def is_reduced(self, op: Op, axis: int) -> bool:
+        """Whether tiles of a load's shape are reduced along this axis, and each time it runs."""
+        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        return any(
+            shape(other.operands[0].type) == shape(op.result.type)
+            and (axis,) == tuple(other.attributes.get("axes") or (other.attributes["axis"],))
+            and (loop is None or self.cfg.block_of[other] in loop) for other in self.reductions)
 
     @cached_property
     def copied(self) -> set[Op]:
@@ -225,7 +232,7 @@ class _Assignment:
                                        self.likely(op) if gathered else None,
                                        op in self.copied)
         axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
-        if op.name == "load" and (pointer.type.shape, (axis,)) in self.reduced:
+        if op.name == "load" and self.is_reduced(op, axis):
             best = layout_choice.folded(best, axis, scalar(pointee(pointer.type)).bytes)
         if op in self.staged:
             best = layout_choice.turned(pointer.type.shape, info, guard,

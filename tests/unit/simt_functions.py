@@ -188,6 +188,13 @@ def _f8(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lan
     return (high << np.uint16(8)) | low
 
 
+def _halves_of_f8(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> list[Lanes]:
+    e = F8E4M3 if "e4m3" in name else F8E5M2
+    pair = v[0].view(np.uint16)
+    bits = (pair & np.uint16(255)).astype(np.uint8), (pair >> np.uint16(8)).astype(np.uint8)
+    return [from_memory(e, part).astype(np.float16) for part in bits]
+
+
 def _fshl(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     wide = [(int(a) << 64 | int(b)) << (int(s) & 63) for a, b, s in zip(*v, strict=True)]
     return np.array([x >> 64 & (1 << 64) - 1 for x in wide], np.uint64)
@@ -334,6 +341,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
         fma(types[0], *v), np.float32(0)), np.float32(1))),
     ("llvm.nvvm.fma.rm", _directed(True)), ("llvm.nvvm.fma.rp", _directed(False)),
     ("llvm.nvvm.ff.to", _f8),
+    ("llvm.nvvm.e4m3x2.to", _halves_of_f8), ("llvm.nvvm.e5m2x2.to", _halves_of_f8),
     ("llvm.nvvm.f2", _to_int), ("llvm.nvvm.d2", _to_int),
     ("llvm.nvvm.rsqrt", _unary(lambda a: 1 / np.sqrt(a.astype(np.float64)))),
     ("llvm.nvvm.lg2", _unary(lambda a: np.log2(a.astype(np.float64)))),

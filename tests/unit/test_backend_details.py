@@ -310,8 +310,8 @@ def test_warps_follow_the_work_and_the_tuner() -> None:
 
 def test_wide_accesses_where_they_are_legal() -> None:
     done = lowered(vector_add(1024, 256, 2, **ALONE), without=("specialize",))
-    assert [op.attributes.get("vector") for op in done.kernel.ops()
-            if op.name in ("load", "store")] == [None, None, None]  # n is not known to be even
+    assert [(op.attributes["vector"], op.attributes["ragged"]) for op in done.kernel.ops()
+            if op.name in ("load", "store")] == 3 * [(4, True)]  # n is not known to be even
     k = Sketch(warps=2)
     x, y = k.pointer("x", F32, data(256), **ALONE), k.pointer("y", F32, data(256), **ALONE)
     r = k.arange(256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fake_driver import FakeDriver, FakeTensor, argument, install
@@ -23,6 +23,8 @@ kernel void scale(float a, const float* x, float* y, float* z, int n, bool c, un
 
 class Tensor(FakeTensor):
     """With as much shape as the rules below want."""
+
+    device = SimpleNamespace(type="cuda")
 
     def __init__(self, address: int = 4096, n: int = 100, contiguous: bool = True) -> None:
         super().__init__(address)
@@ -55,6 +57,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     torch: Any = sys.modules["torch"]
     torch.library = SimpleNamespace(custom_op=CustomOp)
     torch._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 70 + device)
+    counter = SimpleNamespace(register_flop_formula=lambda operator: lambda rule: rule)
+    monkeypatch.setitem(sys.modules, "torch.utils", cast(Any, SimpleNamespace()))
+    monkeypatch.setitem(sys.modules, "torch.utils.flop_counter", cast(Any, counter))
     real = sys.modules.pop("tritonc.torch", None)
     yield driver
     sys.modules.pop("tritonc.torch", None)  # which has the fake

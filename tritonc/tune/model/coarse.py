@@ -35,7 +35,7 @@ from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
 MOST_PARTS = 8  # small tiles of a large one, at most;
-FEW_PARTS = 4  # beside entries of clusters, which take the launches of fewest programs
+FEW_PARTS = 2  # beside entries of clusters, which take the launches of fewest programs
 # The extent of a small one along each axis that it cuts, at least; on wgmma 64 x 32 is
 # slower than the model says.
 LEAST, LEAST_WGMMA = 32, 64

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc.analysis.normal import is_normal
 from tritonc.backend.emit import math_f32, math_f64
 from tritonc.backend.emit.arithmetic import FAST, SUFFIX, each_register
 from tritonc.backend.emit.casts import convert_float, nearly_half_more
@@ -36,10 +35,6 @@ _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "trunc
 
 def math_function(f: FunctionEmitter, op: Op) -> None:
     e = scalar(op.result.type)
-    if op.name == "rsqrt" and e == F32 and not f.options.precise_math and is_normal(op.operands[0]):
-        each_register(f, op, lambda a: f.call("llvm.nvvm.rsqrt.approx.ftz.f", "float",
-                                              f"float {a}"))
-        return
     each_register(f, op, lambda a: evaluate(f, op.name, e, a))
 
 

@@ -6,8 +6,7 @@
                is a bound
     full       end <= limit: then a mask holds for the whole tile
     inside     the same of indices that wrap or are clamped (`wanted_inside`)
-    positive   a float is above 0: then exponentials of products are fused (`fuse_exponents`), and
-               roots need no care for subnormal numbers (`analysis.normal`)
+    positive   a float is above 0: then exponentials of products are fused (`fuse_exponents`)
     apart      what is accessed of two parameters does not meet (`wanted_apart`)
 
 Each is about scalars that are known before the accesses run: parameters, program ids, and values
@@ -25,7 +24,6 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
-from tritonc.analysis.normal import wanted_offsets
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.fuse_exponents import wanted_factors
@@ -231,8 +229,8 @@ class _Collector:
         if self.tensor or found.full:
             for affinity in (self.outside, *self.affinities.values()):
                 found.signs.update(affinity.assumed)
-        factors = [*wanted_factors(self.kernel), *wanted_offsets(self.kernel)]
-        found.positive.update((v, None) for v in factors if known_before_loops(self.cfg, v))
+        found.positive.update((v, None) for v in wanted_factors(self.kernel)
+                              if known_before_loops(self.cfg, v))
         return found
 
     def alignment(self, op: Op, affinity: Affinity) -> None:

@@ -336,8 +336,9 @@ TABLE: tuple[Option, ...] = (
     Option("max_steps", ("--max-steps",), "Stop a program instance after COUNT operations: its "
            "loop does not end.", RUNNING, "COUNT", default="20000000",
            commands=(*_RUNNING, *_DEBUG)),
-    Option("allow_python", ("--allow-python",), "Run the files of Python that problems name for "
-           "their references.", RUNNING, commands=(*_RUNNING, *_DEBUG, *_PROVING)),
+    Option("allow_python", ("--allow-python",), "Allow problems to name files of Python for "
+           "their references; what executes a problem runs them.", RUNNING,
+           commands=(*_RUNNING, *_DEBUG, *_PROVING)),
     Option("seed", ("--seed",), "Seed of the random numbers in the data.", RUNNING, "NUMBER",
            default="0", commands=(*_RUNNING, *_DEBUG, *_MEASURING)),
     Option("devices", ("--devices",), "The GPUs to measure on, by number.", RUNNING, "N[,N]",

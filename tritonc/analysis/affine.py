@@ -23,7 +23,7 @@ from tritonc.analysis.linear import LIMIT, Linear, number, symbol
 from tritonc.analysis.signs import Needs, Signs
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import I32, element, is_pointer, shape
+from tritonc.ir.types import I32, element, is_pointer, same_axes, shape
 
 
 class Affine(NamedTuple):
@@ -143,10 +143,9 @@ class Affinity:
     def _reshape(self, op: Op) -> Affine | None:
         a = self.of(op.operands[0])
         before, after = shape(op.operands[0].type), shape(op.result.type)
-        if a is None or [n for n in before if n > 1] != [n for n in after if n > 1]:
-            return None
-        strides = iter([s for s, n in zip(a.strides, before, strict=True) if n > 1])
-        return Affine(a.offset, tuple(next(strides) if n > 1 else Linear() for n in after), a.base)
+        places = same_axes(before, after)
+        return None if a is None or places is None else Affine(
+            a.offset, tuple(Linear() if d is None else a.strides[d] for d in places), a.base)
 
     def _trans(self, op: Op) -> Affine | None:
         a = self.of(op.operands[0])
@@ -336,7 +335,5 @@ def _axes_before(op: Op, where: tuple[int | None, ...]) -> tuple[int | None, ...
     before, after = shape(op.operands[0].type), shape(op.result.type)
     if not before:
         return ()
-    if [n for n in before if n > 1] != [n for n in after if n > 1]:
-        return None
-    kept = iter([axis for axis, n in zip(where, after, strict=True) if n > 1])
-    return tuple(next(kept) if n > 1 else None for n in before)
+    places = same_axes(after, before)
+    return None if places is None else tuple(None if d is None else where[d] for d in places)

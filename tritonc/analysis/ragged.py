@@ -14,7 +14,7 @@ from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.axis_lattice import AxisInfo, extents_of
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import element, scalar, shape
+from tritonc.ir.types import element, same_axes, scalar, shape
 
 _PIPELINED = ("dot", "fma_dot", "mma_dot", "wgmma", "channel", "async_copy")
 
@@ -54,10 +54,10 @@ def _of(op: Op, mask: Value, axis: int, infos: Infos) -> int:
         return falling(op.operands[0], axis, infos)
     if op.name == "trans":
         return falling(op.operands[0], op.attributes["permutation"][axis], infos)
-    if op.name == "reshape" and [n for n in before if n > 1] == [n for n in after if n > 1] \
-            and after[axis] > 1:
-        place = len([n for n in after[:axis] if n > 1])
-        return falling(op.operands[0], [d for d, n in enumerate(before) if n > 1][place], infos)
+    if op.name == "reshape":
+        places = same_axes(before, after)
+        source = None if places is None else places[axis]
+        return 1 if source is None else falling(op.operands[0], source, infos)
     return _compared(op, axis, infos) if op.name == "icmp" else 1
 
 

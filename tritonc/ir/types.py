@@ -148,6 +148,19 @@ def shape(t: Type) -> tuple[int, ...]:
 
 
 @cache
+def same_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[int | None] | None:
+    """For each axis of `after` the equal one of `before`, None for an extent of 1; None where they
+    differ in more than axes of extent 1.
+
+    >>> same_axes((4, 1, 6), (4, 6, 1)), same_axes((4, 6), (24,))
+    ([0, 2, None], None)
+    """
+    if [n for n in before if n > 1] != [n for n in after if n > 1]:
+        return None
+    kept = iter([d for d, n in enumerate(before) if n > 1])
+    return [next(kept) if n > 1 else None for n in after]
+
+
 def make(e: Element, extents: tuple[int, ...], layout: Layout | None = None) -> Type:
     """The tile type of `e` and `extents`; `e` itself where there are no extents."""
     return Tile(e, extents, layout) if extents else e

@@ -39,6 +39,7 @@ from tritonc.ir.types import (
     element,
     is_int,
     make,
+    same_axes,
     scalar,
     shape,
     with_element,
@@ -276,16 +277,15 @@ class _Separation(MovedOps):
     def reshaped(self, op: Op) -> _Sum:
         """Terms with further axes of extent 1, or without such."""
         before, after = shape(op.operands[0].type), shape(op.result.type)
-        if [n for n in before if n > 1] != [n for n in after if n > 1]:
+        places = same_axes(before, after)
+        if places is None:
             return self.term(op.result, after)
         inner = self.integer(op.operands[0])
-        kept = [axis for axis, n in enumerate(before) if n > 1]
 
         def moved(parts: dict[Shape, Value]) -> dict[Shape, Value]:
             found: dict[Shape, Value] = {}
             for s, value in parts.items():
-                thin = iter([s[axis] for axis in kept] if s else ())
-                t = tuple(next(thin) if n > 1 else 1 for n in after) if s else ()
+                t = tuple(1 if d is None else s[d] for d in places) if s else ()
                 found[t] = value
             return found
 

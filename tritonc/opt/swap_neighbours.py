@@ -25,6 +25,7 @@ from tritonc.ir.types import (
     is_float,
     is_pointer,
     make,
+    same_axes,
     scalar,
     shape,
 )
@@ -62,13 +63,11 @@ def _mask(index: Value, axis: int) -> int | None:
     op = index.op
     while op is not None and op.name in ("broadcast", "reshape"):
         before, after = shape(op.operands[0].type), shape(op.result.type)
-        if op.name == "reshape":
-            if [n for n in before if n > 1] != [n for n in after if n > 1] or after[axis] == 1:
-                return None
-            number = sum(n > 1 for n in after[:axis])
-            axis = [d for d, n in enumerate(before) if n > 1][number]
-        elif before[axis] != after[axis]:
+        places = same_axes(before, after) if op.name == "reshape" else [*range(len(before))]
+        source = None if places is None else places[axis]
+        if source is None or before[source] != after[axis]:
             return None
+        axis = source
         op = op.operands[0].op
     if op is None or op.name != "xor":
         return None

@@ -20,7 +20,7 @@ from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import element, is_int, is_pointer, shape
+from tritonc.ir.types import element, is_int, is_pointer, same_axes, shape
 from tritonc.prove.model import Model, Symbol, key
 
 Index = tuple[Linear, ...]
@@ -529,10 +529,8 @@ def _least(poly: Linear, low: int, op: Op) -> Need:
 def reshaped(op: Op, index: Index) -> Index | None:
     """The operand's index for a result's, where axes of extent 1 come and go; None otherwise."""
     before, after = shape(op.operands[0].type), shape(op.result.type)
-    if [n for n in before if n > 1] != [n for n in after if n > 1]:
-        return None
-    moved = iter([i for i, n in zip(index, after, strict=True) if n > 1])
-    return tuple(next(moved) if n > 1 else Linear() for n in before)
+    places = same_axes(after, before)
+    return None if places is None else tuple(Linear() if d is None else index[d] for d in places)
 
 
 def base_of(pointer: Value, most: int = 200) -> Value | None:

@@ -32,7 +32,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import WARP_SIZE
-from tritonc.ir.types import I32, Tile, Type, scalar, shape
+from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
 
 OF_A_WARP = ACCUMULATORS * WARP_SIZE  # elements of a product
 MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
@@ -140,10 +140,8 @@ def _source_axis(op: Op, axis: int) -> int | None:
     before, after = shape(op.operands[0].type), shape(op.result.type)
     if op.name == "broadcast":
         return axis
-    places = [d for d, n in enumerate(before) if n > 1]
-    if [n for n in before if n > 1] != [n for n in after if n > 1]:
-        return None
-    return places[sum(n > 1 for n in after[:axis])]
+    places = same_axes(before, after)
+    return None if places is None else places[axis]
 
 
 class SharedLoad:

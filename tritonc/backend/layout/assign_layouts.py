@@ -40,7 +40,7 @@ from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, blocked
 from tritonc.ir.rules import pointee
 from tritonc.ir.shared_layout import BANK_BYTES
-from tritonc.ir.types import Tile, Type, scalar, shape
+from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
 
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 FEW = 8  # registers that a row may take beside products; more are shared out to lanes
@@ -216,7 +216,7 @@ class _Assignment:
         before, after = op.operands[0].type, op.result.type
         assert isinstance(before, Tile) and isinstance(after, Tile)
         return len(after.shape) > len(before.shape) and (
-            [n for n in before.shape if n > 1] == [n for n in after.shape if n > 1])
+            same_axes(before.shape, after.shape) is not None)
 
     def access_layout(self, op: Op) -> Layout:
         """The layout in which a load, store or atomic of a tile of pointers runs best."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tritonc.analysis import axis_info
 from tritonc.ir.core import Value
-from tritonc.ir.types import shape
+from tritonc.ir.types import same_axes, shape
 
 _SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")
 _MOST = 200  # values looked at
@@ -30,9 +30,8 @@ def likely_axes(pointer: Value, infos: axis_info.Infos) -> set[int]:
             stack += [(v, axes) for v in op.operands]
         elif op.name == "reshape":
             before, after = shape(op.operands[0].type), shape(op.result.type)
-            if [n for n in before if n > 1] == [n for n in after if n > 1]:
-                kept = iter([a for a, n in zip(axes, after, strict=True) if n > 1])
-                stack.append((op.operands[0], tuple(next(kept) if n > 1 else -1 for n in before)))
+            if (places := same_axes(after, before)) is not None:
+                stack.append((op.operands[0], tuple(-1 if d is None else axes[d] for d in places)))
         elif op.name in ("srem", "urem"):
             info = infos.get(op.operands[0])
             if info is not None:

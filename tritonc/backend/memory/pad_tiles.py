@@ -41,16 +41,7 @@ from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OUTPUT, READ, WRITE
-from tritonc.ir.types import (
-    I1,
-    I32,
-    Scalar,
-    Tile,
-    element,
-    make,
-    scalar,
-    shape,
-)
+from tritonc.ir.types import I1, I32, Scalar, Tile, element, make, same_axes, scalar, shape
 from tritonc.source import fail
 
 Shape = tuple[int, ...]
@@ -284,7 +275,7 @@ class _Padding:
         if keeps_numbers(before, after):
             build.insert(op)
             known = self.filled.get(source)
-            axes = _same_axes(before, after)
+            axes = same_axes(before, after)
             if known is not None and axes is not None:
                 self.filled[result] = _Filled(known.number, frozenset(
                     d for d, axis in enumerate(axes) if axis is None or axis in known.axes))
@@ -362,14 +353,6 @@ def _groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
                 right.append(b.pop(0))
         found.append((tuple(left), tuple(right)))
     return found
-
-
-def _same_axes(before: Shape, after: Shape) -> list[int | None] | None:
-    """For each axis of `after` the equal one of `before`, None for an extent of 1."""
-    if [n for n in before if n > 1] != [n for n in after if n > 1]:
-        return None
-    kept = iter([d for d, n in enumerate(before) if n > 1])
-    return [next(kept) if n > 1 else None for n in after]
 
 
 def _padded_numbers(build: Builder, before: Shape, after: Shape) -> Value:

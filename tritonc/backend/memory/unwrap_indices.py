@@ -30,7 +30,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import I1, element, is_float, is_int, make, shape
+from tritonc.ir.types import I1, element, is_float, is_int, make, same_axes, shape
 
 # Elements along an axis that are fewer than a polynomial.
 Bound = tuple[int, Hashable]
@@ -164,10 +164,7 @@ def axes_after(op: Op) -> list[int | None]:
             return [None if axis in gone else axis for axis in range(len(before))]
         kept = [axis for axis in range(len(before)) if axis not in gone]
         return [kept.index(axis) if axis in kept else None for axis in range(len(before))]
-    if [n for n in before if n > 1] != [n for n in after if n > 1]:
-        return [None] * len(before)
-    places = iter([axis for axis, n in enumerate(after) if n > 1])
-    return [next(places) if n > 1 else None for n in before]
+    return same_axes(after, before) or [None] * len(before)
 
 
 # ---- unwrapping

@@ -103,10 +103,8 @@ def test_interpreted(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
-def test_interpreted_as_analysed(path: Path, thorough: bool) -> None:
-    """Before any optimisation; without --thorough every other program."""
-    if EVERY.index(path) % 2 and not thorough:
-        pytest.skip("needs --thorough")
+def test_interpreted_as_analysed(path: Path) -> None:
+    """Before any optimisation."""
     run(path, level=0)
 
 

@@ -42,7 +42,7 @@ def assemble(path: Path, target: str, tune: dict[str, int], scratch: Path) -> st
 
 
 # Bytes that defaults for sm_90a spill: of an entry with two bodies, around the loops of one.
-LATEST_SPILLS = {"fp8_block": 4, "int4_linear": 8}
+LATEST_SPILLS = {"fp8_block": 4}
 # Those of defaults for older targets, and for those of mma.sync.
 KNOWN_SPILLS = {"attention_backward": 80, "conv_nhwc": 232, "fp8_block": 1984, "int4_linear": 308,
                 "moe_experts": 216, "paged_decode_split": 144}

@@ -14,7 +14,9 @@ NumPy's global state, no object array, and no way to make a number or array of a
 from __future__ import annotations
 
 import ast
+import keyword
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -46,6 +48,11 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+# Strings, and words of Python that are none of an expression's and may be names in C.
+_WORDS = re.compile(r"""(?s)'[^']*'|"[^"]*"|\b(%s)\b""" % "|".join(
+    {*keyword.kwlist} - {"and", "or", "not", "if", "else", "None", "True", "False", "as"}))
+
+
 class Expression(NamedTuple):
     """A parsed expression and where it stands: `span` covers `text`."""
 
@@ -74,7 +81,7 @@ def parse_arguments(text: str, span: Span) -> tuple[list[Expression], list[tuple
         # A caught warning is one that Python's parser gives for, say, `1 is 2`.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(f"f({text}\n)", mode="eval").body
+            tree = _parsed(f"f({text}\n)")
     except SyntaxError as error:
         at = span
         if error.lineno == 1 and error.offset and 2 < error.offset <= len(text) + 2:
@@ -89,11 +96,41 @@ def parse_arguments(text: str, span: Span) -> tuple[list[Expression], list[tuple
         return Expression(text, span, node, 2)
 
     named = []
-    for keyword in tree.keywords:
-        if keyword.arg is None:
+    for given in tree.keywords:
+        if given.arg is None:
             raise fail("problem-syntax", span, "** has no meaning here")
-        named.append((keyword.arg, make(keyword.value)))
+        named.append((given.arg, make(given.value)))
     return [make(node) for node in tree.args], named
+
+
+def _parsed(call: str) -> ast.expr:
+    """As Python parses it; if it cannot, words such as `in`, which are names in C, are names.
+
+    >>> ast.unparse(_parsed("f(in.sum() + np.einsum('in->n', lambda))"))
+    "f(in.sum() + np.einsum('in->n', lambda))"
+    """
+    try:
+        return ast.parse(call, mode="eval").body
+    except SyntaxError:
+        names: dict[str, str] = {}  # by stand-ins of the same length, which no expression has
+
+        def stand_in(match: re.Match[str]) -> str:
+            word = match[1]
+            if word is None:
+                return match[0]
+            names[other := f"_{word[1:]}"] = word
+            return other
+
+        try:
+            tree = ast.parse(_WORDS.sub(stand_in, call), mode="eval").body
+        except SyntaxError:
+            tree = None
+        if tree is None:
+            raise
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                node.id = names.get(node.id, node.id)
+        return tree
 
 
 def parse_expression(text: str, span: Span) -> Expression:

@@ -191,12 +191,13 @@ def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
 
 
 def _computed_of_shared(value: Value, inside: set[Op]) -> bool:
+    """In this iteration, or by a product in the one before: a state that the loop carries."""
     seen: set[Op] = set()
     stack = [value.op]
     while stack:
         op = stack.pop()
-        if op is not None and op in inside and op not in seen and op.name != "phi":
-            if op.name == "shared_load":
+        if op is not None and op in inside and op not in seen:
+            if op.name == "shared_load" or op.name in DOTS:
                 return True
             seen.add(op)
             stack += [v.op for v in op.inputs()]

@@ -377,7 +377,7 @@ def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
     stage, parity = _stage(machine, view), int(frame.read(op.operands[1]))
     if stage.phases % 2 != parity:
         return  # that phase ended long ago
-    if stage.expected is None and not stage.copies and frame.launch.kernel.attributes.get("copier_warps"):
+    if stage.expected is None and "copier_warps" in frame.launch.kernel.attributes:
         stage.awaited = _engine(machine).releases
         return
     if stage.expected is None or stage.expected != _arriving(stage):

@@ -14,11 +14,11 @@ NumPy's global state, no object array, and no way to make a number or array of a
 from __future__ import annotations
 
 import ast
-import keyword
 import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from keyword import kwlist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,8 +49,8 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 # Strings, and words of Python that are none of an expression's and may be names in C.
-_WORDS = re.compile(r"""(?s)'[^']*'|"[^"]*"|\b(%s)\b""" % "|".join(
-    {*keyword.kwlist} - {"and", "or", "not", "if", "else", "None", "True", "False", "as"}))
+_WORDS = re.compile("'[^']*'|\"[^\"]*\"|\\b(" + "|".join(sorted(
+    set(kwlist) - set("and or not if else None True False as".split()))) + ")\\b")
 
 
 class Expression(NamedTuple):
@@ -96,10 +96,10 @@ def parse_arguments(text: str, span: Span) -> tuple[list[Expression], list[tuple
         return Expression(text, span, node, 2)
 
     named = []
-    for given in tree.keywords:
-        if given.arg is None:
+    for keyword in tree.keywords:
+        if keyword.arg is None:
             raise fail("problem-syntax", span, "** has no meaning here")
-        named.append((given.arg, make(given.value)))
+        named.append((keyword.arg, make(keyword.value)))
     return [make(node) for node in tree.args], named
 
 

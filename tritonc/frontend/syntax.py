@@ -239,7 +239,7 @@ class If(Statement):
 
     condition: Expression
     then: Statement
-    orelse: Statement | None
+    orelse: Statement | None = None
 
 
 @node

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
+from tritonc.analysis.values import slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, is_float, shape
@@ -129,16 +130,8 @@ def adds_tiles(kernel: Kernel, cfg: Cfg | None = None) -> bool:
 
 def _same_for_all(loop: Loop) -> bool:
     """Whether how often the loop runs depends neither on which program it is nor on data."""
-    stack, seen = list(loop.header.terminator.operands), set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen:
-            continue
-        if op.name in (*_NUMBERED, "load"):
-            return False
-        seen.add(op)
-        stack += op.operands
-    return True
+    return not any(op.name in (*_NUMBERED, "load")
+                   for op in slice_of(loop.header.terminator.operands, masks=False))
 
 
 def recurrence(kernel: Kernel, cfg: Cfg | None = None) -> bool:
@@ -224,15 +217,7 @@ def windows_of_bytes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
 
 def _loaded(value: Value) -> bool:
     """Whether a value follows from one that is loaded."""
-    stack, seen = [value.op], set[Op]()
-    while stack:
-        op = stack.pop()
-        if op is not None and op not in seen:
-            if op.name == "load":
-                return True
-            seen.add(op)
-            stack += [v.op for v in op.operands]
-    return False
+    return any(op.name == "load" for op in slice_of([value], masks=False))
 
 
 def ends_by_tile(kernel: Kernel, cfg: Cfg | None = None) -> bool:

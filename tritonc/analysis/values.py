@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tritonc.ir.core import Op, Value
@@ -58,20 +58,35 @@ def defined_by(value: Value, name: str) -> Op | None:
     return op if op is not None and op.name == name else None
 
 
+def slice_of(values: Iterable[Value], inside: Container[Op] | None = None,
+             ends: Container[str] = (), masks: bool = True) -> set[Op]:
+    """A backward slice: the operations that compute the values, and guard what does if `masks`.
+
+    `inside`: the operations in question, if not all; `ends`: names of those behind which it ends.
+    """
+    found: set[Op] = set()
+    stack = [v.op for v in values]
+    while stack:
+        op = stack.pop()
+        if op is None or op in found or (inside is not None and op not in inside):
+            continue
+        found.add(op)
+        if op.name not in ends:
+            stack += [v.op for v in (op.inputs() if masks else op.operands)]
+    return found
+
+
+def needed(ops: Sequence[Op], values: Iterable[Value]) -> list[Op]:
+    """Those of the operations that the values need, in their order."""
+    found = slice_of(values, set(ops))
+    return [op for op in ops if op in found]
+
+
 def computed_from(value: Value, name: str, through_phis: bool = False) -> bool:
     """Whether arithmetic makes the value of what a `name` gives: not by way of memory, nor, without
     `through_phis`, of another iteration or branch."""
     ends = ("load",) if through_phis else ("load", "phi")
-    stack, seen = [value], set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen or op.name in ends:
-            continue
-        if op.name == name:
-            return True
-        seen.add(op)
-        stack += op.operands
-    return False
+    return any(op.name == name for op in slice_of([value], ends=ends, masks=False))
 
 
 def removable(op: Op, info: OpInfo) -> bool:

@@ -19,7 +19,7 @@ The language has no goto, so that each cycle of a kernel is a natural loop.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -179,6 +179,20 @@ class Cfg:
     def block_of(self) -> dict[Op, Block]:
         """The block in which each operation stands, as of the first question."""
         return {op: block for block in self.kernel.blocks for op in block.ops}
+
+
+def reached(first: Iterable[Block], following: Callable[[Block], Iterable[Block]] | None = None,
+            stop: Container[Block] = ()) -> dict[Block, None]:
+    """The blocks on all paths from `first`, these included, as far as `stop`; `following`: where
+    paths go on, if not to a block's successors."""
+    found: dict[Block, None] = {}
+    stack = list(first)
+    while stack:
+        block = stack.pop()
+        if block not in found and block not in stop:
+            found[block] = None
+            stack += block.successors if following is None else following(block)
+    return found
 
 
 def _reverse_postorder(entry: Block) -> list[Block]:

@@ -27,12 +27,12 @@ what moves in outer loops.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import changes_memory, speculatable
+from tritonc.analysis.values import changes_memory, needed, speculatable
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, uses
 from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, Tile, shape
 
@@ -109,7 +109,7 @@ class _Pair:
         """Whether what stands around the inner loop may run in each of its iterations."""
         behind = self.own(self.after)
         test = self.inner.header.terminator.operands[0]
-        self.tests = self.slice(self.own(self.inner.header), [
+        self.tests = needed(self.own(self.inner.header), [
             test, *(v for op in behind for v in op.inputs()),
             *(incoming(phi, self.after) for phi in self.outer.header.phis())])
         if any(isinstance(value.type, Tile) for op in [*self.tests, *behind]
@@ -136,25 +136,13 @@ class _Pair:
         made = copy_ops([*self.own(self.before), *self.tests], mapping)
         for op in made:
             op.replace_inputs(mapping)
-        self.first = self.slice(made, [mapping.get(test, test)])
+        self.first = needed(made, [mapping.get(test, test)])
         inside = {op for block in self.outer.blocks for op in block.ops}
         if any(v.op in inside or not speculatable(op, self.table[op.name])
                for op in self.first for v in op.inputs()):
             return False
         self.runs = mapping.get(test, test)
         return True
-
-    @staticmethod
-    def slice(ops: list[Op], values: list[Value]) -> list[Op]:
-        """Those of the operations that the values need, in their order."""
-        needed: set[Op] = set()
-        stack = [value.op for value in values]
-        while stack:
-            op = stack.pop()
-            if op in ops and op is not None and op not in needed:
-                needed.add(op)
-                stack += [value.op for value in op.inputs()]
-        return [op for op in ops if op in needed]
 
     def next_values(self) -> bool:
         """Find out how each phi goes on.  Tiles must be sums that both loops carry on."""
@@ -178,7 +166,7 @@ class _Pair:
         starts = [incoming(phi, self.before) for phi in inner.header.phis()
                   if phi not in self.joined]
         return all(speculatable(op, self.table[op.name])
-                   for op in self.slice(self.own(self.before), starts))
+                   for op in needed(self.own(self.before), starts))
 
     def run(self) -> None:
         """Make one loop of them: the inner header joins the outer one."""
@@ -199,9 +187,9 @@ class _Pair:
         again = dict(turned)
         loose = [phi for phi in inner.header.phis() if phi not in self.joined]
         starts = [incoming(phi, self.before) for phi in loose]
-        ops += copy_ops(self.slice(self.own(self.before), starts), again)
+        ops += copy_ops(needed(self.own(self.before), starts), again)
         entered = {phi.result: incoming(phi, outer.preheader) for phi in header.phis()}
-        ops_before = copy_ops(self.slice(self.own(self.before), starts), entered)
+        ops_before = copy_ops(needed(self.own(self.before), starts), entered)
         outer.preheader.ops[-1:-1] = ops_before
         for phi in header.phis():
             if phi in self.joined.values():

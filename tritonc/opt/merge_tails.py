@@ -30,7 +30,7 @@ from __future__ import annotations
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import defined_by, int_of, speculatable
+from tritonc.analysis.values import defined_by, int_of, slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_operands, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -221,7 +221,7 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
            for user in readers.get(phi.result, ())):
         return False
     body = loop.latch
-    kept = _needed([incoming(_phi(p), body) for p in pairs if p not in after], body)
+    kept = slice_of([incoming(_phi(p), body) for p in pairs if p not in after], set(body.ops))
     condition = choice.ops[:-1]
     body.ops = [*(op for op in body.ops[:-1] if op in kept), *block.ops[:-1], body.terminator]
     for p, then in after.items():
@@ -238,17 +238,6 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
     context.remark("merge_tails", "merged with the masked iteration that follows",
                    header.terminator.span)
     return True
-
-
-def _needed(values: list[Value], block: Block) -> set[Op]:
-    found: set[Op] = set()
-    stack = [v.op for v in values]
-    while stack:
-        op = stack.pop()
-        if op is not None and op in block.ops and op not in found:
-            found.add(op)
-            stack += [v.op for v in op.inputs()]
-    return found
 
 
 def _stepped(slack: Linear, loop: Loop) -> Linear | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.values import speculatable
+from tritonc.analysis.values import slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Op
@@ -120,17 +120,9 @@ def _may_run(block: Block, context: Context) -> str:
 
 def needed_by_test(cfg: Cfg, loop: Loop, block: Block) -> set[Op]:
     """The operations of a block that its test needs, and what is read behind the loop."""
-    stack = list(block.terminator.operands)
-    outside = [op for other in cfg.order if other not in loop for op in other.ops]
-    own = {result: op for op in block.ops for result in op.results}
-    stack += [v for op in outside for v in op.inputs() if v in own]
-    found: set[Op] = set()
-    while stack:
-        op = own.get(stack.pop())
-        if op is not None and op not in found and op.name != "phi":
-            found.add(op)
-            stack += op.inputs()
-    return found
+    behind = [v for other in cfg.order if other not in loop for op in other.ops
+              for v in op.inputs()]
+    return slice_of([*block.terminator.operands, *behind], set(block.ops) - set(block.phis()))
 
 
 def _may_move(cfg: Cfg, loop: Loop, block: Block, context: Context) -> str:

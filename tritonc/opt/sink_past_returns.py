@@ -11,6 +11,7 @@ A test of parameters alone then stands alone, and the blocks of a persistent lau
 
 from __future__ import annotations
 
+from tritonc.analysis.values import slice_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
@@ -34,13 +35,7 @@ def sink_past_returns(kernel: Kernel, context: Context) -> bool:
 
 
 def _sink(block: Block, target: Block, context: Context) -> bool:
-    needed: set[Op] = set()
-    stack = [v.op for v in block.terminator.operands]
-    while stack:
-        op = stack.pop()
-        if op is not None and op not in needed:
-            needed.add(op)
-            stack += [v.op for v in op.inputs()]
+    needed = slice_of(block.terminator.operands)
     sunk: list[Op] = []
     for op in reversed(block.ops[:-1]):
         info = context.table[op.name]

@@ -29,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.analysis.conditions import OPPOSITE, next_turn, same_condition
-from tritonc.analysis.values import defined_by, int_of, speculatable
+from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_edge, split_edge
 from tritonc.ir.context import Context
@@ -91,27 +91,20 @@ def _repeat_invariants(cfg: Cfg, loop: Loop, context: Context) -> None:
             if op.name == "phi":
                 for i, (value, source) in enumerate(zip(op.operands, op.blocks, strict=True)):
                     if value in own and source not in loop:
-                        op.operands[i] = _again(value, own, ops, source, len(source.ops) - 1)
+                        op.operands[i] = _again(value, ops, source, len(source.ops) - 1)
         found: dict[Value, Value] = {}
         for op in list(block.ops):
             for value in op.inputs():
                 if op.name != "phi" and value in own and value not in found:
-                    found[value] = _again(value, own, ops, block, len(block.phis()))
+                    found[value] = _again(value, ops, block, len(block.phis()))
             if op.name != "phi":
                 op.replace_inputs(found)
 
 
-def _again(value: Value, own: dict[Value, Op], ops: list[Op], block: Block, at: int) -> Value:
+def _again(value: Value, ops: list[Op], block: Block, at: int) -> Value:
     """A copy of what computes an invariant, at a place behind the loop."""
-    needed: set[Op] = set()
-    stack = [value]
-    while stack:
-        op = own.get(stack.pop())
-        if op is not None and op not in needed:
-            needed.add(op)
-            stack += op.inputs()
     mapping: dict[Value, Value] = {}
-    block.ops[at:at] = copy_ops([op for op in ops if op in needed], mapping)
+    block.ops[at:at] = copy_ops(needed(ops, [value]), mapping)
     return mapping[value]
 
 
@@ -358,14 +351,8 @@ class _Unification:
 
     def _with_test(self, block: Block, stay: Value) -> dict[Op, None]:
         """The operations of a block that its test needs, its opposite included, in order."""
-        needed = set(self.needed[block])
-        stack = [stay.op]
-        while stack:
-            op = stack.pop()
-            if op is not None and op not in needed and op in block.ops:
-                needed.add(op)
-                stack += [v.op for v in op.inputs()]
-        return dict.fromkeys(op for op in block.ops if op in needed)
+        wanted = self.needed[block] | slice_of([stay], set(block.ops))
+        return dict.fromkeys(op for op in block.ops if op in wanted)
 
     def _body(self, following: Block, others: list[Op]) -> Block:
         """Let the block after the header begin with what the header's test does not need."""

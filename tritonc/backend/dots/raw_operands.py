@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tritonc.analysis import axis_info
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target import matrix
@@ -88,16 +89,8 @@ def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
 def _looks_up(load: Op, inside: set[Op]) -> bool:
     """Whether its addresses follow from what the loop loads, each from an element or a part of one,
     as those of a table do."""
-    stack, seen = list(load.inputs()), set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen or op not in inside or op.name == "phi":
-            continue
-        if op.name == "load" and SMALL * _size(op.result) >= _size(load.result):
-            return True
-        seen.add(op)
-        stack += op.inputs()
-    return False
+    return any(op.name == "load" and SMALL * _size(op.result) >= _size(load.result)
+               for op in slice_of(load.inputs(), inside, ("phi",)))
 
 
 def is_plain(operand: Value, masked: bool = False) -> bool:
@@ -220,17 +213,12 @@ def added_loads(block: Block, lines: bool = False) -> list[Op]:
     extents = {shape(op.result.type) for op in dots}
     if lines:
         extents |= {(n,) for whole in extents for n in whole}
-    made, operands = set[Op](), set[Op]()  # of a product; what products multiply
+    made = set[Op]()  # of a product
     for op in block.ops:
         if op.name == "dot" or any(v.op in made for v in op.inputs()):
             made.add(op)
-    stack = [v for op in dots for v in op.operands[:2]]
-    while stack:
-        source = stack.pop().op
-        if source is not None and source not in operands and source not in made \
-                and source in block.ops:
-            operands.add(source)
-            stack += source.operands
+    operands = slice_of((v for op in dots for v in op.operands[:2]), set(block.ops) - made,
+                        masks=False)
     return [op for op in block.ops if op.name == "load" and op not in operands
             and shape(op.result.type) in extents]
 

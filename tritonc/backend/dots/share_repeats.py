@@ -22,9 +22,8 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
-from tritonc.analysis.quotients import slice_of
 from tritonc.analysis.signs import Signs, known_signs
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, slice_of
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -59,7 +58,7 @@ class Runs:
         t = load.result.type
         if not isinstance(t, Tile) or load.attributes.get("volatile") or any(
                 op.name == "load" and shape(op.result.type)
-                for op in slice_of(load.operands[:1], ("load",))):
+                for op in slice_of(load.operands[:1], None, ("load",), False)):
             return None
         for axis, extent in enumerate(t.shape):
             before = dict(self.assumed)

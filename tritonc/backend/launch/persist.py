@@ -30,14 +30,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tritonc.analysis.quotients import slice_of
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
+from tritonc.ir.cfg import Cfg, Loop, incoming, reached, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
@@ -80,7 +80,7 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         return False
     loop = Cfg(kernel).innermost.get(blocks[0])
     if loop is not None and any(op.name == "load" for op in slice_of(
-            loop.header.terminator.operands[:1], ("load",))):
+            loop.header.terminator.operands[:1], None, ("load",), False)):
         return False
     fixed = [v for v in operands if v.op not in blocks[0].ops]
     stored = [op.operands[1] for block in part if block not in general for op in block.ops
@@ -97,15 +97,8 @@ def _alternatives(kernel: Kernel) -> bool:
     general = rare(kernel, part) if maps_last(part) else []
     found = [block for block in part if block not in general
              and any(op.name == "dot" for op in block.ops)]
-    reached: dict[Block, set[Block]] = {}
-    for block in found:
-        seen, stack = {block}, [block]
-        while stack:
-            new = set(stack.pop().successors) - seen
-            seen |= new
-            stack += new
-        reached[block] = seen
-    return any(a not in reached[b] and b not in reached[a] for a in found for b in found)
+    after = {block: reached([block]) for block in found}
+    return any(a not in after[b] and b not in after[a] for a in found for b in found)
 
 
 def rare(kernel: Kernel, part: list[Block]) -> list[Block]:

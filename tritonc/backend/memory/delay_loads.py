@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from tritonc.analysis.pressure import made_alone
 from tritonc.analysis.signs import non_negative
+from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.register_budget import (
     IN_FLIGHT,
     available,
@@ -155,14 +156,5 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
 
 def _is_own(load: Op) -> bool:
     """Whether where the load reads depends on which instance it is, or on data."""
-    seen: set[Op] = set()
-    stack = [v.op for v in load.operands]
-    while stack:
-        op = stack.pop()
-        if op is None or op in seen:
-            continue
-        if op.name == "get_program_id" or not ALL_OPS[op.name].pure:
-            return True
-        seen.add(op)
-        stack += [v.op for v in op.inputs()]
-    return False
+    return any(op.name == "get_program_id" or not ALL_OPS[op.name].pure
+               for op in slice_of(load.operands))

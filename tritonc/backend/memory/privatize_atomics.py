@@ -35,6 +35,7 @@ from tritonc.backend.launch import persist
 from tritonc.backend.layout.layout_choice import spread
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
@@ -176,16 +177,9 @@ def _meets(kernel: Kernel, atomic: Op) -> str | None:
 
 def _after(kernel: Kernel, first: Op) -> list[Op]:
     """The operations that may come after another one in its program."""
-    later: list[Op] = []
-    reached: list[Block] = []
-    for block in kernel.blocks:
-        if first in block.ops:
-            later += block.ops[block.ops.index(first) + 1 :]
-            reached += [b for b in block.successors if b not in reached]
-    for block in reached:
-        later += block.ops
-        reached += [b for b in block.successors if b not in reached]
-    return later
+    home = next(block for block in kernel.blocks if first in block.ops)
+    return [*home.ops[home.ops.index(first) + 1 :],
+            *(op for block in reached(home.successors) for op in block.ops)]
 
 
 def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:

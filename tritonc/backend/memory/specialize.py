@@ -37,6 +37,7 @@ from collections.abc import Hashable
 from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.signs import MOST
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.fuse_exponents import MODERATE
 from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
@@ -158,13 +159,7 @@ def _place(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:
 def _gathered(block: Block, wanted: list[Op]) -> int:
     """Move what computes `wanted` before the other operations of the block, as far as memory
     allows; returns the position behind it."""
-    needed, stack = set(wanted), list(wanted)
-    inside = set(block.ops)
-    while stack:
-        for value in stack.pop().inputs():
-            if value.op in inside and value.op not in needed and value.op is not None:
-                needed.add(value.op)
-                stack.append(value.op)
+    needed = {*wanted, *slice_of((v for op in wanted for v in op.inputs()), set(block.ops))}
     writes = next((i for i, op in enumerate(block.ops) if WRITE in _effects(op)), len(block.ops))
     movable = all(op.name == "phi" or not _effects(op) or (
         _effects(op) == {READ} and block.ops.index(op) < writes) for op in needed)

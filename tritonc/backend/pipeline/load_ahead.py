@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
+from tritonc.analysis.values import needed
 from tritonc.backend.pipeline.loop_slice import (
     Slice,
     advance,
@@ -104,15 +105,8 @@ def _said(times: int, lead: set[Op], products: bool) -> str:
 
 def _lead_copies(body: Block) -> set[Op]:
     """The loads from which addresses of asynchronous copies follow, by pure operations."""
-    stack = [op.operands[1] for op in body.ops if op.name == "async_copy"]
-    home = {result: op for op in body.ops for result in op.results}
-    seen: set[Op] = set()
-    while stack:
-        op = home.get(stack.pop())
-        if op is not None and op not in seen:
-            seen.add(op)
-            stack.extend(op.inputs())
-    return {op for op in seen if op.name == "load"}
+    addresses = (op.operands[1] for op in body.ops if op.name == "async_copy")
+    return {op for op in needed(body.ops, addresses) if op.name == "load"}
 
 
 def _times(loop: Loop, room: int, most: int) -> int:

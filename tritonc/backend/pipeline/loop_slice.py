@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tritonc.analysis.values import needed
 from tritonc.backend.pipeline.safe_divisors import never_zero
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.copies import copy_ops
@@ -132,14 +133,6 @@ def advance(part: Slice, mapping: dict[Value, Value]) -> tuple[list[Op], dict[Va
     latch = part.loop.latch
     assert latch is not None
     after = [incoming(phi, latch) for phi in part.phis]
-    needed: set[Op] = set()
-    stack = [v.op for v in after if v.op is not None]
-    members = set(part.ops)
-    while stack:
-        op = stack.pop()
-        if op in members and op not in needed:
-            needed.add(op)
-            stack.extend(v.op for v in op.inputs() if v.op is not None)
-    made = copy_ops([op for op in part.ops if op in needed], mapping)
+    made = copy_ops(needed(part.ops, after), mapping)
     return made, {phi.result: mapping.get(value, value)
                   for phi, value in zip(part.phis, after, strict=True)}

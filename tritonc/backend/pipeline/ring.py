@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, initial_values, stays_false
 from tritonc.backend.pipeline.staged_loop import (
@@ -213,18 +214,13 @@ class Rewrite:
     def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
         """The operations of an iteration up to its loads to registers, and what follows from these
         for the values to store alone."""
-        members = set(ops)
-        needed = {op for op in ops if op.name == "load"}
-        stack = [v for op in needed for v in op.inputs()]
+        loads = {op for op in ops if op.name == "load"}
+        stack = [v for op in loads for v in op.inputs()]
         stack += [mapping.get(v, v) for one in self.channels if one.load is not None and one.copied
                   for v in one.load.inputs()]
         stack += [mapping.get(v, v) for v in self.moving]
         stack += [*self.next_values(mapping).values(), *([self.runs] if self.runs else [])]
-        while stack:
-            op = stack.pop().op
-            if op in members and op is not None and op not in needed:
-                needed.add(op)
-                stack += op.inputs()
+        needed = loads | slice_of(stack, set(ops))
         return [op for op in ops if op in needed], [op for op in ops if op not in needed]
 
     def stores(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import constant_of, defined_by
+from tritonc.analysis.values import constant_of, defined_by, slice_of
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import incoming
@@ -38,14 +38,7 @@ def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
     same product behind the loop, which finds there what the loop carries.
     """
     body, total = sources[1], product.operands[2]
-    inside = set(body.ops)
-    needed: set[Op] = set()
-    stack = [total]
-    while stack:
-        op = stack.pop().op
-        if op in inside and op is not None and op not in needed:
-            needed.add(op)
-            stack += op.inputs()
+    needed = slice_of([total], set(body.ops))
     own = {r for op in needed for r in op.results}
     own |= {v for op in needed for v in op.inputs() if v.type == total.type and v.op is not None
             and v.op in header.phis()}

@@ -45,9 +45,9 @@ from tritonc.backend.pipeline.roles import (
 )
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile
 
@@ -159,14 +159,8 @@ def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
     writes = {block: next((i for i, op in enumerate(block.ops)
                            if WRITE in ALL_OPS[op.name].effects), len(block.ops))
               for block in cfg.order}
-    behind: list[Block] = []
-    stack = [after for block in cfg.order if writes[block] < len(block.ops)
-             for after in block.successors]
-    while stack:
-        block = stack.pop()
-        if block not in behind and block not in starts:
-            behind.append(block)
-            stack += block.successors
+    behind = reached((after for block in cfg.order if writes[block] < len(block.ops)
+                      for after in block.successors), stop=starts)
     return {op for block in cfg.order if block not in behind for op in block.ops[: writes[block]]
             if op.name == "load" and not isinstance(op.result.type, Tile) and op.guard is None
             and not op.attributes.get("volatile")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
@@ -191,16 +192,7 @@ def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
 
 
 def _computed_of_shared(value: Value, inside: set[Op]) -> bool:
-    seen: set[Op] = set()
-    stack = [value.op]
-    while stack:
-        op = stack.pop()
-        if op is not None and op in inside and op not in seen and op.name != "phi":
-            if op.name == "shared_load":
-                return True
-            seen.add(op)
-            stack += [v.op for v in op.inputs()]
-    return False
+    return any(op.name == "shared_load" for op in slice_of([value], inside, ("phi",)))
 
 
 def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
@@ -280,15 +272,8 @@ class Guards:
 
 def _condition_first(ops: list[Op], condition: Value) -> tuple[list[Op], list[Op]]:
     """The operations that `condition` needs, and all others."""
-    members = set(ops)
-    needed: set[Op] = set()
-    stack = [condition.op]
-    while stack:
-        op = stack.pop()
-        if op is not None and op in members and op not in needed:
-            needed.add(op)
-            stack.extend(v.op for v in op.inputs())
-    return [op for op in ops if op in needed], [op for op in ops if op not in needed]
+    first = slice_of([condition], set(ops))
+    return [op for op in ops if op in first], [op for op in ops if op not in first]
 
 
 def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjunction: list[Op],

@@ -24,13 +24,14 @@ Needs layouts; must come before pipeline, which gives the rest of shared memory 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
+from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import counts_instances, rare_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
@@ -51,7 +52,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, incoming, split_returns
+from tritonc.ir.cfg import Cfg, incoming, reached, split_returns
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, axis_bases, log2
@@ -277,7 +278,7 @@ def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tupl
 def _again(cfg: Cfg, block: Block) -> bool:
     """Whether an instance may come to the block more than once."""
     start = _instances(cfg, block)
-    return block in _reached(block.successors, lambda b: b.successors, start)
+    return block in reached(block.successors, stop=[start] if start else ())
 
 
 def _instances(cfg: Cfg, block: Block) -> Block | None:
@@ -298,9 +299,9 @@ def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
     roots, target = pointer_roots(kernel), store.operands[0]
     start = _instances(cfg, block)
     at = block.ops.index(store)
-    after = _reached(block.successors, lambda b: b.successors, start)
-    before = _reached(cfg.predecessors[block] if block is not start else [],
-                      lambda b: cfg.predecessors[b] if b is not start else [], None)
+    after = reached(block.successors, stop=[start] if start else ())
+    before = reached(cfg.predecessors[block] if block is not start else [],
+                     lambda b: cfg.predecessors[b] if b is not start else [])
     ended = _ended(kernel, store)
     later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops if op is not store)]
     earlier = [op for op in (*block.ops[:at], *(op for b in before for op in b.ops))
@@ -308,19 +309,6 @@ def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
     return (not any(map(_signals, kernel.ops()))
             and not _meets(kernel, later, target, roots, frozenset((READ, WRITE)))
             and not _meets(kernel, earlier, target, roots, frozenset((READ, WRITE))))
-
-
-def _reached(first: Iterable[Block], following: Callable[[Block], Iterable[Block]],
-             stop: Block | None) -> list[Block]:
-    """The blocks on all paths from `first`, as far as `stop`."""
-    found: list[Block] = []
-    stack = list(first)
-    while stack:
-        block = stack.pop()
-        if block not in found and block is not stop:
-            found.append(block)
-            stack += following(block)
-    return found
 
 
 def _signals(op: Op) -> bool:
@@ -340,14 +328,6 @@ def _meets(kernel: Kernel, ops: Iterable[Op], pointer: Value, roots: Roots,
 def _ended(kernel: Kernel, store: Op) -> set[Op]:
     """Loads that have ended when the value is stored to shared memory: it depends on them, or
     shared memory does that was written before."""
-    found: set[Op] = set()
-    stack = [store.operands[1].op]
-    while stack:
-        op = stack.pop()
-        if op is None or op in found:
-            continue
-        found.add(op)
-        stack += [v.op for v in op.inputs()]
     readers = uses(kernel)
     seen: set[Value] = set()
 
@@ -358,13 +338,8 @@ def _ended(kernel: Kernel, store: Op) -> set[Op]:
         return all(op.name == "shared_store" or (ALL_OPS[op.name].pure and all(
             map(staged, op.results))) for op in readers.get(value, ()))
 
-    found |= {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
-    pending = list(found)
-    while pending:  # and those that tell them where to load
-        more = {v.op for v in pending.pop().inputs() if v.op is not None} - found
-        found |= more
-        pending += more
-    return found
+    loaded = [op.result for op in kernel.ops() if op.name == "load" and staged(op.result)]
+    return slice_of([store.operands[1], *loaded])  # with those that tell them where to load
 
 
 def _wait_at_end(kernel: Kernel, slot: Value) -> None:

@@ -30,7 +30,7 @@ from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import speculatable
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile, scalar
@@ -274,14 +274,7 @@ def claim_place(kernel: Kernel, user: Block) -> Block | None:
         place = cfg.immediate_dominator[place]
     if place is None:
         return None
-    after = {place}
-    stack = [place]
-    while stack:
-        for successor in stack.pop().successors:
-            if successor not in after:
-                after.add(successor)
-                stack.append(successor)
-    for block in after:
+    for block in reached([place]):
         if block.terminator.name == "ret" and not cfg.dominates(place, block):
             return None
     return place

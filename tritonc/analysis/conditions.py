@@ -50,7 +50,7 @@ def next_turn(loop: Loop) -> Turn:
 
 def _turn(loop: Loop, source: Block) -> Turn:
     return Turn({phi.result: incoming(phi, source) for phi in loop.header.phis()},
-                frozenset(op for block in loop.blocks for op in block.ops))
+                frozenset(loop.ops()))
 
 
 def stripped(value: Value) -> tuple[Value, bool]:

@@ -19,7 +19,7 @@ The language has no goto, so that each cycle of a kernel is a natural loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,6 +45,11 @@ class Loop:
 
     def __contains__(self, block: Block) -> bool:
         return block in self.block_set
+
+    def ops(self) -> Iterator[Op]:
+        """All operations in block order.  Do not change the lists meanwhile."""
+        for block in self.blocks:
+            yield from block.ops
 
     @property
     def latch(self) -> Block | None:

@@ -66,11 +66,10 @@ def _one_more(kernel: Kernel, context: Context) -> bool:
 def _pays(inner: Loop, outer: Loop) -> bool:
     """Whether the inner loop has a product, beside which what the outer one computes is little."""
     products = 0
-    for block in inner.blocks:
-        for op in block.ops:
-            if op.name == "dot":
-                m, k = shape(op.operands[0].type)[-2:]
-                products += m * k * shape(op.operands[1].type)[-1]
+    for op in inner.ops():
+        if op.name == "dot":
+            m, k = shape(op.operands[0].type)[-2:]
+            products += m * k * shape(op.operands[1].type)[-1]
     work = sum(t.size for block in outer.blocks if block not in inner for op in block.ops
                if op.name not in ("phi", "range", "splat", "constant", "broadcast", "reshape")
                for t in (value.type for value in op.results) if isinstance(t, Tile))
@@ -115,8 +114,7 @@ class _Pair:
         if any(isinstance(value.type, Tile) for op in [*self.tests, *behind]
                for value in op.results):
             return False
-        writes = any(changes_memory(self.table[op.name])
-                     for block in self.outer.blocks for op in block.ops)
+        writes = any(changes_memory(self.table[op.name]) for op in self.outer.ops())
         others = [*self.own(self.inner.header), *self.own(self.outer.header)]
         return all(speculatable(op, self.table[op.name]) for op in [*self.tests, *behind]) \
             and all(self.table[op.name].pure for op in others) \
@@ -137,7 +135,7 @@ class _Pair:
         for op in made:
             op.replace_inputs(mapping)
         self.first = needed(made, [mapping.get(test, test)])
-        inside = {op for block in self.outer.blocks for op in block.ops}
+        inside = set(self.outer.ops())
         if any(v.op in inside or not speculatable(op, self.table[op.name])
                for op in self.first for v in op.inputs()):
             return False
@@ -158,7 +156,7 @@ class _Pair:
             if phi not in self.joined and phi not in self.joined.values() \
                     and isinstance(phi.result.type, Tile):
                 return False
-        inside = {op for block in outer.blocks for op in block.ops}
+        inside = set(outer.ops())
         readers = uses(self.kernel)
         for own, phi in self.joined.items():
             if any(op is not own and op in inside for op in readers[phi.result]):

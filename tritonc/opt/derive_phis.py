@@ -62,7 +62,7 @@ def derive(cfg: Cfg, loop: Loop, phi: Op, kernel: Kernel, context: Context) -> b
     assert loop.preheader is not None and loop.latch is not None
     if isinstance(phi.result.type, Tile) or not is_int(phi.result.type):
         return False
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     after = {incoming(other, loop.latch): other.result for other in loop.header.phis()
              if other is not phi}
     needed = _expression(incoming(phi, loop.latch), inside, after, context)

@@ -55,7 +55,7 @@ def _fetch(kernel: Kernel, loop: Loop, phi: Op, body: Block, context: Context) -
     assert loop.preheader is not None and loop.latch is not None
     if not isinstance(phi.result.type, Tile):
         return False
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     readers = uses(kernel).get(phi.result, [])
     if any(op not in inside or op in loop.header.ops for op in readers):
         return False  # what was fetched last is used behind the loop

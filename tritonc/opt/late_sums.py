@@ -43,10 +43,10 @@ def late_sums(kernel: Kernel, context: Context) -> bool:
 def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
     if loop.preheader is None or loop.latch is None or len(loop.exits) != 1 \
             or loop.exits[0][0] is not loop.header \
-            or any(op.name == "dot" for block in loop.blocks for op in block.ops):
+            or any(op.name == "dot" for op in loop.ops()):
         return False
     readers = uses(kernel)
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     found = [(phi, total) for phi in loop.header.phis()
              if (total := _total(phi, loop, inside, readers)) is not None]
     if not found:

@@ -44,7 +44,7 @@ def licm(kernel: Kernel, context: Context) -> bool:
 
 def _hoist(cfg: Cfg, loop: Loop, preheader: Block, context: Context) -> bool:
     table, block_of = context.table, cfg.block_of
-    rows = [table[op.name] for block in loop.blocks for op in block.ops]
+    rows = [table[op.name] for op in loop.ops()]
     writes, ends = any(map(changes_memory, rows)), any(OUTPUT in row.effects for row in rows)
     invariant: dict[Op, None] = {}
     roots: list[Op] = []

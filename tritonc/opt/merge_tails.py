@@ -49,10 +49,10 @@ def merge_tails(kernel: Kernel, context: Context) -> bool:
 def _merge_one(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     for loop in cfg.loops:
-        if any(op.name == "dot" for block in loop.blocks for op in block.ops) and any(
+        if any(op.name == "dot" for op in loop.ops()) and any(
                 _merge_sides(kernel, cfg, block, context) for block in loop.blocks):
             return True
-        if not _simple(loop) or not any(op.name == "dot" for b in loop.blocks for op in b.ops) \
+        if not _simple(loop) or not any(op.name == "dot" for op in loop.ops()) \
                 or not _reads_only(loop.blocks, context):
             continue
         after, between = _behind(cfg, loop, context)
@@ -143,7 +143,7 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
                for p, q in pairs.items()):
         return False
     starts = set(tail.header.phis())
-    outside = {result for block in loop.blocks for op in block.ops for result in op.results}
+    outside = {result for op in loop.ops() for result in op.results}
     for block in cfg.order:
         if block not in loop and any(v in outside and op not in starts
                                      for op in block.ops for v in op.inputs()):

@@ -61,7 +61,7 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
         if isinstance(found, Plan):
             seen.add(_Unification(kernel, cfg, loop, found, context).run())
             changed = True
-        elif found and any(op.name == "dot" for block in loop.blocks for op in block.ops):
+        elif found and any(op.name == "dot" for op in loop.ops()):
             context.remark("unify_exits", "this exit prevents pipelining of the loop: "
                            f"{found[1]}", found[0].span, missed=True)
 
@@ -69,20 +69,17 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
 def _accesses(loop: Loop) -> bool:
     """Whether there is something to pipeline; a loop that waits for a lock stays as it is."""
     return any(op.name in ("load", "store") and not op.attributes.get("volatile")
-               for block in loop.blocks for op in block.ops)
+               for op in loop.ops())
 
 
 def _repeat_invariants(cfg: Cfg, loop: Loop, context: Context) -> None:
     """What does not change in the loop is computed anew behind it, where it is read there: no phi
     carries it."""
     varying: dict[Value, None] = {}
-    for block in loop.blocks:
-        for op in block.ops:
-            if not speculatable(op, context.table[op.name]) \
-                    or any(v in varying for v in op.inputs()):
-                varying.update(dict.fromkeys(op.results))
-    ops = [op for block in loop.blocks for op in block.ops
-           if op.results and op.results[0] not in varying]
+    for op in loop.ops():
+        if not speculatable(op, context.table[op.name]) or any(v in varying for v in op.inputs()):
+            varying.update(dict.fromkeys(op.results))
+    ops = [op for op in loop.ops() if op.results and op.results[0] not in varying]
     own = {result: op for op in ops for result in op.results}
     for block in cfg.order:
         if block in loop:

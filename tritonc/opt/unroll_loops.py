@@ -58,7 +58,7 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
                 or loop.latch is loop.header or len(loop.exits) != 1 \
                 or loop.exits[0][0] is not loop.header:
             continue
-        ops = [op for block in loop.blocks for op in block.ops]
+        ops = list(loop.ops())
         test, times = _asked(loop)
         if test is not None and times is not None and times != 1:
             test.attributes["unroll"] = 1

@@ -134,7 +134,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
         loop = cfg.innermost.get(block)
         if loop is None or loop.latch is None:
             continue
-        inside = {op for b in loop.blocks for op in b.ops}
+        inside = set(loop.ops())
         for op in [op for op in block.ops if op.name == "dot"]:
             row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
             if row is None or (row.kind != matrix.WGMMA and not _own_warps(kernel, op, row)):

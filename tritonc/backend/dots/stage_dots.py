@@ -182,11 +182,10 @@ def _store_early(kernel: Kernel) -> None:
     Registers are free sooner, and what does not change in a loop is stored before it.
     """
     behind: dict[Op, list[Op]] = {}
-    for block in kernel.blocks:
-        for op in block.ops:
-            source = op.operands[1].op if op.name == "shared_store" else None
-            if source is not None:
-                behind.setdefault(source, []).append(op)
+    for op in kernel.ops():
+        source = op.operands[1].op if op.name == "shared_store" else None
+        if source is not None:
+            behind.setdefault(source, []).append(op)
     moved = {op for stores in behind.values() for op in stores}
     for block in kernel.blocks:
         found: list[Op] = []

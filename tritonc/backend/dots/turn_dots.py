@@ -87,7 +87,7 @@ def _fits(kernel: Kernel, one: Sum, target: Target, infos: axis_info.Infos) -> b
 def _computed_right(one: Sum) -> bool:
     """Whether the loop computes the right operand alone: turned, it goes through registers."""
     left, right = one.dot.operands[:2]
-    inside = {op for block in one.loop.blocks for op in block.ops}
+    inside = set(one.loop.ops())
     return is_plain(left, True) and not is_plain(right, True) and computed_operand(
         right, inside) is not None
 
@@ -167,7 +167,7 @@ def _turn(kernel: Kernel, one: Sum) -> None:
                     op.attributes["swapped"] = True
             op.operands[:] = operands
     after = Builder(leave, len(leave.phis()), one.dot.span)
-    inside = {op for block in one.loop.blocks for op in block.ops}
+    inside = set(one.loop.ops())
     for op in one.members:
         t = op.result.type
         op.result.type = Tile(element(t), shape(t)[::-1])

@@ -59,7 +59,7 @@ def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedL
     exit_block = loop.exits[0][1]
     if cfg.predecessors[exit_block] != [loop.header] or exit_block.phis():
         return "other paths join behind the loop"
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     for op in inside:
         row = ALL_OPS[op.name]
         if not row.terminator and (row.effects - {READ} or op.attributes.get("volatile")):
@@ -112,7 +112,7 @@ def _steps(loop: Loop, counters: list[Counter], others: list[Op], inside: set[Op
             return f"'{phi.result.name}' is neither a counter nor a sum"
         needed.add(op)
         stack += [(phi, v) for v in op.inputs()]
-    return [op for block in loop.blocks for op in block.ops if op in needed]
+    return [op for op in loop.ops() if op in needed]
 
 
 def _counter(phi: Op, loop: Loop, inside: set[Op]) -> Counter | None:

@@ -398,7 +398,7 @@ class _Assignment:
         copies = layout.registers * 32 // layout.size
         return used > FEW and copies >= 4 and loop is not None and any(
             other.name == "dot" and _on_wgmma(other)
-            for block in loop.blocks for other in block.ops)
+            for other in loop.ops())
 
     def join_stores(self) -> None:
         """Loads take the layout of a store that they feed element by element, if none reads worse.

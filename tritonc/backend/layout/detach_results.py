@@ -46,7 +46,7 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
 
 def _sums(loop: Loop) -> list[Op]:
     """The phis of the loop to which products on CUDA cores add."""
-    dots = {op.result: op for block in loop.blocks for op in block.ops
+    dots = {op.result: op for op in loop.ops()
             if op.name == "fma_dot" and element(op.result.type) == F32}
 
     def start(value: Value) -> Value:

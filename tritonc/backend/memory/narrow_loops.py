@@ -78,7 +78,7 @@ def _changes_nothing(op: Op) -> bool:
 
 
 def _legal(loop: Loop, cfg: Cfg) -> bool:
-    ops = [op for block in loop.blocks for op in block.ops]
+    ops = list(loop.ops())
     asking = [op for op in ops if _asks(op)]
     if not asking or loop.preheader is None or len(loop.exits) != 1 \
             or len({op.name == "load" for op in asking}) > 1:
@@ -98,7 +98,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     for phi in loop.header.phis():
         phi.blocks = [enter if block is before else block for block in phi.blocks]
     redirect(last, behind, leave)
-    asking = [op for block in loop.blocks for op in block.ops if _asks(op)]
+    asking = [op for op in loop.ops() if _asks(op)]
     if all(map(_changes_nothing, asking)):
         Builder(enter).emit("device_fence", table=ALL_OPS)
         for op in asking:
@@ -153,15 +153,14 @@ def _share_in_warp(loop: Loop) -> None:
                 added.add(same)
                 ops.append(same)
         block.ops = ops
-    for block in loop.blocks:
-        for op in block.ops:
-            if op not in added:
-                op.replace_inputs(replaced)
+    for op in loop.ops():
+        if op not in added:
+            op.replace_inputs(replaced)
 
 
 def _left(kernel: Kernel, loop: Loop) -> list[Value]:
     """The values of the loop that are read behind it."""
-    made = {r: None for block in loop.blocks for op in block.ops for r in op.results}
-    inside = {op for block in loop.blocks for op in block.ops}
+    made = {r: None for op in loop.ops() for r in op.results}
+    inside = set(loop.ops())
     readers = uses(kernel)
     return [value for value in made if any(op not in inside for op in readers.get(value, ()))]

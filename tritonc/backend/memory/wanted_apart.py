@@ -95,7 +95,7 @@ def wanted_apart(kernel: Kernel) -> Apart:
 
 def _multiplies_and_stores(loop: Loop) -> bool:
     """Whether a result is stored before operands of the next product are loaded."""
-    ops = [op for block in loop.blocks for op in block.ops]
+    ops = list(loop.ops())
     return any(op.name == "dot" for op in ops) and any(op.name == "store" for op in ops)
 
 

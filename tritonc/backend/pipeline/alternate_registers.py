@@ -44,7 +44,7 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
         phis = {phi.result for phi in loop.header.phis()}
         held = any(op.name == "wgmma_wait" and "held" in op.attributes
                    and phis.intersection(op.operands[-op.attributes["held"]:])
-                   for block in loop.blocks for op in block.ops)
+                   for op in loop.ops())
         if held and loop.latch is not None and [e[0] for e in loop.exits] == [loop.header] \
                 and any(op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
             _double(kernel, loop)
@@ -58,7 +58,7 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
 def _iterations_ahead(loop: Loop) -> int:
     """How many iterations wait between the load of a tile and its use; 0 for loops of products, of
     recurrences, which wait for each other anyway, and where nothing is gained."""
-    ops = [op for block in loop.blocks for op in block.ops]
+    ops = list(loop.ops())
     if loop.latch is None or [edge[0] for edge in loop.exits] != [loop.header] or \
             len(ops) > MOST_OPS or any(op.name in (*DOTS, "reduce", "scan") for op in ops):
         return 0
@@ -76,7 +76,7 @@ def _iterations_ahead(loop: Loop) -> int:
 def _double(kernel: Kernel, loop: Loop) -> None:
     header, latch, (_, leave) = loop.header, loop.latch, loop.exits[0]
     assert latch is not None
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     copies, mapping = copy_blocks(loop.blocks, ".2")
     second = dict(zip(loop.blocks, copies, strict=True))
     phis = header.phis()
@@ -123,10 +123,9 @@ def _double(kernel: Kernel, loop: Loop) -> None:
                 joined.result.name = value.name
                 replaced[value] = joined.result
     kept = {op for edge in edges for op in edge.ops} | inside
-    for block in kernel.blocks:
-        for op in block.ops:
-            if op not in kept:
-                op.replace_inputs(replaced)
+    for op in kernel.ops():
+        if op not in kept:
+            op.replace_inputs(replaced)
     leave.ops[:0] = [value.op for value in replaced.values() if value.op is not None]
 
 

@@ -111,7 +111,7 @@ def _lead_copies(body: Block) -> set[Op]:
 
 def _times(loop: Loop, room: int, most: int) -> int:
     """How many iterations ahead a loop without products loads, as far as there are registers."""
-    tiles = [op.result.type for block in loop.blocks for op in block.ops if op.name == "load"
+    tiles = [op.result.type for op in loop.ops() if op.name == "load"
              and isinstance(op.result.type, Tile)]
     held = sum(t.layout.registers * max(scalar(t).bytes, 2) for t in tiles if t.layout is not None)
     return min(most, room // held) if held else 0

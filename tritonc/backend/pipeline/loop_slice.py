@@ -69,8 +69,7 @@ def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
             return None
         wanted.add(op)
         stack.extend(op.inputs())
-    ordered = [op for block in loop.blocks for op in block.ops
-               if op in wanted and op.name != "phi"]
+    ordered = [op for op in loop.ops() if op in wanted and op.name != "phi"]
     return Slice(loop, ordered, [op for op in loop.header.phis() if op in phis])
 
 

@@ -191,9 +191,8 @@ class RegionRewrite(TensorRewrite):
             self.copy(b, i, view, full, self.number(0), comes)
         b.insert(make_op("ring_wait", [full, phase], table=ALL_OPS))
         buffers = [store.operands[0] for store in stores]
-        for inner in self.staged.loop.blocks:
-            for op in inner.ops:
-                op.replace_inputs(dict(zip(buffers, views, strict=True)))
+        for op in self.staged.loop.ops():
+            op.replace_inputs(dict(zip(buffers, views, strict=True)))
         before.ops[-1:-1] = block.ops
         next_stage = self.turn(stage, self.fixed_stages)
         next_phase = self.turn_phase(next_stage[-1].result, phase)

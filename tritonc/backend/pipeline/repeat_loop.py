@@ -62,10 +62,9 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int) -> None:
                 replaced[value] = phi.result
                 joined.ops.append(phi)
     joined.ops.append(Op("br", [], {}, (), blocks=[leave]))
-    for block in kernel.blocks:
-        for op in block.ops:
-            if op not in inside:
-                op.replace_inputs(replaced)
+    for op in kernel.ops():
+        if op not in inside:
+            op.replace_inputs(replaced)
     for phi in leave.phis():
         phi.blocks = [joined if block is header else block for block in phi.blocks]
     at = 1 + max(kernel.blocks.index(block) for block in loop.blocks)

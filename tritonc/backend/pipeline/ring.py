@@ -80,7 +80,7 @@ def most_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     whole = stages_that_fit(staged, target.shared_per_block - LEFT)
     if staged.asynchronous:
         return min(ALONE_STAGES if "cluster" in kernel.attributes else MOST_ASYNCHRONOUS, whole)
-    if any(op.name == "fma_dot" for block in staged.loop.blocks for op in block.ops):
+    if any(op.name == "fma_dot" for op in staged.loop.ops()):
         return min(CORE_STAGES, whole)
     half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
     return min(MOST_STAGES, half if half >= 3 else whole)
@@ -336,7 +336,7 @@ class Rewrite:
         """Products that only accumulate may still run when the next iteration starts; what one
         reads from registers then stays there (see `alternate_registers`)."""
         header, loop, leave = self.staged.loop.header, self.staged.loop, self.staged.exit
-        waits = [op for block in loop.blocks for op in block.ops if op.name == "wgmma_wait"]
+        waits = [op for op in loop.ops() if op.name == "wgmma_wait"]
         if len(waits) != 1 or Cfg(self.kernel).predecessors[leave] != [header]:
             return False
         (wait,) = waits
@@ -384,7 +384,7 @@ def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
     """The phis of the loop's header to which the products that `wait` waits for add, as far as
     nothing else in the loop reads one, or what the product makes of it."""
     readers = uses(kernel)
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     found = []
     for value, result in zip(wait.operands, wait.results, strict=True):
         start = value.op

@@ -51,14 +51,14 @@ class StagedLoop:
     @property
     def asynchronous(self) -> bool:
         """Whether the operands are read by the tensor cores' own path to memory."""
-        return any(op.name == "wgmma" for block in self.loop.blocks for op in block.ops)
+        return any(op.name == "wgmma" for op in self.loop.ops())
 
     @property
     def from_registers(self) -> bool:
         """Whether a product takes its left operand from registers: then it stays in flight, with
         the stage that it reads, while threads compute the next one."""
         return any(op.name == "wgmma" and isinstance(op.operands[0].type, Tile)
-                   for block in self.loop.blocks for op in block.ops)
+                   for op in self.loop.ops())
 
     @property
     def stage_bytes(self) -> int:
@@ -82,7 +82,7 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
                 or loop.exits[0][0] is not loop.header):
             continue
         always = {block for block in loop.blocks if cfg.dominates(block, latch)}
-        inside = {op for block in loop.blocks for op in block.ops}
+        inside = set(loop.ops())
         stores = [op for block in loop.blocks if block in always for op in block.ops
                   if op.name == "shared_store" and _feeds_dots(op, users, inside)]
         stay, leave = test.blocks
@@ -130,11 +130,10 @@ def registers(staged: StagedLoop, held: list[Value]) -> int:
     """An estimate of what a thread needs: the accumulators of the loop's products, and for each of
     the values `held`, on their way to shared memory, themselves and their addresses."""
     total = 0.0
-    for block in staged.loop.blocks:
-        for op in block.ops:
-            t = op.results[0].type if op.name in DOTS else None
-            if isinstance(t, Tile) and t.layout is not None:
-                total += t.layout.registers * scalar(t).bytes / 4
+    for op in staged.loop.ops():
+        t = op.results[0].type if op.name in DOTS else None
+        if isinstance(t, Tile) and t.layout is not None:
+            total += t.layout.registers * scalar(t).bytes / 4
     for value in held:
         t = value.type
         if isinstance(t, Tile) and t.layout is not None:
@@ -147,11 +146,10 @@ def stages_that_fit(staged: StagedLoop, limit: int) -> int:
     are in use while the loop runs."""
     own = {allocation(store.operands[0])[0] for store in staged.stores}
     others = {op: _buffer(op.result).bytes for op in staged.pinned}
-    for block in staged.loop.blocks:
-        for op in block.ops:
-            for access in accesses(op):
-                if access.allocation not in own:
-                    others[access.allocation] = _buffer(access.allocation.result).bytes
+    for op in staged.loop.ops():
+        for access in accesses(op):
+            if access.allocation not in own:
+                others[access.allocation] = _buffer(access.allocation.result).bytes
     return (limit - staged.exchange - sum(others.values())) // staged.stage_bytes
 
 
@@ -235,7 +233,7 @@ def computed_stays(staged: StagedLoop, start: Op) -> bool:
             root = allocation(v)[0]
             if _buffer(root.result).stages == 1 and any(
                     op.name == "shared_store" and allocation(op.operands[0])[0] is root
-                    for block in staged.loop.blocks for op in block.ops):
+                    for op in staged.loop.ops()):
                 return False
     return True
 

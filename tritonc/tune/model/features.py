@@ -218,7 +218,7 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
     """For operands that a loop computes from loads of its own: their bytes in memory by elements
     of the operand.  What a load repeats counts once."""
     loop = cfg.innermost.get(cfg.block_of[dot])
-    inside = {op for block in loop.blocks for op in block.ops} if loop is not None else set()
+    inside = set(loop.ops()) if loop is not None else set()
     made = [None if is_plain(v, True) else computed_operand(v, inside)
             for v in dot.operands[:2]]
     if not any(made):
@@ -243,7 +243,7 @@ def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature
     readers = uses(kernel)
     types = []
     for depth, loop in enumerate(sorted(loops, key=lambda loop: -loop.depth)):
-        inside = {op for block in loop.blocks for op in block.ops}
+        inside = set(loop.ops())
         types += [phi.result.type for phi in loop.header.phis()
                   if shape(phi.result.type) == shape(dot.result.type) and (
                       not depth or any(op.name != "phi" and op in inside

@@ -49,7 +49,7 @@ def loops_around(kernel: Kernel) -> tuple[Around, ...]:
 
 
 def _product(loop: Loop) -> Op | None:
-    return next((op for block in loop.blocks for op in block.ops if op.name == "dot"), None)
+    return next((op for op in loop.ops() if op.name == "dot"), None)
 
 
 def _counters(loop: Loop) -> list[tuple[Op, int]]:
@@ -68,7 +68,7 @@ def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
         starts = [v for v, block in zip(phi.operands, phi.blocks, strict=True)
                   if block not in loop]
         counters = {phi.result, *(v for v in phi.operands if v not in starts)}
-        bounds = [v for block in loop.blocks for op in block.ops if op.name == "icmp"
+        bounds = [v for op in loop.ops() if op.name == "icmp"
                   and isinstance(op.operands[0].type, Scalar)
                   and counters & {*op.operands} for v in op.operands if v not in counters]
         numbers = [constant(value) for value in (*starts, *bounds)]

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.source import Span
 
 
 @dataclass(eq=False)
@@ -297,14 +298,11 @@ def merge_edges(kernel: Kernel, sources: list[Block], target: Block, name: str) 
         values = [op.operands[i] for i in picked]
         merged = values[0]
         if any(value is not merged for value in values):
-            phi = Op("phi", values, None, (op.result.type,), span=op.span,
-                     blocks=[op.blocks[i] for i in picked])
-            phi.result.name = op.result.name
+            phi = make_phi(values, [op.blocks[i] for i in picked], op.result.name, op.span)
             middle.ops.append(phi)
             merged = phi.result
         remove_operands(op, chosen)
-        op.operands.append(merged)
-        op.blocks.append(middle)
+        add_incoming(op, merged, middle)
     for source in sources:
         redirect(source, target, middle)
     middle.ops.append(Op("br", [], blocks=[target], span=sources[0].terminator.span))
@@ -337,3 +335,17 @@ def ensure_latch(kernel: Kernel, loop: Loop) -> Block:
 def incoming(phi: Op, block: Block) -> Value:
     """The operand of a phi for the edge from `block`."""
     return phi.operands[phi.blocks.index(block)]
+
+
+def make_phi(values: list[Value], blocks: list[Block], name: str = "",
+             span: Span | None = None) -> Op:
+    """A phi that is in no block yet; further edges may follow (`add_incoming`)."""
+    phi = Op("phi", values, {}, (values[0].type,), None, span, blocks)
+    phi.result.name = name
+    return phi
+
+
+def add_incoming(phi: Op, value: Value, block: Block) -> None:
+    """One more edge."""
+    phi.operands.append(value)
+    phi.blocks.append(block)

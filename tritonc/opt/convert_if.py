@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import speculatable
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, incoming, remove_operands
+from tritonc.ir.cfg import Cfg, add_incoming, incoming, remove_operands
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
@@ -82,8 +82,7 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block, context: Context) -> bool:
         merged = a if a is b else build.value("select", condition, a, b)
         merged.name = merged.name or op.result.name
         remove_operands(op, (from_yes, from_no))
-        op.operands.append(merged)
-        op.blocks.append(block)
+        add_incoming(op, merged, block)
         if len(op.operands) == 1:
             mapping[op.result] = merged
     block.ops.append(Op("br", [], blocks=[join], span=span))

@@ -18,7 +18,7 @@ from __future__ import annotations
 from math import nan
 
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming, split_edge
+from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, Type, element
@@ -104,9 +104,7 @@ def _move(kernel: Kernel, loop: Loop, outside: Block, phi: Op, total: Op,
     before = Builder(loop.preheader, len(loop.preheader.ops) - 1, span)
     zero = before.constant(neutral, tile.type)
     block = next(b for b in loop.blocks if total in b.ops)
-    partial = Op("phi", [zero, zero], {}, (tile.type,), None, phi.span,
-                 [loop.preheader, loop.latch])
-    partial.result.name = phi.result.name
+    partial = make_phi([zero, zero], [loop.preheader, loop.latch], phi.result.name, phi.span)
     more = make_op(total.name, [partial.result, tile], span=span)
     partial.operands[1] = more.result
     if context.contract and _same_expression(tile.op, part) and readers.get(tile) == [part]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import defined_by, int_of, slice_of, speculatable
+from tritonc.analysis.values import slice_of, speculatable, step_of
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_operands, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -165,10 +165,8 @@ def _reaches(loop: Loop, value: Value) -> tuple[Value, int] | None:
     end = Affinity().of(value)
     for phi in loop.header.phis() if end is not None and value.type == I32 else ():
         form = Affinity().of(incoming(phi, loop.preheader))
-        after = defined_by(incoming(phi, loop.latch), "add")
-        step = int_of(after.operands[1]) if after is not None else None
-        if form is None or end is None or after is None or after.operands[0] is not phi.result \
-                or not step or step < 0:
+        step = step_of(loop, phi)
+        if form is None or end is None or not step or step < 0:
             continue
         way = end.offset - form.offset
         if slacks(loop.header.terminator.operands[0], {}) == [

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from tritonc.analysis.conditions import OPPOSITE, next_turn, same_condition
 from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_edge, split_edge
+from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, redirect, remove_edge, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -162,9 +162,8 @@ class _Unification:
             ends: dict[Block, Value] = {}
             for source, landing in self.landings.items():
                 if cfg.dominates(inside[value], source):
-                    phi = Op("phi", [value], None, (value.type,), blocks=[source],
-                             span=value.op.span if value.op is not None else None)
-                    phi.result.name = value.name
+                    phi = make_phi([value], [source], value.name,
+                                   value.op.span if value.op is not None else None)
                     landing.ops.insert(0, phi)
                     ends[landing] = phi.result
             rewire(self.kernel, after, value, ends, readers)
@@ -296,9 +295,7 @@ class _Unification:
         return op.result
 
     def _phi(self, header: Block, start: Value, after: Value) -> Value:
-        phi = Op("phi", [start, after], None, (after.type,), span=self.span,
-                 blocks=[self.preheader, self.latch])
-        phi.result.name = after.name
+        phi = make_phi([start, after], [self.preheader, self.latch], after.name, self.span)
         header.ops.insert(len(header.phis()), phi)
         return phi.result
 

@@ -23,12 +23,12 @@ from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
-from tritonc.analysis.values import int_of, slice_of
+from tritonc.analysis.values import int_of, slice_of, step_of
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
@@ -302,17 +302,14 @@ class SharedLoad:
         if phi is None or self.cfg.block_of[phi] not in loop:
             found = self.quotient(value, by)
         else:
-            step = incoming(phi, loop.latch).op if phi in loop.header.phis() else None
-            if step is None or step.name not in ("add", "sub") or step.operands[0] is not value \
-                    or (length := int_of(step.operands[1])) is None or length % by:
+            step = step_of(loop, phi) if phi in loop.header.phis() else None
+            if step is None or step % by:
                 return None
-            new = Op("phi", [self.quotient(incoming(phi, loop.preheader), by)], {}, (I32,),
-                     blocks=[loop.preheader])
-            new.result.name = value.name
-            by_one = make_op("constant", [], I32, value=length // by)
-            following = make_op(step.name, [new.result, by_one.result])
-            new.operands.append(following.result)
-            new.blocks.append(loop.latch)
+            new = make_phi([self.quotient(incoming(phi, loop.preheader), by)], [loop.preheader],
+                           value.name)
+            by_one = make_op("constant", [], I32, value=abs(step) // by)
+            following = make_op("add" if step > 0 else "sub", [new.result, by_one.result])
+            add_incoming(new, following.result, loop.latch)
             loop.header.ops.insert(0, new)
             loop.latch.ops[-1:-1] = [by_one, following]
             self.cfg.block_of.update({new: loop.header, by_one: loop.latch, following: loop.latch})

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import shape
 
@@ -43,11 +43,9 @@ class SummedDot:
         """Add up another product.  `product` gets the place of the dot and the new sum so far,
         `result` a place behind the loop and the new sum, of which it makes what the old one was."""
         home = next(block for block in self.loop.blocks if self.dot in block.ops)
-        sums = Op("phi", [start], {}, (start.type,), blocks=[self.preheader])
-        sums.result.name = self.phi.result.name
+        sums = make_phi([start], [self.preheader], self.phi.result.name)
         value = product(Builder(home, home.ops.index(self.dot), self.dot.span), sums.result)
-        sums.operands.append(value)
-        sums.blocks.append(self.latch)
+        add_incoming(sums, value, self.latch)
         home.ops.remove(self.dot)
         header = self.loop.header
         header.ops[header.ops.index(self.phi)] = sums

@@ -37,7 +37,7 @@ from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming, reached, redirect
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, reached, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
@@ -193,7 +193,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
         # The minimum changes nothing, but says that the number is not negative.
         starts.append(b.value("umin", b.value("sub", last, own), blocks))
     b.emit("br", blocks=[head])
-    numbers = [Op("phi", [value], {}, (I32,), blocks=[begin]) for value in starts]
+    numbers = [make_phi([value], [begin]) for value in starts]
     number = numbers[0]
     number.result.name = "instance"
     head.ops += numbers
@@ -202,8 +202,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
            blocks=[start, done])
     b = Builder(following)
     for phi, before in zip(numbers, reversed(numbers), strict=True):
-        phi.operands.append(b.value("add", before.result, blocks))
-        phi.blocks.append(following)
+        add_incoming(phi, b.value("add", before.result, blocks), following)
     b.emit("br", blocks=[head])
     for block in part:
         if block.terminator.name == "ret":

@@ -25,7 +25,7 @@ from tritonc.analysis.values import int_of
 from tritonc.backend.memory.lower_atomics import ATOMICS, share
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, redirect
+from tritonc.ir.cfg import Cfg, Loop, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL
@@ -118,7 +118,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     added: list[Op] = []
     for value in left:
         none = b.constant(0.0 if is_float(value.type) else 0, value.type)
-        phi = Op("phi", [value, none], {}, (value.type,), blocks=[leave, before])
+        phi = make_phi([value, none], [leave, before])
         join.ops.append(phi)
         new = share(kernel, phi)
         added += new

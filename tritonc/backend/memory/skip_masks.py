@@ -26,7 +26,7 @@ from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I1, I32, I64, Tile, scalar, shape
@@ -151,9 +151,7 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[list[Linear]]) 
         whole.append(full)
     b.emit("cond_br", reduce(lambda one, other: b.value("or", one, other), whole),
            blocks=[rest, masked])
-    joined = Op("phi", [select.operands[1], select.result], {}, (select.result.type,),
-                blocks=[block, masked])
-    joined.result.name = select.result.name
+    joined = make_phi([select.operands[1], select.result], [block, masked], select.result.name)
     place = kernel.blocks.index(block) + 1
     kernel.blocks[place:place] = [masked, rest]
     kernel.replace({select.result: joined.result})

@@ -48,7 +48,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, add_incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -206,8 +206,7 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> dict[Va
             for phi in outside.phis():
                 for value, source in list(zip(phi.operands, phi.blocks, strict=True)):
                     if source in copies:
-                        phi.operands.append(mapping.get(value, value))
-                        phi.blocks.append(copies[source])
+                        add_incoming(phi, mapping.get(value, value), copies[source])
     _assume(fast, mapping, found)
     kernel.blocks += fast
     _test(dispatch, found, fast[0], first)

@@ -51,7 +51,7 @@ from tritonc.backend.pipeline.wait_early import wait_early
 from tritonc.backend.shared.shared_memory import allocations
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, incoming
+from tritonc.ir.cfg import Cfg, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -170,9 +170,7 @@ class _Rotation:
         for op in parts.last:
             for value in op.inputs():
                 if value in made and value not in found:
-                    phi = Op("phi", [in_first[value], value], {}, (value.type,),
-                             blocks=[self.first, self.body])
-                    phi.result.name = value.name
+                    phi = make_phi([in_first[value], value], [self.first, self.body], value.name)
                     found[value] = phi.result
                     header.ops.insert(0, phi)
         return found
@@ -191,9 +189,7 @@ class _Rotation:
                     if op in parts.phis:
                         latest = incoming(op, self.body)
                         value = final.get(latest, latest)
-                    phi = Op("phi", [at_entry[result], value], {}, (result.type,),
-                             blocks=[self.before, self.last])
-                    phi.result.name = result.name
+                    phi = make_phi([at_entry[result], value], [self.before, self.last], result.name)
                     merged[result] = phi.result
                     self.after.ops.append(phi)
         for op in outside:

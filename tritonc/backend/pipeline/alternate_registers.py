@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from tritonc.backend.pipeline.repeat_loop import repeat_loop
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -92,8 +92,8 @@ def _double(kernel: Kernel, loop: Loop) -> None:
         at = phi.blocks.index(latch)
         phi.blocks[at] = second[latch]
         phi.operands[at] = after.get(following[phi.result], following[phi.result])
-    _redirect(latch, header, second[header])
-    _redirect(second[latch], second[header], header)
+    redirect(latch, header, second[header])
+    redirect(second[latch], second[header], header)
     readers = uses(kernel)
     inside |= {op for block in copies for op in block.ops}
     at = 1 + max(kernel.blocks.index(block) for block in loop.blocks)
@@ -107,7 +107,7 @@ def _double(kernel: Kernel, loop: Loop) -> None:
     edges = [Block(f"{leave.name}.{i}") for i in (1, 2)]
     for edge, mapping, source in zip(edges, known, (header, second[header]), strict=True):
         edge.ops = [*copy_ops(waiting, mapping), Op("br", [], {}, (), blocks=[leave])]
-        _redirect(source, leave, edge)
+        redirect(source, leave, edge)
     at = kernel.blocks.index(leave)
     kernel.blocks[at:at] = edges
     for phi in leave.phis():
@@ -118,16 +118,10 @@ def _double(kernel: Kernel, loop: Loop) -> None:
         for value in op.results:
             if any(reader not in inside and reader not in waiting
                    for reader in readers.get(value, ())):
-                joined = Op("phi", [mapping.get(value, value) for mapping in known], {},
-                            (value.type,), blocks=edges)
-                joined.result.name = value.name
-                replaced[value] = joined.result
+                replaced[value] = make_phi([mapping.get(value, value) for mapping in known],
+                                           edges, value.name).result
     kept = {op for edge in edges for op in edge.ops} | inside
     for op in kernel.ops():
         if op not in kept:
             op.replace_inputs(replaced)
     leave.ops[:0] = [value.op for value in replaced.values() if value.op is not None]
-
-
-def _redirect(block: Block, old: Block, new: Block) -> None:
-    block.terminator.blocks = [new if b is old else b for b in block.terminator.blocks]

@@ -44,7 +44,7 @@ from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.shared.shared_memory import VIEWS, allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -153,9 +153,7 @@ def _carry(one: _Product) -> None:
     for side, chain in enumerate(one.views):
         entry += _slice(one, side, chain, incoming(one.read, one.preheader), 0)
         ahead += _slice(one, side, chain, incoming(one.read, body), 1)
-        phi = Op("phi", [entry[-1].result, ahead[-1].result], {}, (entry[-1].result.type,),
-                 blocks=[one.preheader, body])
-        phi.result.name = "ahead"
+        phi = make_phi([entry[-1].result, ahead[-1].result], [one.preheader, body], "ahead")
         one.header.ops.insert(0, phi)
         first.append(phi.result)
     one.preheader.ops[-1:-1] = [make_op("async_wait", [], table=ALL_OPS, **wait), *entry]

@@ -41,7 +41,7 @@ from tritonc.backend.pipeline.loop_slice import (
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile, scalar
@@ -148,8 +148,7 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     replaced: dict[Value, Value] = {}
     phis: list[Op] = []
     for load, now, then in zip(loads, values, later, strict=True):
-        phis.append(Op("phi", [now, then], {}, (load.result.type,), blocks=[before, body]))
-        phis[-1].result.name = load.result.name
+        phis.append(make_phi([now, then], [before, body], load.result.name))
         replaced[load.result] = phis[-1].result
     body.ops = [op for op in body.ops if op not in loads]
     kernel.replace(replaced)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tritonc.analysis.values import needed
+from tritonc.analysis.facts import full
+from tritonc.analysis.values import int_of, needed, step_of
 from tritonc.backend.pipeline.safe_divisors import never_zero
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.copies import copy_ops
@@ -94,28 +95,16 @@ def stays_false(condition: Value, part: Slice) -> bool:
     op = condition.op
     if not any(op in block.ops for block in part.loop.blocks):
         return True
-    assert op is not None and part.loop.latch is not None
-    if op.name != "icmp":
+    if op is None or op.name != "icmp":
         return False
-    phi, bound = op.operands[0].op, _constant(op.operands[1])
-    if phi is None or phi not in part.phis or bound is None:
+    phi, bound = op.operands[0].op, int_of(op.operands[1])
+    step = step_of(part.loop, phi) if phi is not None and phi in part.phis else None
+    if phi is None or bound is None or step is None or not isinstance(phi.result.type, Scalar):
         return False
-    moved = incoming(phi, part.loop.latch).op
-    if moved is None or moved.name not in ("add", "sub") or moved.operands[0] is not phi.result:
-        return False
-    step = _constant(moved.operands[1])
-    t = phi.result.type
-    if step is None or not isinstance(t, Scalar):
-        return False
-    step = -step if moved.name == "sub" else step
+    least, greatest = full(phi.result.type.bits)
     away = step > 0 if op.attributes["predicate"] in ("slt", "sle") else step < 0
     return (op.attributes["predicate"] in ("slt", "sle", "sgt", "sge") and away
-            and -(1 << t.bits - 1) <= bound + MOST_AHEAD * step < 1 << t.bits - 1)
-
-
-def _constant(value: Value) -> int | None:
-    op = value.op
-    return int(op.attributes["value"]) if op is not None and op.name == "constant" else None
+            and least <= bound + MOST_AHEAD * step <= greatest)
 
 
 def initial_values(part: Slice) -> dict[Value, Value]:

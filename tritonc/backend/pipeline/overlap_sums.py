@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import step_of
 from tritonc.backend.dots.promote import is_zero
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -79,10 +79,7 @@ def _part(loop: Loop) -> _Part | None:
             or compare.operands[0].op not in header.phis() or compare not in header.ops:
         return None
     counter = compare.operands[0].op
-    assert counter is not None
-    following, limit = incoming(counter, body).op, compare.operands[1].op
-    step = int_of(following.operands[1]) if following is not None and following.name == "add" and (
-        following.operands[0] is counter.result) else None
+    step, limit = step_of(loop, counter) if counter is not None else None, compare.operands[1].op
     if not step or step < 0 or limit in header.ops or limit in body.ops:
         return None
     late = _made_of(body, wait)
@@ -118,9 +115,7 @@ def _unroll(kernel: Kernel, part: _Part) -> None:
     redirect(part.preheader, header, trips)
     now: dict[Value, Value] = {}
     for phi in phis:
-        new = Op("phi", [incoming(phi, part.preheader)], {}, (phi.result.type,),
-                 blocks=[part.preheader])
-        new.result.name = phi.result.name
+        new = make_phi([incoming(phi, part.preheader)], [part.preheader], phi.result.name)
         trips.ops.append(new)
         now[phi.result] = new.result
         edge = phi.blocks.index(part.preheader)
@@ -147,5 +142,4 @@ def _unroll(kernel: Kernel, part: _Part) -> None:
     trip.ops += pending
     Builder(trip).emit("br", blocks=[trips])
     for new, phi in zip(trips.phis(), phis, strict=True):
-        new.operands.append(now[phi.result])
-        new.blocks.append(trip)
+        add_incoming(new, now[phi.result], trip)

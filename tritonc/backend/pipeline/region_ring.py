@@ -36,7 +36,7 @@ from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.shared.shared_memory import accesses
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, I32, Buffer, Tile
@@ -155,8 +155,7 @@ class RegionRewrite(TensorRewrite):
         turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step),
                   *((phi, yes) for phi in self.brings))
         for phi, after in turned:
-            phi.operands.append(after.result)
-            phi.blocks.append(latch)
+            add_incoming(phi, after.result, latch)
         self.use_stage()
 
     def follow(self, leader: RegionRewrite) -> None:
@@ -223,10 +222,8 @@ class RegionRewrite(TensorRewrite):
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         """The stage, its phase, and the number of the iteration."""
         self.turns, self.phase, read = (
-            Op("phi", [self.number(0)], {}, (I32,), blocks=[self.staged.preheader])
-            for _ in range(3))
-        for phi, name in ((self.turns, "turn"), (self.phase, "phase"), (read, "stage")):
-            phi.result.name = name
+            make_phi([self.number(0)], [self.staged.preheader], name)
+            for name in ("turn", "phase", "stage"))
         self.staged.loop.header.ops[:0] = [self.turns, self.phase, read]
         self.ring, self.next_phase = [read, read], self.phase
         self.brings = [self.bring()] if self.here else []
@@ -236,8 +233,7 @@ class RegionRewrite(TensorRewrite):
         """Whether an iteration copies: the threads have brought the first one's operands."""
         b = Builder(self.place, at=len(self.place.ops) - 1)
         first = b.value("xor", self.filled, b.constant(True, I1))
-        phi = Op("phi", [first], {}, (I1,), blocks=[self.staged.preheader])
-        phi.result.name = "bring"
+        phi = make_phi([first], [self.staged.preheader], "bring")
         self.staged.loop.header.ops.insert(0, phi)
         return phi
 

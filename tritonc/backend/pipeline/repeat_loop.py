@@ -15,7 +15,7 @@ Each iteration tests whether it comes, so that their number may be any.
 
 from __future__ import annotations
 
-from tritonc.ir.cfg import Loop, incoming, redirect
+from tritonc.ir.cfg import Loop, incoming, make_phi, redirect
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
 
@@ -56,9 +56,8 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int) -> None:
         for value in op.results:
             if any(value in reader.inputs() for block in kernel.blocks for reader in block.ops
                    if reader not in inside):
-                phi = Op("phi", [known.get(value, value) for _, known in left], {}, (value.type,),
-                         blocks=[block for block, _ in left])
-                phi.result.name = value.name
+                phi = make_phi([known.get(value, value) for _, known in left],
+                               [block for block, _ in left], value.name)
                 replaced[value] = phi.result
                 joined.ops.append(phi)
     joined.ops.append(Op("br", [], {}, (), blocks=[leave]))

@@ -29,9 +29,9 @@ from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import I1, I32, Tile, Type, scalar
+from tritonc.ir.types import I32, Tile, Type, scalar
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
@@ -249,21 +249,18 @@ class Rewrite:
         lead: dict[Value, Value] = {}
         new: list[Op] = []
         for phi in self.part.phis:
-            op = Op("phi", [ahead[phi.result]], {}, (phi.result.type,),
-                    blocks=[self.staged.preheader])
-            op.result.name = f"{phi.result.name}_ahead" if phi.result.name else "ahead"
+            op = make_phi([ahead[phi.result]], [self.staged.preheader],
+                          f"{phi.result.name}_ahead" if phi.result.name else "ahead")
             lead[phi.result] = op.result
             new.append(op)
-        read = Op("phi", [self.number(0)], {}, (I32,), blocks=[self.staged.preheader])
-        write = Op("phi", [self.number(self.distance % self.stages)], {}, (I32,),
-                   blocks=[self.staged.preheader])
-        read.result.name, write.result.name = "stage", "next_stage"
+        read = make_phi([self.number(0)], [self.staged.preheader], "stage")
+        write = make_phi([self.number(self.distance % self.stages)], [self.staged.preheader],
+                         "next_stage")
         header.ops[:0] = [*new, read, write]
         self.leading, self.ring = new, [read, write]
         if not self.lasting:
             assert self.runs is not None
-            self.comes = Op("phi", [self.runs], {}, (I1,), blocks=[self.staged.preheader])
-            self.comes.result.name = "comes"
+            self.comes = make_phi([self.runs], [self.staged.preheader], "comes")
             header.ops.insert(0, self.comes)
             self.runs = self.comes.result
         return lead
@@ -289,16 +286,13 @@ class Rewrite:
         staged.latch.ops[-1:-1] = self.stores(lead, write.result, self.distance)
         if not self.lasting:
             assert self.runs is not None
-            self.comes.operands.append(self.runs)
-            self.comes.blocks.append(staged.latch)
+            add_incoming(self.comes, self.runs, staged.latch)
         for phi, op in zip(self.part.phis, self.leading, strict=True):
-            op.operands.append(after[phi.result])
-            op.blocks.append(staged.latch)
+            add_incoming(op, after[phi.result], staged.latch)
         for phi in self.ring:
             turned = self.turn(phi.result)
             staged.latch.ops[-1:-1] = turned
-            phi.operands.append(turned[-1].result)
-            phi.blocks.append(staged.latch)
+            add_incoming(phi, turned[-1].result, staged.latch)
 
     def copies_place(self) -> int:
         """Where in the body later copies start."""
@@ -371,9 +365,8 @@ class Rewrite:
         body.ops.insert(body.ops.index(start), words)
         none = make_op("constant", [], words.result.type, value=0)
         self.staged.preheader.ops.insert(-1, none)
-        held = Op("phi", [none.result, words.result], {}, (words.result.type,),
-                  blocks=[self.staged.preheader, self.staged.latch])
-        held.result.name = "in_flight"
+        held = make_phi([none.result, words.result], [self.staged.preheader, self.staged.latch],
+                        "in_flight")
         self.staged.loop.header.ops.insert(0, held)
         for wait in waits:
             wait.operands.append(held.result)

@@ -10,7 +10,7 @@ from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.layout_ops import reduction
@@ -211,13 +211,11 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
         return
     zero, one = (make_op("constant", [], I32, value=value) for value in (0, 1))
     kernel.entry.ops[:0] = [zero, one]
-    half = Op("phi", [zero.result], {}, (I32,), blocks=[staged.preheader])
-    half.result.name = "half"
+    half = make_phi([zero.result], [staged.preheader], "half")
     staged.loop.header.ops.insert(0, half)
     other = make_op("sub", [one.result, half.result])
     staged.latch.ops.insert(-1, other)
-    half.operands.append(other.result)
-    half.blocks.append(staged.latch)
+    add_incoming(half, other.result, staged.latch)
     first = len(body.phis())
     views = {root.result: widen(root.result, 2, half.result, 0) for root in roots}
     for op in body.ops:

@@ -14,7 +14,7 @@ from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I1, I32, I64, Buffer, Tile
@@ -260,11 +260,9 @@ class TensorRewrite(Rewrite):
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         lead = super().phis(ahead)
         header, preheader = self.staged.loop.header, self.staged.preheader
-        self.phase = Op("phi", [self.number(0)], {}, (I32,), blocks=[preheader])
-        self.turns = Op("phi", [self.number(self.distance)], {}, (I32,), blocks=[preheader])
-        self.phase.result.name, self.turns.result.name = "phase", "turn_ahead"
-        self.next_phase = Op("phi", [self.number(0)], {}, (I32,), blocks=[preheader])
-        self.next_phase.result.name = "next_phase"
+        self.phase = make_phi([self.number(0)], [preheader], "phase")
+        self.turns = make_phi([self.number(self.distance)], [preheader], "turn_ahead")
+        self.next_phase = make_phi([self.number(0)], [preheader], "next_phase")
         header.ops[:0] = [self.phase, self.turns, *([self.next_phase] if self.apart else [])]
         return lead
 
@@ -324,8 +322,7 @@ class TensorRewrite(Rewrite):
             latch.ops[-1:-1] = phase
             turned.append((self.next_phase, phase[-1].result))
         for phi, value in turned:
-            phi.operands.append(value)
-            phi.blocks.append(latch)
+            add_incoming(phi, value, latch)
 
     def turn_phase(self, stage: Value, phase: Value) -> list[Op]:
         """The phase of `stage`, which follows one in `phase`: it turns with stage 0."""
@@ -349,11 +346,9 @@ class TensorRewrite(Rewrite):
         staged, (read, _) = self.staged, self.ring
         no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
         self.kernel.entry.ops[:0] = [no, yes]
-        before = Op("phi", [self.number(0), read.result], {}, (I32,),
-                    blocks=[staged.preheader, staged.latch])
-        ran = Op("phi", [no.result, yes.result], {}, (I1,),
-                 blocks=[staged.preheader, staged.latch])
-        before.result.name, ran.result.name = "stage_in_flight", "ran"
+        before = make_phi([self.number(0), read.result], [staged.preheader, staged.latch],
+                          "stage_in_flight")
+        ran = make_phi([no.result, yes.result], [staged.preheader, staged.latch], "ran")
         staged.loop.header.ops[:0] = [before, ran]
         places = [staged.body, staged.exit]
         for release in [op for op in staged.body.ops if op.name == "ring_release"]:

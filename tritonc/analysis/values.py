@@ -7,7 +7,7 @@ from typing import Any
 
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.core import Op, Value
-from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE, OpInfo
+from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE
 from tritonc.ir.types import element, is_float, is_int
 
 Number = int | float | bool
@@ -99,25 +99,25 @@ def step_of(loop: Loop, phi: Op) -> int | None:
     return step if step is None or after.name == "add" else -step
 
 
-def removable(op: Op, info: OpInfo) -> bool:
+def removable(op: Op) -> bool:
     """May go if nobody reads its results: it changes nothing."""
-    return info.effects <= _ONLY_READS and not op.attributes.get("volatile", False)
+    return op.effects <= _ONLY_READS and not op.attributes.get("volatile", False)
 
 
-def changes_memory(info: OpInfo) -> bool:
+def changes_memory(op: Op) -> bool:
     """A load after it may see another value than before it."""
-    return not _CHANGES_MEMORY.isdisjoint(info.effects)
+    return not _CHANGES_MEMORY.isdisjoint(op.effects)
 
 
-def speculatable(op: Op, info: OpInfo) -> bool:
+def speculatable(op: Op) -> bool:
     """May run where the program does not run it: pure, and it cannot trap.
 
     A division traps by a zero divisor, a signed one of the least number by -1 too; a constant
     divisor that is neither is safe.
     """
-    if not info.pure or op.name == "phi":
+    if not op.pure or op.name == "phi":
         return False
-    if not info.may_trap:
+    if not op.info.may_trap:
         return True
     divisor = int_of(op.operands[1]) if len(op.operands) == 2 else None
     return divisor is not None and divisor not in (0, -1)

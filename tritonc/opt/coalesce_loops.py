@@ -45,18 +45,18 @@ WORTH = 8
 def coalesce_loops(kernel: Kernel, context: Context) -> bool:
     """Coalesce pairs of loops, from the inside, until there are none."""
     changed = False
-    while _one_more(kernel, context):
+    while _one_more(kernel):
         changed = True
     return changed
 
 
-def _one_more(kernel: Kernel, context: Context) -> bool:
+def _one_more(kernel: Kernel) -> bool:
     cfg = Cfg(kernel)
     around = {loop.parent for loop in cfg.loops}
     for inner in cfg.loops:
         outer = inner.parent
         if inner not in around and outer is not None and _pays(inner, outer):
-            pair = _Pair(kernel, cfg, outer, inner, context)
+            pair = _Pair(kernel, cfg, outer, inner)
             if pair.possible():
                 pair.run()
                 return True
@@ -79,10 +79,9 @@ def _pays(inner: Loop, outer: Loop) -> bool:
 class _Pair:
     """Two loops, of which the outer one holds the inner one and little else."""
 
-    def __init__(self, kernel: Kernel, cfg: Cfg, outer: Loop, inner: Loop, context: Context
+    def __init__(self, kernel: Kernel, cfg: Cfg, outer: Loop, inner: Loop
                  ) -> None:
         self.kernel, self.cfg, self.outer, self.inner = kernel, cfg, outer, inner
-        self.table = context.table
 
     def possible(self) -> bool:
         """Whether they can become one; finds the parts on the way."""
@@ -114,12 +113,12 @@ class _Pair:
         if any(isinstance(value.type, Tile) for op in [*self.tests, *behind]
                for value in op.results):
             return False
-        writes = any(changes_memory(self.table[op.name]) for op in self.outer.ops())
+        writes = any(changes_memory(op) for op in self.outer.ops())
         others = [*self.own(self.inner.header), *self.own(self.outer.header)]
-        return all(speculatable(op, self.table[op.name]) for op in [*self.tests, *behind]) \
-            and all(self.table[op.name].pure for op in others) \
-            and all(self.table[op.name].pure or (
-                self.table[op.name].effects == {READ} and not writes
+        return all(speculatable(op) for op in [*self.tests, *behind]) \
+            and all(op.pure for op in others) \
+            and all(op.pure or (
+                op.effects == {READ} and not writes
                 and not op.attributes.get("volatile")) for op in self.own(self.before))
 
     @staticmethod
@@ -136,8 +135,7 @@ class _Pair:
             op.replace_inputs(mapping)
         self.first = needed(made, [mapping.get(test, test)])
         inside = set(self.outer.ops())
-        if any(v.op in inside or not speculatable(op, self.table[op.name])
-               for op in self.first for v in op.inputs()):
+        if any(v.op in inside or not speculatable(op) for op in self.first for v in op.inputs()):
             return False
         self.runs = mapping.get(test, test)
         return True
@@ -163,8 +161,7 @@ class _Pair:
                 return False
         starts = [incoming(phi, self.before) for phi in inner.header.phis()
                   if phi not in self.joined]
-        return all(speculatable(op, self.table[op.name])
-                   for op in needed(self.own(self.before), starts))
+        return all(speculatable(op) for op in needed(self.own(self.before), starts))
 
     def run(self) -> None:
         """Make one loop of them: the inner header joins the outer one."""

@@ -15,8 +15,7 @@ from tritonc.ir.core import Kernel
 
 def dce(kernel: Kernel, context: Context) -> bool:
     """Remove what is dead.  Blocks and branches stay."""
-    table = context.table
-    acts = [op for op in kernel.ops() if not removable(op, table[op.name])]
+    acts = [op for op in kernel.ops() if not removable(op)]
     live = {*acts, *slice_of(v for op in acts for v in op.inputs())}
     changed = False
     for block in kernel.blocks:

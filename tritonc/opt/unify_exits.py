@@ -54,12 +54,12 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
         if loop.preheader is None or loop.latch is None or not loop.exits \
                 or not _accesses(loop):
             continue
-        found = plan(cfg, loop, context)
+        found = plan(cfg, loop)
         if found is not None:
-            _repeat_invariants(cfg, loop, context)
-            found = plan(cfg, loop, context)
+            _repeat_invariants(cfg, loop)
+            found = plan(cfg, loop)
         if isinstance(found, Plan):
-            seen.add(_Unification(kernel, cfg, loop, found, context).run())
+            seen.add(_Unification(kernel, cfg, loop, found).run())
             changed = True
         elif found and any(op.name == "dot" for op in loop.ops()):
             context.remark("unify_exits", "this exit prevents pipelining of the loop: "
@@ -72,12 +72,12 @@ def _accesses(loop: Loop) -> bool:
                for op in loop.ops())
 
 
-def _repeat_invariants(cfg: Cfg, loop: Loop, context: Context) -> None:
+def _repeat_invariants(cfg: Cfg, loop: Loop) -> None:
     """What does not change in the loop is computed anew behind it, where it is read there: no phi
     carries it."""
     varying: dict[Value, None] = {}
     for op in loop.ops():
-        if not speculatable(op, context.table[op.name]) or any(v in varying for v in op.inputs()):
+        if not speculatable(op) or any(v in varying for v in op.inputs()):
             varying.update(dict.fromkeys(op.results))
     ops = [op for op in loop.ops() if op.results and op.results[0] not in varying]
     own = {result: op for op in ops for result in op.results}
@@ -116,10 +116,9 @@ class _Exit:
 class _Unification:
     """The rewriting of one loop."""
 
-    def __init__(self, kernel: Kernel, cfg: Cfg, loop: Loop, chosen: Plan,
-                 context: Context) -> None:
+    def __init__(self, kernel: Kernel, cfg: Cfg, loop: Loop, chosen: Plan) -> None:
         assert loop.preheader is not None and loop.latch is not None
-        self.kernel, self.loop, self.context = kernel, loop, context
+        self.kernel, self.loop = kernel, loop
         self.early, self.late, self.sinks = chosen.early, chosen.late, chosen.sinks
         self.preheader, self.latch, self.header = loop.preheader, loop.latch, loop.header
         self.needed = {block: needed_by_test(cfg, loop, block) for block in self.early}
@@ -140,7 +139,7 @@ class _Unification:
             loop = next(loop for loop in cfg.loops if loop.header is self.header)
             for exit in exits:
                 if exit.stay.op is not None and exit.stay.op in self.header.phis():
-                    derive(cfg, loop, exit.stay.op, self.kernel, self.context)
+                    derive(cfg, loop, exit.stay.op, self.kernel)
         return self.header
 
     def _land(self, cfg: Cfg) -> None:
@@ -191,15 +190,13 @@ class _Unification:
         """A last test that the header will make again, and that leads to the same, goes."""
         if self.late != [self.latch] or self.early[:1] != [self.header]:
             return
-        if not all(speculatable(op, self.context.table[op.name]) for op in
-                   self.header.ops[len(self.header.phis()):-1]):
+        if not all(speculatable(op) for op in self.header.ops[len(self.header.phis()):-1]):
             return
         turn = next_turn(self.loop)
         here, there = self.latch.terminator, self.header.terminator
         opposite = (here.blocks[0] is self.landings[self.latch]) \
             is not (there.blocks[0] is self.landings[self.header])
-        if not same_condition(there.operands[0], here.operands[0], self.context.table, turn,
-                              opposite=opposite):
+        if not same_condition(there.operands[0], here.operands[0], turn, opposite=opposite):
             return
         ours, header = self.landings[self.latch], self.landings[self.header]
         target = ours.successors[0]

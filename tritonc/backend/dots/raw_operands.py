@@ -31,7 +31,6 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
@@ -75,7 +74,7 @@ def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
             else:
                 found[op] = None
             continue
-        info = ALL_OPS[op.name]
+        info = op.info
         if op.name == "phi" and not (isinstance(op.result.type, Tile) and is_float(op.result.type)):
             continue  # a counter, or what is compared with it
         if op.name == "phi" or not info.pure or not (info.elementwise or op.name in _SHAPES
@@ -251,7 +250,7 @@ def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool) -> Non
     mapping: dict[Value, Value] = {}
     for load in made.raw:
         home: Block = cfg.block_of[load]
-        new = make_op("channel", [load.result], load.result.type, span=load.span, table=ALL_OPS)
+        new = make_op("channel", [load.result], load.result.type, span=load.span)
         if not in_registers:
             new.attributes["stored"] = True
         new.result.name = load.result.name

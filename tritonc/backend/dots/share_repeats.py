@@ -26,7 +26,6 @@ from tritonc.analysis.signs import Signs, known_signs
 from tritonc.analysis.values import int_of, slice_of, step_of
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.core import Kernel, Op, Value
@@ -92,7 +91,7 @@ class Runs:
                 run = gcd(inner.contiguity[axis], inner.divisibility[axis], most)
                 wanted = run if op.name != "icmp" else min(run, assume)
                 return max(least, gcd(run, self.factor(b, wanted)))
-        if not ALL_OPS[op.name].elementwise and op.name != "cmpp":
+        if not op.info.elementwise and op.name != "cmpp":
             return least
         return max(least, min(self.of(v, axis, most) for v in op.operands))
 
@@ -186,7 +185,7 @@ class SharedLoad:
 
     def add(self, after: Op, name: str, operands: list[Value], t: Type | None = None,
             **attributes: Any) -> Value:
-        op = make_op(name, operands, t, span=after.span, table=ALL_OPS, **attributes)
+        op = make_op(name, operands, t, span=after.span, **attributes)
         self.added.setdefault(after, []).append(op)
         return op.result
 
@@ -227,7 +226,7 @@ class SharedLoad:
             source = _source_axis(op, axis)
             part = None if source is None else self.narrow(op.operands[0], source)
             return None if part is None else self.add(op, op.name, [part], to)
-        info = ALL_OPS[op.name]
+        info = op.info
         if not info.elementwise and op.name != "cmpp":
             return None
         parts = [self.narrow(v, axis) for v in op.operands]

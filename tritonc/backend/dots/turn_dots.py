@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder
@@ -127,7 +126,7 @@ def _sum(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> Sum | None:
     while stack:
         value = stack.pop()
         for op in readers.get(value, []):
-            row = ALL_OPS[op.name]
+            row = op.info
             if op in members:
                 continue
             if op.name == "phi" and op in loop.header.ops:

@@ -34,7 +34,6 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, reached, redirect
@@ -56,7 +55,7 @@ def wanted(kernel: Kernel, context: Context) -> bool:
         return False
     found = False
     for op in kernel.ops():
-        if ALL_OPS[op.name].effects >= {READ, WRITE}:
+        if op.effects >= {READ, WRITE}:
             return False
         name = op.attributes.get("instruction") if op.name == "dot" else None
         found |= name is not None and BY_NAME[name].kind == WGMMA
@@ -137,7 +136,7 @@ def body(kernel: Kernel) -> list[Block]:
     while True:
         end = start.terminator
         if end.name != "cond_br" or end.blocks[0] is end.blocks[1] \
-                or any(not ALL_OPS[op.name].pure or op.name in (*_NUMBERS, "phi")
+                or any(not op.pure or op.name in (*_NUMBERS, "phi")
                        for op in start.ops[:-1]):
             return found
         going = [block for block in end.blocks if [op.name for op in block.ops] != ["ret"]]
@@ -182,7 +181,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
         part[0].ops.remove(op)
         b.insert(op)
     own, total = own_number(b, axes(part))
-    blocks = b.emit("get_num_multiprocessors", type=I32, table=ALL_OPS).result
+    blocks = b.emit("get_num_multiprocessors", type=I32).result
     if each > 1:
         blocks = b.value("mul", blocks, b.constant(each, I32))
     b.emit("cond_br", b.value("icmp", own, blocks, predicate="slt"), blocks=[begin, over])

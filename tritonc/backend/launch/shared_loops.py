@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from tritonc.analysis.conditions import SWAPPED
 from tritonc.analysis.values import int_of, speculatable
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ
@@ -61,7 +60,7 @@ def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedL
         return "other paths join behind the loop"
     inside = set(loop.ops())
     for op in inside:
-        row = ALL_OPS[op.name]
+        row = op.info
         if not row.terminator and (row.effects - {READ} or op.attributes.get("volatile")):
             return f"the loop contains a {op.name}, whose order matters"
     counters, sums, others = [], [], []
@@ -108,7 +107,7 @@ def _steps(loop: Loop, counters: list[Counter], others: list[Op], inside: set[Op
             others.append(op)
             stack.append((op, incoming(op, loop.latch)))
             continue
-        if isinstance(value.type, Tile) or not speculatable(op, ALL_OPS[op.name]):
+        if isinstance(value.type, Tile) or not speculatable(op):
             return f"'{phi.result.name}' is neither a counter nor a sum"
         needed.add(op)
         stack += [(phi, v) for v in op.inputs()]

@@ -89,7 +89,7 @@ def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     if store.name != "shared_store" or store not in block.ops[first:]:
         return False
     last = block.ops.index(store)
-    if any(not ALL_OPS[op.name].pure for op in block.ops[first + 1 : last]):
+    if any(not op.pure for op in block.ops[first + 1 : last]):
         return False
     del block.ops[first]
     block.ops.insert(last - 1, load)
@@ -108,7 +108,7 @@ def _slice(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     first = block.ops.index(load)
     last = max(block.ops.index(op) for op in stores)
     ends = [i for i, op in enumerate(block.ops) if i > last and op.name in DOTS]
-    if not ends or any(ALL_OPS[op.name].effects - {READ, SHARED_READ, SHARED_WRITE}
+    if not ends or any(op.effects - {READ, SHARED_READ, SHARED_WRITE}
                        for op in block.ops[first + 1 : ends[0]]):
         return False
     load.attributes["piecewise"] = True
@@ -145,7 +145,7 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
             len(found[0].results) != 1:
         return False
     first, last = block.ops.index(load), block.ops.index(found[0])
-    if any(ALL_OPS[op.name].effects - {READ} for op in block.ops[first + 1 : last]):
+    if any(op.effects - {READ} for op in block.ops[first + 1 : last]):
         return False
     block.ops[:] = [op for op in block.ops if op not in chain]
     at = block.ops.index(found[0])
@@ -156,5 +156,4 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
 
 def _is_own(load: Op) -> bool:
     """Whether where the load reads depends on which instance it is, or on data."""
-    return any(op.name == "get_program_id" or not ALL_OPS[op.name].pure
-               for op in slice_of(load.operands))
+    return any(op.name == "get_program_id" or not op.pure for op in slice_of(load.operands))

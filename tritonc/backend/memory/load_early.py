@@ -17,7 +17,6 @@ Needs nothing; before layouts, so that exchanges are not yet in the way.
 from __future__ import annotations
 
 from tritonc.analysis.values import needed
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ
@@ -42,8 +41,7 @@ _COMBINING = ("reduce", "scan", "reduce_with", "scan_with")
 
 def _passes(op: Op) -> bool:
     """Whether a load may move over the operation, if it does not need it."""
-    return not ALL_OPS[op.name].effects - {READ} and op.name != "phi" and (
-        not op.attributes.get("volatile"))
+    return not op.effects - {READ} and op.name != "phi" and (not op.attributes.get("volatile"))
 
 
 def _move(block: Block, load: Op) -> bool:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.memory.lower_atomics import ATOMICS, share
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi, redirect
 from tritonc.ir.context import Context
@@ -86,7 +85,7 @@ def _legal(loop: Loop, cfg: Cfg) -> bool:
     outside = loop.exits[0][1]
     if cfg.predecessors[outside] != [loop.exits[0][0]]:
         return False
-    return all(op in asking or not ALL_OPS[op.name].effects - {CONTROL} for op in ops) and not any(
+    return all(op in asking or not op.effects - {CONTROL} for op in ops) and not any(
         isinstance(v.type, (Tile, Buffer)) for op in ops for v in (*op.results, *op.inputs()))
 
 
@@ -100,7 +99,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     redirect(last, behind, leave)
     asking = [op for op in loop.ops() if _asks(op)]
     if all(map(_changes_nothing, asking)):
-        Builder(enter).emit("device_fence", table=ALL_OPS)
+        Builder(enter).emit("device_fence")
         for op in asking:
             if op.attributes.get("order", "acq_rel") == "acq_rel":
                 op.attributes["order"] = "acquire"
@@ -108,8 +107,8 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
         Builder(block).emit("br", blocks=[target])
     before.ops.pop()
     b = Builder(before)
-    b.emit("barrier", table=ALL_OPS)
-    first = b.emit("first_warp", type=I1, table=ALL_OPS).result
+    b.emit("barrier")
+    first = b.emit("first_warp", type=I1).result
     b.emit("cond_br", first, blocks=[enter, join])
     _share_in_warp(loop)
     left = _left(kernel, loop)
@@ -147,7 +146,7 @@ def _share_in_warp(loop: Loop) -> None:
         for op in block.ops:
             ops.append(op)
             if _asks(op):
-                same = make_op("from_first_lane", [op.result], span=op.span, table=ALL_OPS)
+                same = make_op("from_first_lane", [op.result], span=op.span)
                 same.result.name = op.result.name
                 replaced[op.result] = same.result
                 added.add(same)

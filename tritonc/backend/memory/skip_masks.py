@@ -24,7 +24,6 @@ from functools import reduce
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import Linear, emit, number
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, make_phi
 from tritonc.ir.context import Context
@@ -168,7 +167,7 @@ def _only_for(select: Op, before: list[Op], kernel: Kernel, tested: set[Value]) 
     not the test, which reads the values `tested`."""
     readers, found, kept = uses(kernel), {select}, {select.operands[1], *tested}
     for op in reversed(before):
-        if op.name != "phi" and ALL_OPS[op.name].pure and op.results and all(
+        if op.name != "phi" and op.pure and op.results and all(
                 reader in found for r in op.results for reader in readers.get(r, [])
                 ) and kept.isdisjoint(op.results):
             found.add(op)

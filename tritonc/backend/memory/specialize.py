@@ -44,7 +44,6 @@ from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.wanted import Wanted
 from tritonc.backend.memory.wanted_apart import apart_tests
 from tritonc.backend.memory.wanted_facts import wanted_facts
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
@@ -172,7 +171,7 @@ def _gathered(block: Block, wanted: list[Op]) -> int:
 
 
 def _effects(op: Op) -> frozenset[str]:
-    return ALL_OPS[op.name].effects
+    return op.effects
 
 
 # ---- the two bodies

@@ -49,7 +49,6 @@ from tritonc.backend.pipeline.scale_early import scale_early
 from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS
 from tritonc.backend.pipeline.wait_early import wait_early
 from tritonc.backend.shared.shared_memory import allocations
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, incoming, make_phi
 from tritonc.ir.context import Context
@@ -213,7 +212,7 @@ class _Rotation:
         """One warpgroup after the other starts its products, so that it computes beside those of
         the next."""
         def step(name: str) -> Op:
-            return make_op("take_turns", [], table=ALL_OPS, step=name)
+            return make_op("take_turns", [], step=name)
 
         ops, (one, two) = self.body.ops, self.parts.products
         ops.insert(ops.index(one), step("wait"))

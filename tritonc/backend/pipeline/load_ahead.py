@@ -39,7 +39,6 @@ from tritonc.backend.pipeline.loop_slice import (
     initial_values,
 )
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
@@ -119,7 +118,7 @@ def _times(loop: Loop, room: int, most: int) -> int:
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
     condition = loop.header.terminator.operands[0]
-    part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())], ALL_OPS,
+    part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())],
                       set(loop.blocks))
     return part if part is not None and not part.loads else None
 

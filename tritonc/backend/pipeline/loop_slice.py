@@ -8,7 +8,7 @@ the phis replaced by their next values those of the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tritonc.analysis.facts import full
@@ -17,7 +17,7 @@ from tritonc.backend.pipeline.safe_divisors import never_zero
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.ops import READ, OpInfo
+from tritonc.ir.ops import READ
 from tritonc.ir.types import Scalar
 
 MOST_AHEAD = 16  # iterations that a pipeline may be ahead, and one more
@@ -37,8 +37,8 @@ class Slice:
         return [op for op in self.ops if op.name == "load"]
 
 
-def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
-               always: set[Block], comes: bool = False) -> Slice | None:
+def find_slice(loop: Loop, values: Iterable[Value], always: set[Block],
+               comes: bool = False) -> Slice | None:
     """The closed slice of `values` in the loop, or None if there is none to copy.
 
     Only operations of `always` (blocks that every iteration runs) take part, and only those that
@@ -65,8 +65,7 @@ def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
             phis[op] = None
             stack.append(incoming(op, latch))
             continue
-        info = table[op.name]
-        if block not in always or not (info.pure if comes else _may_run_early(op, info)):
+        if block not in always or not (op.pure if comes else _may_run_early(op)):
             return None
         wanted.add(op)
         stack.extend(op.inputs())
@@ -74,12 +73,12 @@ def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
     return Slice(loop, ordered, [op for op in loop.header.phis() if op in phis])
 
 
-def _may_run_early(op: Op, info: OpInfo) -> bool:
+def _may_run_early(op: Op) -> bool:
     if op.name == "assume_multiple":
         return False
-    if info.may_trap:
+    if op.info.may_trap:
         return never_zero(op.operands[-1])
-    return info.pure or (info.effects == {READ} and not op.attributes.get("volatile"))
+    return op.pure or (op.effects == {READ} and not op.attributes.get("volatile"))
 
 
 def copy_slice(part: Slice, mapping: dict[Value, Value]) -> list[Op]:

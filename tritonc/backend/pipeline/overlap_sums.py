@@ -23,7 +23,6 @@ from dataclasses import dataclass
 
 from tritonc.analysis.values import step_of
 from tritonc.backend.dots.promote import is_zero
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, redirect
 from tritonc.ir.context import Context
@@ -62,7 +61,7 @@ def _part(loop: Loop) -> _Part | None:
     header, test = loop.header, loop.header.terminator
     if len(loop.blocks) != 2 or loop.preheader is None or loop.latch is None \
             or [source for source, _ in loop.exits] != [header] or test.name != "cond_br" \
-            or not all(ALL_OPS[op.name].pure for op in header.ops[:-1]):
+            or not all(op.pure for op in header.ops[:-1]):
         return None
     body, compare = loop.latch, test.operands[0].op
     starts = [op for op in body.ops if op.name == "wgmma"]
@@ -85,8 +84,8 @@ def _part(loop: Loop) -> _Part | None:
     late = _made_of(body, wait)
     early = [op for op in body.ops[:-1] if op not in late]
     if not any(op.name == "ring_release" for op in late) or not all(
-            ALL_OPS[op.name].pure or op.name in _EARLY for op in early) or not all(
-            ALL_OPS[op.name].pure or op.name in ("wgmma_wait", "ring_release") for op in late):
+            op.pure or op.name in _EARLY for op in early) or not all(
+            op.pure or op.name in ("wgmma_wait", "ring_release") for op in late):
         return None
     return _Part(loop, loop.preheader, body, wait, late, step)
 
@@ -100,7 +99,7 @@ def _made_of(body: Block, wait: Op) -> set[Op]:
             late.add(op)
     for op in reversed(body.ops[:-1]):
         readers = [one for one in body.ops if op in (v.op for v in one.inputs())]
-        if readers and late.issuperset(readers) and ALL_OPS[op.name].pure:
+        if readers and late.issuperset(readers) and op.pure:
             late.add(op)
     return late
 

@@ -34,7 +34,6 @@ from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
 from tritonc.backend.pipeline.tensor_access import claim
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.shared.shared_memory import accesses
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -182,13 +181,12 @@ class RegionRewrite(TensorRewrite):
         # The first is there already, where the threads have brought it.
         comes = make_op("undef", [], I1).result if self.here and self.warm_fixed else None
         b.insert(make_op("ring_acquire", [free, b.value("xor", phase, self.number(1)), *views],
-                         guard=comes, table=ALL_OPS))
-        b.insert(make_op("ring_expect", [full], guard=comes, table=ALL_OPS,
-                         bytes=sum(map(self.bytes, stores))))
+                         guard=comes))
+        b.insert(make_op("ring_expect", [full], guard=comes, bytes=sum(map(self.bytes, stores))))
         first = len(self.channels) - len(stores)
         for i, view in enumerate(views, first):
             self.copy(b, i, view, full, self.number(0), comes)
-        b.insert(make_op("ring_wait", [full, phase], table=ALL_OPS))
+        b.insert(make_op("ring_wait", [full, phase]))
         buffers = [store.operands[0] for store in stores]
         for op in self.staged.loop.ops():
             op.replace_inputs(dict(zip(buffers, views, strict=True)))
@@ -196,7 +194,7 @@ class RegionRewrite(TensorRewrite):
         next_stage = self.turn(stage, self.fixed_stages)
         next_phase = self.turn_phase(next_stage[-1].result, phase)
         leave.ops[len(leave.phis()):len(leave.phis())] = [
-            make_op("ring_release", [free, *views], table=ALL_OPS), *next_stage, *next_phase]
+            make_op("ring_release", [free, *views]), *next_stage, *next_phase]
         turned = [(stage, self.number(0), next_stage[-1].result),
                   (phase, self.number(0), next_phase[-1].result)]
         if comes is not None:

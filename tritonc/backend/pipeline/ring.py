@@ -26,7 +26,6 @@ from tritonc.backend.pipeline.staged_loop import (
     widen,
 )
 from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
@@ -137,7 +136,7 @@ class Rewrite:
         """Nothing is in flight after the loop."""
         if self.copies_pieces:
             leave = self.staged.exit
-            leave.ops.insert(len(leave.phis()), make_op("async_wait", [], table=ALL_OPS, pending=0))
+            leave.ops.insert(len(leave.phis()), make_op("async_wait", [], pending=0))
 
     @property
     def by_threads(self) -> bool:
@@ -208,8 +207,8 @@ class Rewrite:
                 buffer = widen(one.store.operands[0], self.stages, stage, ahead)
                 ops.append(buffer)
             ops.append(make_op("async_copy", [buffer.result, pointer, *some], guard=under,
-                               span=load.span, table=ALL_OPS))
-        return [*ops, make_op("async_commit", [], table=ALL_OPS)] if self.copies_pieces else ops
+                               span=load.span))
+        return [*ops, make_op("async_commit", [])] if self.copies_pieces else ops
 
     def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
         """The operations of an iteration up to its loads to registers, and what follows from these
@@ -227,7 +226,7 @@ class Rewrite:
         """The stores of what the iteration's copies loaded to registers or to buffers to turn."""
         ops = list(self.late)
         if any(one.turned for one in self.channels):
-            ops.append(make_op("async_wait", [], table=ALL_OPS, pending=0))
+            ops.append(make_op("async_wait", [], pending=0))
         for one in self.channels:
             if not one.stored:
                 continue
@@ -235,12 +234,11 @@ class Rewrite:
             buffer, value = store.operands
             found = mapping.get(value, value)
             if one.turned is not None:
-                ops.append(make_op("shared_load", [one.turned.result], value.type,
-                                   span=store.span, table=ALL_OPS))
+                ops.append(make_op("shared_load", [one.turned.result], value.type, span=store.span))
                 found = ops[-1].result
             view = widen(buffer, self.stages, stage, ahead)
             ops += [view, make_op("shared_store", [view.result, found], span=store.span,
-                                  table=ALL_OPS, **store.attributes)]
+                                  **store.attributes)]
         return ops
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
@@ -269,9 +267,9 @@ class Rewrite:
         """What makes this iteration's operands be there."""
         ops: list[Op] = []
         if self.copies_pieces:
-            ops.append(make_op("async_wait", [], table=ALL_OPS, pending=self.distance - 1))
+            ops.append(make_op("async_wait", [], pending=self.distance - 1))
         if self.by_threads and self.staged.asynchronous:
-            ops.append(make_op("proxy_fence", [], table=ALL_OPS))
+            ops.append(make_op("proxy_fence", []))
         return ops
 
     def body(self, lead: dict[Value, Value]) -> None:
@@ -344,7 +342,7 @@ class Rewrite:
                      or not _fits_twice(starts[0], self.staged.body)):
             return False
         wait.attributes["pending"] = len(sums)
-        end = make_op("wgmma_wait", [phi.result for phi in sums], table=ALL_OPS, pending=0)
+        end = make_op("wgmma_wait", [phi.result for phi in sums], pending=0)
         ended: dict[Value, Value] = {}
         for phi, result in zip(sums, end.results, strict=True):
             result.name = phi.result.name
@@ -361,7 +359,7 @@ class Rewrite:
     def hold(self, left: Value, start: Op, waits: list[Op]) -> None:
         """Keep what a product reads from registers until the waits, an iteration later."""
         body = self.staged.body
-        words = make_op("pack", [left], table=ALL_OPS)
+        words = make_op("pack", [left])
         body.ops.insert(body.ops.index(start), words)
         none = make_op("constant", [], words.result.type, value=0)
         self.staged.preheader.ops.insert(-1, none)

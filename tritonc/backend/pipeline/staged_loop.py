@@ -8,7 +8,6 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -241,7 +240,7 @@ def widen(buffer: Value, stages: int, stage: Value, ahead: int) -> Op:
     t = buffer.type
     assert isinstance(t, Buffer)
     buffer.type = Buffer(t.element, t.shape, stages, t.layout)
-    return make_op("buffer_stage", [buffer, stage], table=ALL_OPS, ahead=ahead)
+    return make_op("buffer_stage", [buffer, stage], ahead=ahead)
 
 
 class Guards:

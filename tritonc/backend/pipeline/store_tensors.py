@@ -48,7 +48,6 @@ from tritonc.backend.pipeline.tensor_access import (
 from tritonc.backend.pipeline.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
@@ -139,9 +138,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     box = (columns, extents[outer])
     index, outside = make_map(claimed, None, strip, e, box, swizzle)
     layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
-    allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), table=ALL_OPS,
-                           span=op.span, pinned=True)
-                   for _ in range(count)]
+    allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), span=op.span,
+                           pinned=True) for _ in range(count)]
     kernel.entry.ops[:0] = allocations
     buffers = [allocation.result for allocation in allocations]
     for buffer in buffers:
@@ -155,22 +153,21 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     for number in range(1 << len(bits)):
         buffer = buffers[number % len(buffers)]
         if not (at_once and number):
-            b.insert(make_op("store_wait", [], table=ALL_OPS,
-                             pending=0 if at_once else len(buffers) - 1))
+            b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
             if again:
                 made.ops[-1].attributes["written"] = True
         part = value
         if bits:
             part = sliced.part(made.ops, number)
-        writes.append(make_op("shared_store", [buffer, part], table=ALL_OPS, span=op.span))
+        writes.append(make_op("shared_store", [buffer, part], span=op.span))
         b.insert(writes[-1])
-        b.insert(make_op("proxy_fence", [], table=ALL_OPS))
+        b.insert(make_op("proxy_fence", []))
         first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)
         corner = divmod(first, t.shape[1])
         here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
                 for v, axis in zip(starts, strip.axes, strict=True)]
         here += [emit(b, start, I32) for start, _ in strip.depth]
-        sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
+        sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here],
                              span=op.span, index=index, panels=extents[inner] // columns, box=box))
         b.insert(sends[-1])
     if at_once:  # all loads before the first store
@@ -198,8 +195,8 @@ def _in_parts(kernel: Kernel, block: Block, op: Op, value: Value | None) -> bool
     for number in range(1 << len(bits)):
         parts.append(sliced.part(ops, number))
         if loads:  # or the assembler loads all parts before it computes the first one
-            ops.append(make_op("group_barrier", [], table=ALL_OPS))
-    ops.append(make_op("join_parts", parts, t, table=ALL_OPS, span=op.span, bits=bits))
+            ops.append(make_op("group_barrier", []))
+    ops.append(make_op("join_parts", parts, t, span=op.span, bits=bits))
     ops[-1].result.name = value.name
     at = block.ops.index(value.op) + 1
     block.ops[at:at] = ops
@@ -313,15 +310,14 @@ def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
 
 def _signals(op: Op) -> bool:
     """Whether other instances may learn from it how far this one is."""
-    effects = ALL_OPS[op.name].effects
+    effects = op.effects
     return effects >= {READ, WRITE} or op.name == "memory_barrier" or bool(
         op.attributes.get("release") or op.attributes.get("volatile"))
 
 
 def _meets(kernel: Kernel, ops: Iterable[Op], pointer: Value, roots: Roots,
            effects: frozenset[str]) -> bool:
-    return any(op.operands and ALL_OPS[op.name].effects & effects
-               and SYNC not in ALL_OPS[op.name].effects
+    return any(op.operands and op.effects & effects and SYNC not in op.effects
                and may_alias(kernel, op.operands[0], pointer, roots) for op in ops)
 
 
@@ -335,7 +331,7 @@ def _ended(kernel: Kernel, store: Op) -> set[Op]:
         if value in seen:
             return True
         seen.add(value)
-        return all(op.name == "shared_store" or (ALL_OPS[op.name].pure and all(
+        return all(op.name == "shared_store" or (op.pure and all(
             map(staged, op.results))) for op in readers.get(value, ()))
 
     loaded = [op.result for op in kernel.ops() if op.name == "load" and staged(op.result)]
@@ -348,5 +344,5 @@ def _wait_at_end(kernel: Kernel, slot: Value) -> None:
         for at, op in enumerate(block.ops):
             if op.name == "release_slot" and op.operands[0] is slot and (
                     at == 0 or block.ops[at - 1].name != "store_wait"):
-                block.ops.insert(at, make_op("store_wait", [], table=ALL_OPS, pending=0))
+                block.ops.insert(at, make_op("store_wait", [], pending=0))
                 break

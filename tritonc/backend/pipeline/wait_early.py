@@ -22,7 +22,6 @@ from collections.abc import Sequence
 
 from tritonc.analysis.values import slice_of
 from tritonc.backend.shared.shared_memory import allocation
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import incoming
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Op
@@ -46,7 +45,7 @@ def wait_early(header: Block, sources: Sequence[Block], waits: Sequence[Op], end
     if not needed or late & set(turned) or not all(
             isinstance(ring.result.type, Buffer) and ring.result.type.stages > 1
             for ring in rings) or any(
-                not ALL_OPS[op.name].pure and op not in waits for op in needed):
+                not op.pure and op not in waits for op in needed):
         return
     for block, place, turn in ((sources[0], len(sources[0].ops) - 1, 0), (body, at, 1)):
         known = {phi.result: incoming(phi, block) for phi in header.phis()}

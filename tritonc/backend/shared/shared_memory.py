@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
@@ -49,7 +48,7 @@ def allocations(op: Op) -> set[Op]:
 
 def accesses(op: Op) -> list[Access]:
     """The uses of buffers that an operation makes; none for views and allocations."""
-    effects = ALL_OPS[op.name].effects
+    effects = op.effects
     if op.name in VIEWS or op.name == "alloc_shared":
         return []
     found = []

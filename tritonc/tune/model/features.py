@@ -32,7 +32,7 @@ from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.ops import OPS, READ, WRITE
+from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, Scalar, element, scalar, shape
 
@@ -115,7 +115,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))
-            elif OPS[op.name].effects & {READ, WRITE} and op.operands:
+            elif op.effects & {READ, WRITE} and op.operands:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
             elif dots and op.name in _WORK and not (

@@ -35,7 +35,6 @@ from tritonc.backend.launch.register_budget import (
     rows_hold_too_much,
 )
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
@@ -141,7 +140,7 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     chain = [load]
     while len(found := readers.get(chain[-1].result, [])) == 1 and made_alone(found[0]):
         chain += found
-    if len(found) != 1 or found[0] not in block.ops or not ALL_OPS[found[0].name].elementwise or \
+    if len(found) != 1 or found[0] not in block.ops or not found[0].info.elementwise or \
             len(found[0].results) != 1:
         return False
     first, last = block.ops.index(load), block.ops.index(found[0])

@@ -10,7 +10,6 @@ from machine_programs import execute, ptx
 from sketch import Program, Sketch, parse
 from test_backend_passes import lowered
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.formats import held_dtype, round_to
 from tritonc.ir.types import (
@@ -101,8 +100,8 @@ def test_a_warp_passes_products_with_ones_by(others: tuple[int, ...]) -> None:
     want, low = p.run()["out"], lowered(p)
     for block in low.kernel.blocks:
         for product in [op for op in block.ops if op.name == "fmul"]:
-            some = make_op("any_other", [product.operands[1]], table=ALL_OPS, number=1.0)
-            scaled = make_op("scale", [*product.operands, some.result], table=ALL_OPS)
+            some = make_op("any_other", [product.operands[1]], number=1.0)
+            scaled = make_op("scale", [*product.operands, some.result])
             at = block.ops.index(product)
             block.ops[at : at + 1] = [some, scaled]
             low.kernel.replace({product.result: scaled.result})

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import defined_by
-from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.analysis.values import constant_of, defined_by, slice_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import incoming
 from tritonc.ir.copies import copy_ops
@@ -39,18 +38,11 @@ def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
     same product behind the loop, which finds there what the loop carries.
     """
     body, total = sources[1], product.operands[2]
-    inside = set(body.ops)
-    needed: set[Op] = set()
-    stack = [total]
-    while stack:
-        op = stack.pop().op
-        if op in inside and op is not None and op not in needed:
-            needed.add(op)
-            stack += op.inputs()
+    needed = slice_of([total], set(body.ops))
     own = {r for op in needed for r in op.results}
     own |= {v for op in needed for v in op.inputs() if v.type == total.type and v.op is not None
             and v.op in header.phis()}
-    if not needed or not all(ALL_OPS[op.name].pure for op in needed) or any(
+    if not needed or not all(op.pure for op in needed) or any(
             op not in needed and op is not product and own & set(op.inputs()) for op in body.ops):
         return
     ops = [op for op in body.ops if op in needed]
@@ -83,9 +75,9 @@ def _skip_ones(body: Block, copies: list[Op]) -> dict[Value, Value]:
         for a, factor in (op.operands, op.operands[::-1]):
             power = _often_one(factor)
             if power is not None and power in body.ops:
-                some = make_op("any_other", [power.result], table=ALL_OPS, number=1.0)
+                some = make_op("any_other", [power.result], number=1.0)
                 body.ops.insert(body.ops.index(power) + 1, some)
-                copies[i] = make_op("scale", [a, factor, some.result], table=ALL_OPS, span=op.span)
+                copies[i] = make_op("scale", [a, factor, some.result], span=op.span)
                 replaced[op.result] = copies[i].result
                 break
     return replaced

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import constant_of, defined_by, slice_of
+from tritonc.analysis.values import defined_by, slice_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import incoming
 from tritonc.ir.copies import copy_ops

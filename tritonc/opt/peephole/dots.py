@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonc.analysis.values import constant_of, defined_by
+from tritonc.analysis.values import constant_of, defined_by, slice_of
 from tritonc.ir.core import Op, Value
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
@@ -30,15 +30,7 @@ def add_of_dot(op: Op, r: Rewriter) -> Value | None:
 
 def _waits(dot: Op, r: Rewriter) -> bool:
     """Whether an operand is computed of another product in this block."""
-    seen, stack = {dot}, [v.op for v in dot.operands[:2]]
-    while stack:
-        op = stack.pop()
-        if op is not None and op in r.here and op not in seen and op.name != "phi":
-            if op.name == "dot":
-                return True
-            seen.add(op)
-            stack += [v.op for v in op.inputs()]
-    return False
+    return any(op.name == "dot" for op in slice_of(dot.operands[:2], r.here, ("phi",)))
 
 
 RULES: dict[str, list[Rule]] = {"fadd": [add_of_dot], "add": [add_of_dot]}

@@ -34,6 +34,7 @@ ENOUGH = 16  # registers of the tile: fewer selects cost no more than the branch
 MOST_WAYS = 4  # in which a mask may hold for a whole tile
 SMALL = 1 << 20  # coefficients of the sums, so that they stay within 64 bits
 LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
+_PASSED = ("and", "or", "broadcast", "reshape", "convert_layout", "cmpp")
 
 
 def skip_masks(kernel: Kernel, context: Context) -> bool:
@@ -65,12 +66,12 @@ def _whole(op: Op, affinity: Affinity) -> list[list[Linear]]:
 def _ways(value: Value, affinity: Affinity) -> list[list[Linear]]:
     """The same of a mask that holds everywhere: of `or`, one side that does is enough."""
     mask = value.op
-    if mask is None:
+    if mask is None or (mask.name not in _PASSED and mask.name != "icmp"):
         return []
     if mask.name == "icmp":
         sums = _comparison(mask, affinity)
         return [sums] if sums is not None else []
-    if mask.name not in ("and", "or", "broadcast", "reshape", "convert_layout"):
+    if value is not mask.results[0]:
         return []
     sides = [_ways(v, affinity) for v in mask.operands]
     if mask.name == "and":

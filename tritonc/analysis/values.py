@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.core import Op, Value
@@ -11,10 +11,28 @@ from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE
 from tritonc.ir.types import element, is_float, is_int, same_axes, shape
 
 Number = int | float | bool
+S = TypeVar("S")
+T = TypeVar("T")
 
 SPREADS = ("splat", "broadcast", "reshape")
 _ONLY_READS = frozenset({READ, SHARED_READ})
 _CHANGES_MEMORY = frozenset({WRITE, SYNC})
+
+
+def remembered(start: T) -> Callable[[Callable[[S, Value], T]], Callable[[S, Value], T]]:
+    """Let a method remember what it says of each value: values form a graph.  `start` is what it
+    says of one on a cycle of phis while it looks at that."""
+    def decorate(method: Callable[[S, Value], T]) -> Callable[[S, Value], T]:
+        def ask(self: S, value: Value) -> T:
+            known: dict[Value, T] = self.__dict__.setdefault(f"{method.__name__} known", {})
+            if value not in known:
+                known[value] = start
+                known[value] = method(self, value)
+            return known[value]
+
+        return ask
+
+    return decorate
 
 
 def constant_of(value: Value) -> Number | None:

@@ -182,7 +182,7 @@ def test_full_transpose_goes_through_shared_memory():
     plan = plan_conversion(source, layout_ops.transpose(source, (1, 0)), 32)
     assert isinstance(plan, Shared)
     assert plan.conflicts == (1, 1)
-    assert max(plan.store_vector_bits, plan.load_vector_bits) == 128
+    assert max(plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits) == 128
 
 
 wgmma = wgmma_accumulator((128, 256), (2, 1), 256)
@@ -209,7 +209,8 @@ def test_usual_conversions(source, destination, element_bits, store_bits, load_b
     plan = plan_conversion(source, destination, element_bits)
     assert isinstance(plan, Shared)
     assert plan.conflicts == (1, 1)
-    assert (plan.store_vector_bits, plan.load_vector_bits) == (store_bits, load_bits)
+    widths = plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits
+    assert widths == (store_bits, load_bits)
     assert simulate(plan, held(source)) == held(destination)
 
 
@@ -230,14 +231,14 @@ def test_repetitions_spare_the_vectors():
     destination = Layout((1024,), (512, 1, 2, 256), (4, 8, 16, 32, 128), (64,))
     plan = plan_shared(source, destination, 32, maximum_bytes=1024)
     assert (plan.bytes, len(plan.repetitions)) == (1024, 4)
-    assert (plan.store_vector_bits, plan.load_vector_bits) == (128, 128)
+    assert (plan.store.vector, plan.load.vector) == (128 // plan.element_bits,) * 2
 
 
 def test_a_word_holds_registers_even_if_only_one_side_has_them():
     source = Layout((128,), (64,), (1, 2, 4, 8, 16), (32,))
     destination = Layout((128,), (32,), (1, 2, 4, 8, 16), (64,))
     plan = plan_shared(source, destination, 16)
-    assert (plan.store_vector_bits, plan.load_vector_bits) == (32, 16)
+    assert (plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits) == (32, 16)
 
 
 def test_other_shapes_or_warps_are_rejected():

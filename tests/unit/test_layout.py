@@ -97,8 +97,6 @@ matrices = st.integers(1, 7).flatmap(
 def test_rank_counts_the_image(columns):
     image = {f2.apply(columns, x) for x in range(1 << len(columns))}
     assert len(image) == 1 << f2.rank(columns)
-    basis = f2.independent(columns)
-    assert {f2.apply(basis, x) for x in range(1 << len(basis))} == image
 
 
 @given(matrices, st.integers(0, 127))
@@ -255,7 +253,7 @@ def test_reduction_of_a_wgmma_accumulator():
     columns = layout_ops.reduction(accumulator, (-2,))
     assert (columns.lane, columns.warp, len(columns.groups)) == ((2, 3, 4), (0, 1), 64)
     rejected("has no axis", layout_ops.reduction, accumulator, (2,))
-    rejected("has no axis", layout_ops.slice_axis, accumulator, -3)
+    rejected("has no axis", layout_ops.slice_axes, accumulator, (-3,))
 
 
 def test_vector_width():

@@ -143,8 +143,7 @@ class Affinity:
     def _sub(self, op: Op) -> Affine | None:
         return self._combine(op, -1)
 
-    def _addptr(self, op: Op) -> Affine | None:
-        return self._combine(op, 1)
+    _addptr = _add
 
     def _combine(self, op: Op, sign: int) -> Affine | None:
         a, b = self.of(op.operands[0]), self.of(op.operands[1])
@@ -171,8 +170,7 @@ class Affinity:
         a = self.of(op.operands[0]) if element(op.operands[0].type).bits > 1 else None
         return a if a is not None and self._not_negative(op.operands[0]) else None
 
-    def _assume_multiple(self, op: Op) -> Affine | None:
-        return self.of(op.operands[0])
+    _assume_multiple = _sext
 
     def _not_negative(self, *values: Value) -> bool:
         """Whether none of the values is negative, or could be assumed not to be."""

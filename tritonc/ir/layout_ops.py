@@ -11,13 +11,13 @@ through shared memory if they are warp bits; the result is replicated over the l
     (16, 32, 1, 2, 4)
     >>> reduction(tile, (1,))                 # rows: fold registers 0 and 1, then lanes xor 1 and 2
     Reduction(register=(0,), lane=(0, 1), warp=(), groups=((0, 1),))
-    >>> print(slice_axis(tile, 1))            # the sum of each row, in four lanes
+    >>> print(slice_axes(tile, (1,)))            # the sum of each row, in four lanes
     #layout<shape=[8], register=[], lane=[0,0,1,2,4], warp=[]>
 
 The operand that a dot product on plain cores needs is made of these: of the rows of a result tile
 of 8 x 8, each thread needs its own, with all 4 steps of the inner product.
 
-    >>> print(broadcast(expand_dims(slice_axis(tile, 1), 1), (8, 4)))
+    >>> print(broadcast(expand_dims(slice_axes(tile, (1,)), 1), (8, 4)))
     #layout<shape=[8,4], register=[1,2], lane=[0,0,4,8,16], warp=[]>
 """
 
@@ -132,11 +132,6 @@ def slice_axes(layout: Layout, axes: Iterable[int]) -> Layout:
     lane = tuple(table.get(basis, 0) for basis in layout.lane)
     warp = tuple(table.get(basis, 0) for basis in layout.warp)
     return Layout(shape, register, lane, warp)
-
-
-def slice_axis(layout: Layout, axis: int) -> Layout:
-    """`slice_axes` of one axis."""
-    return slice_axes(layout, (axis,))
 
 
 def _checked_axis(layout: Layout, axis: int) -> int:

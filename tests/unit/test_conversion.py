@@ -20,8 +20,8 @@ from tritonc.backend.layout.shuffle import Shuffle, plan_shuffle
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.ir import f2, layout_ops
 from tritonc.ir.fragment import mma_accumulator, wgmma_a, wgmma_accumulator
-from tritonc.ir.layout import Layout, blocked
-from tritonc.ir.shared_layout import row_major, swizzled, tensor_core
+from tritonc.ir.layout import Layout, SharedLayout, blocked
+from tritonc.ir.shared_layout import row_major, tensor_core
 
 
 @pytest.mark.parametrize("name", ["access", "swizzle", "conversion"])
@@ -291,7 +291,7 @@ def test_known_conflicts():
     column = Layout((32, 32), (1, 2, 4, 8, 16), (32, 64, 128, 256, 512), ())
     # 16 bytes for 8 lanes at a time, all in the same 4 banks.
     assert bank_conflicts(column, row_major((32, 32)), 32) == 8
-    assert bank_conflicts(column, swizzled((32, 32), (1, 0), 32, 1, 1, 32), 32) == 1
+    assert bank_conflicts(column, tensor_core((32, 32), (1, 0), 4, 128), 32) == 1
     words = Layout((32, 32), (32, 64, 128, 256, 512), (1, 2, 4, 8, 16), ())
     assert bank_conflicts(words, row_major((32, 32), (0, 1)), 64) == 8
     assert bank_conflicts(column, row_major((32, 32), (0, 1)), 32) == 1
@@ -302,7 +302,8 @@ def test_known_conflicts():
 def test_accesses_stop_at_a_swizzle():
     """Chunks of 8 bytes are exchanged, so 16 bytes are not in order for every thread."""
     tile = Layout((32, 32), (1, 2, 4, 8, 16), (32, 64, 128, 256, 512), ())
-    assert shared_accesses(tile, swizzled((32, 32), (1, 0), 32, 2, 1, 16), 32).vector == 2
+    pairs = SharedLayout((32, 32), (1, 2, 4, 8, 16, 34, 68, 136, 272, 512), 16)
+    assert shared_accesses(tile, pairs, 32).vector == 2
     assert shared_accesses(tile, row_major((32, 32)), 32).vector == 4
     with pytest.raises(ValueError, match="does not fit"):
         shared_accesses(tile, row_major((32, 16)), 32)

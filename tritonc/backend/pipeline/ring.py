@@ -92,7 +92,7 @@ def _fits_twice(start: Op, body: Block) -> bool:
     if scalar(left).bits not in (8, 16):
         return False
     read = [op.result.type for op in body.ops if op.name == "shared_load"]
-    return sum(map(_words, (result, left, left, *read))) <= IN_FLIGHT_REGISTERS
+    return _words(result) + _words(left) + max(_words(left), sum(map(_words, read))) <= IN_FLIGHT_REGISTERS
 
 
 def _words(t: Type) -> int:

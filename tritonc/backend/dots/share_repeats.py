@@ -57,9 +57,7 @@ class Runs:
         """The axis along which runs of the load's elements are one, and how long those are; None
         for gathers, too, whose addresses are there late."""
         t = load.result.type
-        if not isinstance(t, Tile) or load.attributes.get("volatile") or any(
-                op.name == "load" and shape(op.result.type)
-                for op in slice_of(load.operands[:1], ("load",))):
+        if not isinstance(t, Tile) or load.attributes.get("volatile"):
             return None
         for axis, extent in enumerate(t.shape):
             before = dict(self.assumed)

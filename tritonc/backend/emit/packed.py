@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.values import int_of
-from tritonc.backend.emit.bit_fields import field_pair, width
+from tritonc.backend.emit.bit_fields import field_pair, most
 from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members
@@ -205,7 +205,7 @@ def _natural_parts(value: Value, number: int) -> tuple[Value | None, Value | Non
         value, less = op.operands
     elif op is not None and op.name == "add" and (constant := int_of(op.operands[1])) is not None:
         value, added = op.operands[0], constant
-    known = all(1 << width(v) <= number for v in (value, less) if v is not None)
+    known = all(most(v) < number for v in (value, less) if v is not None)
     return (value, less, added) if known else (None, None, 0)
 
 
@@ -224,8 +224,12 @@ def _natural_pair(f: FunctionEmitter, value: Value, r: int, pattern: int) -> str
     once, and bytes of one word come to their places together with the exponent."""
     op, names = value.op, f.values[value]
     magic = pattern << 16 | pattern
-    mask = int_of(op.operands[1]) if op is not None and op.name == "and" else None
-    if op is not None and mask is not None:
+    constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None
+    if op is not None and op.name == "add" and constant is not None:
+        word = _natural_pair(f, op.operands[0], r, pattern)
+        return f.op(f"add i32 {word}, {constant << 16 | constant}")
+    if op is not None and constant is not None:
+        mask = constant
         names = f.values[op.operands[0]]
         word = field_pair(f, op.operands[0], r, mask.bit_length()) or f.call(
             "llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}", f"i32 {0x5410}")

@@ -22,7 +22,6 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
-from tritonc.analysis.quotients import slice_of
 from tritonc.analysis.signs import Signs, known_signs
 from tritonc.analysis.values import int_of
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
@@ -54,8 +53,7 @@ class Runs:
         self.assumed: Multiples = {}
 
     def of_load(self, load: Op) -> tuple[int, int] | None:
-        """The axis along which runs of the load's elements are one, and how long those are; None
-        for gathers, too, whose addresses are there late."""
+        """The axis along which runs of the load's elements are one, and how long those are."""
         t = load.result.type
         if not isinstance(t, Tile) or load.attributes.get("volatile"):
             return None

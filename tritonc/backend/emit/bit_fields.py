@@ -19,6 +19,7 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.types import scalar, shape
 
 BYTE, WORD, HALF = 8, 32, 16
+_MOVES = ("broadcast", "reshape", "splat", "trans", "convert_layout")
 
 
 def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> str:
@@ -79,7 +80,7 @@ def _of_two_words(f: FunctionEmitter, first: str, second: str, by: str, shifts: 
 def most(value: Value) -> int:
     """A bound of the natural numbers of a value; that of a word for others."""
     op: Op | None = value.op
-    while op is not None and op.name in ("broadcast", "reshape", "splat", "trans"):
+    while op is not None and op.name in _MOVES:
         op = op.operands[0].op
     if op is not None and op.name == "zext":
         return (1 << scalar(op.operands[0].type).bits) - 1

@@ -43,7 +43,8 @@ from tritonc.ir.shared_layout import BANK_BYTES
 from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
 
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")
-FEW = 8  # registers that a row may take beside products; more are shared out to lanes
+FEW = 3  # registers that a row may take beside products; more are shared out to lanes
+POINTER = 8  # bytes
 REGISTER = 4  # bytes
 # Whose layout an operation takes: that of the strongest operand.
 STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
@@ -394,8 +395,11 @@ class _Assignment:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
         it is loaded an iteration ahead: in few, and lanes ask each other for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        used = layout.registers * max(scalar(op.result.type).bytes, 2) // REGISTER
-        copies = layout.registers * 32 // layout.size
+        info = self.infos.get(op.operands[0])
+        apart = info is None or max(info.contiguity) == 1  # each element has an address of its own
+        held = max(scalar(op.result.type).bytes, 2) + apart * POINTER
+        used = layout.registers * held // REGISTER
+        copies = 1 << layout.lane.count(0)
         return used > FEW and copies >= 4 and loop is not None and any(
             other.name == "dot" and _on_wgmma(other)
             for block in loop.blocks for other in block.ops)

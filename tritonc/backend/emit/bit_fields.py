@@ -32,10 +32,10 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
     names = f.values[source]
     first, second = (_shifts(f, by, r) for r in (register, register | 1))
     apart = {b - a for a, b in zip(first, second, strict=True)}
-    if names[register] != names[register | 1] and apart == {0}:
-        return _of_two_words(f, names[register], names[register | 1], f.values[by][register],
-                             first, bits)
-    if names[register] != names[register | 1] or not first or len(apart) != 1:
+    words = [names[register], names[register | 1]]
+    if words[0] != words[1] and apart == {0}:
+        return _of_two_words(f, words, f.values[by][register], first, bits)
+    if words[0] != words[1] or not first or len(apart) != 1:
         return ""
     (distance,) = apart
     least = min(first)
@@ -56,25 +56,19 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
     return f.op(f"mul i32 {byte}, {1 + (1 << HALF - distance)}")
 
 
-def _of_two_words(f: FunctionEmitter, first: str, second: str, by: str, shifts: list[int],
-                  bits: int) -> str:
-    """The same for fields at one place of two words: their bytes are joined, and shifted at once.
-
-    A byte of each at bytes 0 and 2; what else a shift would bring there does not matter.
-    """
+def _of_two_words(f: FunctionEmitter, words: list[str], by: str, shifts: list[int], bits: int
+                  ) -> str:
+    """The same for fields at one place of two words: a byte of each, which are shifted at once."""
     if not all(0 <= s < WORD and s % BYTE + bits <= BYTE for s in shifts):
         return ""
     selector = str(shifts[0] // BYTE * 0x101 | 0x400)
     if len({*shifts}) > 1:
         byte = f.op(f"lshr i32 {by}, 3")
         selector = f.op(f"or disjoint i32 {f.op(f'mul i32 {byte}, {0x101}')}, {0x400}")
-    word = f.call("llvm.nvvm.prmt", "i32", f"i32 {first}", f"i32 {second}",
-                  f"i32 {selector}")
+    word = f.call("llvm.nvvm.prmt", "i32", *(f"i32 {w}" for w in words), f"i32 {selector}")
     inside = {s % BYTE for s in shifts}
-    if inside == {0}:
-        return word
     rest = str(*inside) if len(inside) == 1 else f.op(f"and i32 {by}, {BYTE - 1}")
-    return f.op(f"lshr i32 {word}, {rest}")
+    return word if rest == "0" else f.op(f"lshr i32 {word}, {rest}")
 
 
 def most(value: Value) -> int:

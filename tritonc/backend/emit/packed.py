@@ -171,10 +171,10 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
             or any(not mask >> (r ^ 1) & 1 for r in members(mask)):
         return False
     t = f"<2 x {llvm_type(target)}>"
-    natural, less, added = _natural_parts(op.operands[0], number) if source.bits == 32 else (
-        None, None, 0)
-    if natural is None or (less is None and added != least):
-        natural, less, added = None, None, least
+    value, less, added = _natural_parts(op.operands[0], number)
+    moved = 0 if less is not None or added == least else least
+    if moved:
+        value, less, added = op.operands[0], None, least
     one = f"{llvm_type(target)} {literal(target, float(number - added))}"
     found = f.blank(op.result.type)
     known: dict[tuple[Value, str, str], str] = {}
@@ -183,65 +183,59 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
         names = f.values[value]
         key = value, names[r], names[r | 1]
         if key not in known:
-            word = _natural_pair(f, value, r, pattern) if natural is not None else _moved_pair(
-                f, source, key[1:], pattern - least)
+            word = _natural_pair(f, value, r, pattern) if not moved else _joined(
+                f, [f.op(f"add i{source.bits} {name}, {pattern - moved}") for name in key[1:]],
+                source)
             known[key] = f.op(f"bitcast i32 {word} to {t}")
         return known[key]
 
     for r in members(mask):
         if not r & 1:
             other = f"<{one}, {one}>" if less is None else pair(less, r)
-            vector = f.op(f"fsub {t} {pair(natural or op.operands[0], r)}, {other}")
+            vector = f.op(f"fsub {t} {pair(value, r)}, {other}")
             found[r], found[r | 1] = _take(f, target, vector)
     f.values[op.result] = found
     return True
 
 
-def _natural_parts(value: Value, number: int) -> tuple[Value | None, Value | None, int]:
-    """(x, y, n) of x + n or x - y, where x and y are natural and below `number`; no x if the value
-    is none of these."""
-    op, less, added = value.op, None, 0
-    if op is not None and op.name == "sub":
-        value, less = op.operands
-    elif op is not None and op.name == "add" and (constant := int_of(op.operands[1])) is not None:
-        value, added = op.operands[0], constant
-    known = all(most(v) < number for v in (value, less) if v is not None)
-    return (value, less, added) if known else (None, None, 0)
-
-
-def _moved_pair(f: FunctionEmitter, source: Scalar, names: tuple[str, str], added: int) -> str:
-    """Two integers, moved to where they are natural, as the fractions of two floats: `added` holds
-    the exponent, too."""
-    moved = []
-    for name in names:
-        wide = name if source.bits == 32 else f.op(f"zext i16 {name} to i32")
-        moved.append(f.op(f"add i32 {wide}, {added}"))
-    return f.call("llvm.nvvm.prmt", "i32", *(f"i32 {name}" for name in moved), f"i32 {0x5410}")
+def _natural_parts(value: Value, number: int) -> tuple[Value, Value | None, int]:
+    """(x, y, n): the value is x + n or, if there is a y, x - y, of natural numbers that are known
+    to be below `number`; it is x itself if nothing is known."""
+    op = value.op
+    if op is not None and op.name == "sub" and all(most(v) < number for v in op.operands):
+        return op.operands[0], op.operands[1], 0
+    added = int_of(op.operands[1]) if op is not None and op.name == "add" else None
+    if op is not None and added is not None and most(op.operands[0]) < number:
+        return op.operands[0], None, added
+    return value, None, 0
 
 
 def _natural_pair(f: FunctionEmitter, value: Value, r: int, pattern: int) -> str:
     """Two natural numbers as the fractions of two floats: a mask and the exponent meet both at
     once, and bytes of one word come to their places together with the exponent."""
-    op, names = value.op, f.values[value]
-    magic = pattern << 16 | pattern
+    op, names, magic = value.op, f.values[value], pattern << 16 | pattern
     constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None
-    if op is not None and op.name == "add" and constant is not None:
-        word = _natural_pair(f, op.operands[0], r, pattern)
-        return f.op(f"add i32 {word}, {constant << 16 | constant}")
-    if op is not None and constant is not None:
-        mask = constant
+    if op is not None and constant is not None and most(value) < 1 << 16:
+        if op.name == "add":
+            word = _natural_pair(f, op.operands[0], r, pattern)
+            return f.op(f"add i32 {word}, {constant << 16 | constant}")
         names = f.values[op.operands[0]]
-        word = field_pair(f, op.operands[0], r, mask.bit_length()) or f.call(
-            "llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}", f"i32 {0x5410}")
-        return _logic(f, word, mask << 16 | mask, _hidden(f, magic), "0xEA")
+        word = field_pair(f, op.operands[0], r, constant.bit_length()) or _joined(
+            f, (names[r], names[r | 1]), scalar(value.type))
+        return _logic(f, word, constant << 16 | constant, _hidden(f, magic), "0xEA")
     if op is not None and op.name == "zext" and scalar(op.operands[0].type) == I8:
         (a, i), (b, j) = (f.words.get(f.values[op.operands[0]][n], ("", 0)) for n in (r, r | 1))
         if a and a == b:  # bytes 4 and 5 are those of the exponent
             return f.call("llvm.nvvm.prmt", "i32", f"i32 {a}", f"i32 {pattern}",
                           f"i32 {0x5050 | i | j << 8}")
-    word = f.call("llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}",
-                  f"i32 {0x5410}")
+    word = _joined(f, (names[r], names[r | 1]), scalar(value.type))
     return f.op(f"or i32 {word}, {magic}")
+
+
+def _joined(f: FunctionEmitter, names: Sequence[str], e: Scalar) -> str:
+    """The lower halves of two integers as a word."""
+    words = names if e.bits == 32 else [f.op(f"zext i{e.bits} {name} to i32") for name in names]
+    return f.call("llvm.nvvm.prmt", "i32", *(f"i32 {name}" for name in words), f"i32 {0x5410}")
 
 
 def _logic(f: FunctionEmitter, word: str, mask: int, number: str, table: str) -> str:

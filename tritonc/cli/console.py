@@ -168,9 +168,12 @@ def failure(name: str, message: str) -> CompileError:
     return CompileError([Diagnostic(name, "error", message)])
 
 
-def read_source(path: str, diagnostics: Diagnostics) -> SourceFile:
-    """The source, or CompileError if it cannot be read or is not UTF-8."""
+def read_source(path: str, options: Options) -> tuple[SourceFile, Diagnostics]:
+    """The source, or CompileError if it cannot be read or is not UTF-8; where its messages go."""
+    from tritonc.driver import new_diagnostics
     from tritonc.frontend.preprocess.options import load_source, read_bytes
+
+    diagnostics = new_diagnostics(options)
 
     def read(name: str) -> bytes:
         data = sys.stdin.buffer.read() if name == STANDARD else read_bytes(name)
@@ -188,4 +191,4 @@ def read_source(path: str, diagnostics: Diagnostics) -> SourceFile:
     diagnostics.raise_if_errors()
     assert source is not None
     source.name = "<stdin>" if path == STANDARD else path
-    return source
+    return source, diagnostics

@@ -39,8 +39,7 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("debug takes Triton-C: Triton-IR does not know its statements")
     check_settings(options)
     messages = Messages(given)
-    diagnostics = driver.new_diagnostics(options)
-    source = read_source(path, diagnostics)
+    source, diagnostics = read_source(path, options)
     with ExitStack() as opened:
         commands = _commands(given["commands"], opened)
         prompt = Prompt(source, commands, sys.stdout, echo=not commands.isatty())

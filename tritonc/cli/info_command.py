@@ -41,8 +41,7 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
     if path.endswith((".cubin", ".fatbin")):
         raise failure("unreadable-file", f"cannot read '{path}': machine code does not say how its "
                       "kernels are launched; the .ptx that it was made of does, and the source")
-    diagnostics = driver.new_diagnostics(options)
-    source = read_source(path, diagnostics)
+    source, diagnostics = read_source(path, options)
     if path.endswith(".ptx"):
         try:
             manifest, ptx = read(source.text), source.text

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from tritonc import driver
 from tritonc.cli.console import (
     INPUT_ERROR,
     SUCCESS,
@@ -104,8 +103,7 @@ def _run(path: str, options: Options, given: dict[str, Any], messages: Messages)
     device = given["device"] or "interpreter"
     if device == "cuda":
         options = with_tuning_file(options, path)
-    diagnostics = driver.new_diagnostics(options)
-    source = read_source(path, diagnostics)
+    source, diagnostics = read_source(path, options)
     count = _Count()
     for outcome in run_problems(source, options, language_of(path, given), diagnostics,
                                 device=device, sizes=assignments(given["sizes"], "--set"),

@@ -14,7 +14,6 @@ from tritonc.cli.console import (
     SUCCESS,
     Messages,
     check_settings,
-    failure,
     language_of,
     native,
     only_file,
@@ -34,7 +33,7 @@ from tritonc.cli.output_plan import (
 from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.options import Options
 from tritonc.outputs import STANDARD, as_bytes
-from tritonc.source import CompileError
+from tritonc.source import CompileError, fail
 from tritonc.spelling import closest
 from tritonc.tune.tuning_file import with_tuning_file
 
@@ -142,7 +141,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     files: dict[str, str | bytes] = {}
     for kind, target in targets.items():
         if any(outputs.same_file(target, included) for included in result.dependencies):
-            raise failure("cannot-write", f"the output '{target}' is a file that the source reads")
+            raise fail("cannot-write", None,
+                       f"the output '{target}' is a file that the source reads")
         if target != STANDARD:
             files[target] = made[kind]
     if given["remarks"] not in (None, MESSAGES):

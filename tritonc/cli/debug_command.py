@@ -16,7 +16,6 @@ from tritonc.cli.console import (
     Messages,
     assignments,
     check_settings,
-    failure,
     language_of,
     native,
     only_file,
@@ -24,6 +23,7 @@ from tritonc.cli.console import (
     read_source,
 )
 from tritonc.cli.run_command import order_of
+from tritonc.source import CompileError, fail
 
 
 def debug_command(files: tuple[str, ...], **given: Any) -> int:
@@ -31,7 +31,6 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
     from tritonc.debugger.prompt import Prompt
     from tritonc.debugger.stopping import Quit
     from tritonc.launch.run_problems import run_problems
-    from tritonc.source import CompileError
 
     path, options = only_file(files), replace(
         options_from(given), sizes={}, opt_level=0, stops=True, stop_after=driver.LOWER)
@@ -71,4 +70,4 @@ def _commands(path: str | None, opened: ExitStack) -> IO[str]:
         return opened.enter_context(open(path, encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise failure("unreadable-file", f"cannot read '{path}': {reason}") from None
+        raise fail("unreadable-file", None, f"cannot read '{path}': {reason}") from None

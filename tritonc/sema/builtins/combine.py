@@ -41,7 +41,7 @@ def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: Fun
     function = _combiner(context, entity, type, node)
     context.at(node.span)
     left = x.shape if scan else x.shape[:axis] + x.shape[axis + 1 :]
-    parts = list(leaves(x))
+    parts = x.leaves()
     if x.shape[axis] == 1:
         found = [shapes.reshape(context, part, left) for part in parts]
     elif function.kinds is not None:
@@ -57,16 +57,8 @@ def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: Fun
     return assemble(ctype(type.element, left), iter(found))
 
 
-def leaves(term: Term) -> Iterator[Term]:
-    """The values of a struct, or the value itself."""
-    if not term.members:
-        yield term
-    for member in term.members:
-        yield from leaves(member)
-
-
 def assemble(type: CType, values: Iterator[Term]) -> Term:
-    """The inverse of `leaves`."""
+    """The inverse of `Term.leaves`."""
     if not isinstance(type.element, Struct):
         return next(values)
     return Term(type, members=tuple(assemble(member_type(type, at), values)
@@ -146,7 +138,7 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
     if result.type is not type:
         context.refuse("combining-function", call, f"'{entity.name}' combines {type}, but gives "
                        f"{result.type}", Note("it is declared here", entity.span))
-    results = [inner.value(leaf) for leaf in leaves(result)]
+    results = [inner.value(leaf) for leaf in result.leaves()]
     inner.emit("ret")
     inner.ssa.finish(kernel)
     functions.check_reads(inner)

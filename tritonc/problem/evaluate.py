@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritonc.problem import safe_numpy
-from tritonc.problem.safe_numpy import Refused, describe
+from tritonc.problem.bounds import Refused
+from tritonc.problem.safe_numpy import describe
 from tritonc.source import CompileError, Span, fail
 from tritonc.spelling import closest
 

@@ -83,8 +83,6 @@ def _combined_type(context: Context, entity: FunctionEntity, given: CType, node:
     types: list[CType | None] = []
     if len(entity.node.parameters) == 2:
         instance = generics.instance(context, entity, [Term(given)] * 2, [node.span] * 2)
-        if instance is None:
-            raise Refused
         types = [*instance.signature.parameters, instance.signature.returns]
         if types[2] is AUTO_TYPE:
             types.pop()
@@ -128,8 +126,6 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
                     context.handlers, context.pure_calls)
     inner.contract, inner.frame = context.contract, context.frame
     instance = generics.instance(context, entity, [Term(type)] * 2, [call] * 2)
-    if instance is None:
-        raise Refused
     functions.check_depth(inner, entity, node)
     values = [functions.parameters_of(inner, type) for _ in range(2)]
     result = functions.inline(inner, instance, values, call)

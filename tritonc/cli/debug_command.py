@@ -14,7 +14,6 @@ from tritonc.cli.console import (
     INPUT_ERROR,
     SUCCESS,
     Messages,
-    assignments,
     check_settings,
     language_of,
     native,
@@ -22,7 +21,7 @@ from tritonc.cli.console import (
     options_from,
     read_source,
 )
-from tritonc.cli.run_command import order_of
+from tritonc.cli.run_command import asked
 from tritonc.source import CompileError, fail
 
 
@@ -45,11 +44,8 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
         failed = False
         try:
             for outcome in run_problems(
-                    source, native(options), "tc", diagnostics, kernel=given["kernel"],
-                    sizes=assignments(given["sizes"], "--set"), seed=given["seed"] or 0,
-                    order=order_of(given), max_steps=given["max_steps"],
-                    after=prompt.session.steps,
-                    allow_python=bool(given["allow_python"])):
+                    source, native(options), "tc", diagnostics, after=prompt.session.steps,
+                    **asked(given)):
                 messages.show(outcome.diagnostics)
                 click.echo(outcome.line())
                 failed |= not outcome.ok

@@ -22,7 +22,7 @@ from typing import Any
 
 from tritonc.problem.evaluate import Expression, parse_arguments, parse_expression
 from tritonc.source import CompileError, Diagnostics, Note, Span, fail
-from tritonc.spelling import closest
+from tritonc.spelling import closest, hint
 
 _LINE = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.*)", re.DOTALL)
 _SPLICE = re.compile(r"\\\r?\n[ \t]*(//!)?")
@@ -141,9 +141,9 @@ def _read_line(text: str, span: Span, number: int, problems: list[Problem]) -> N
     at = Span(span.file, span.start + match.start(2), span.start + match.start(2) + len(value))
     if key not in _READERS and key != "kernel":
         near = closest(key, [*_READERS, "kernel"])
-        hint = f"did you mean '{near}'?" if near else "known are kernel, " + ", ".join(_READERS)
-        raise fail("problem-syntax", key_span, f"a problem has no line '{key}'; {hint}",
-                   suggestion=near)
+        known = "known are kernel, " + ", ".join(_READERS)
+        raise fail("problem-syntax", key_span, f"a problem has no line '{key}'; "
+                   f"{hint(key, [*_READERS, 'kernel'], known)}", suggestion=near)
     if not value:
         raise fail("problem-syntax", key_span, f"'{key}:' has no value")
     if key == "kernel":
@@ -314,6 +314,5 @@ def _check_unique(named: Sequence[Named], diagnostics: Diagnostics) -> None:
 def _check_known(name: str, at: Span, known: list[str], what: str,
                  diagnostics: Diagnostics) -> None:
     if name not in known:
-        near = closest(name, known)
-        hint = f"did you mean '{near}'?" if near else f"known: {', '.join(known) or 'none'}"
-        diagnostics.error("problem-name", at, f"the problem has no {what} '{name}'; {hint}")
+        meant = hint(name, known, f"known: {', '.join(known) or 'none'}")
+        diagnostics.error("problem-name", at, f"the problem has no {what} '{name}'; {meant}")

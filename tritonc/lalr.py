@@ -1,4 +1,4 @@
-"""Grammars in .lark files as lark reads them: tables, kept from run to run, and a parse to feed.
+"""Grammars in .lark files as lark reads them: tables, kept from run to run, and a parse by them.
 
 lark makes the tables of grammar.lark in 80 ms.  It keeps them in a file of the user's cache
 directory, from where they take 6 ms.  Without such a file they are made anew in each run.

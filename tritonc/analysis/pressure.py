@@ -327,6 +327,7 @@ class Estimate:
         """The bits inside of wide accesses, if nothing but such reads the tile."""
         found = self.skips.get(value)
         if found is None:
+            self.skips[value] = -1  # of a phi on a cycle, while it is looked at
             found = self.skips[value] = self._find_skipped(value)
         return found
 
@@ -340,7 +341,7 @@ class Estimate:
                     or value is reader.guard):
                 t = reader.operands[reader.name == "async_copy"].type
                 bits = _inside(reader, t)
-            elif _by_register(reader) and len(reader.results) == 1 and isinstance(
+            elif (_by_register(reader) or reader.name == "phi") and len(reader.results) == 1 and isinstance(
                     reader.result.type, Tile) and not is_float(reader.result.type):
                 bits = self._skipped(reader.result)
             else:

@@ -19,7 +19,6 @@ from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import read_problems
 from tritonc.options import MOST_VARIANTS, Options
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.variants import choice
 
 
 def test_launches_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,21 +94,41 @@ def test_a_launch_compiles_the_variant_that_it_takes(monkeypatch: pytest.MonkeyP
     assert [v.tile for v in kernel.variants] == [v.tile for v in whole.variants]
 
 
-def test_the_choice_of_new_sizes_is_the_definition_s(tmp_path: Path) -> None:
-    """Python computes it in a way of its own."""
-    kernel = package.compile(write(tmp_path, "product.tc", PRODUCT), "sm_80", variants=4)
-    row, rng = kernel.module.manifest["kernels"][0], random.Random(5)
-    tiles = [row["tile"], *(variant["tile"] for variant in row["variants"])]
-    found = set()
-    for _ in range(4000):
-        extents = [int(2 ** rng.uniform(-1, 23)) for _ in range(2)]
-        depth = int(2 ** rng.uniform(-1, 30))
-        arguments = (0, 0, 0, extents[0], extents[1], depth, 1)
-        allowed = [True, *(choice.allowed([], tile, extents, []) for tile in tiles[1:])]
-        number = kernel.variant(tuple(extents), *arguments)
-        assert number == choice.choose(row["choice"], tiles, allowed, extents, arguments)
-        found.add(number)
+@pytest.mark.parametrize("rule", ["cost", "nearest", "first"])
+def test_the_choice_in_machine_code_is_the_definition_s(
+        rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    path = write(tmp_path, "k.tc", STREAM if rule == "first" else PRODUCT)
+    if rule == "nearest":
+        write_tuning(path)
+    options: dict[str, Any] = {"variant": FACTS} if rule == "first" else {"variants": 4}
+    kernel = package.compile(path, "sm_80", **options)
+    chooser, rng = kernel._chooser, random.Random(5)
+    assert chooser is not None and chooser.row["choice"]["rule"] == rule
+    native, found = chooser.native(), set()
+    unsigned = [p.dtype.startswith("uint") for p in kernel.parameters]
+
+    def number(*edges: int) -> int:
+        return rng.choice((*edges, int(2 ** rng.uniform(0, 13)), int(2 ** rng.uniform(13, 31)),
+                           rng.choice((64, 4096)) * rng.randrange(1, 50)))
+
+    for _ in range(5000):
+        arguments = tuple([
+            FakeTensor(4 * number()) if parameter.pointer else
+            number(0, 1, 2**31 - 1, *((2**32 - 1, 2**31) if never else (-1, -(2**31))))
+            for parameter, never in zip(kernel.parameters, unsigned, strict=True)])
+        extents = tuple([number(0, 1, -5, 2**40, 2**63 - 1) for _ in range(chooser.axes)])
+        given = extents if chooser.axes > 1 else extents[0]
+        chosen = native(given, arguments, *chooser.addresses(arguments))
+        assert chosen == chooser.number(given, arguments) == kernel.variant(given, *arguments)
+        found.add(chosen)
     assert len(found) > 2
+    for wrong in (1.5, "x", None, 2**63, ((1,),)):
+        with pytest.raises((TypeError, OverflowError, SystemError, IndexError)):
+            native((wrong, 1) if chooser.axes > 1 else wrong, arguments,
+                   *chooser.addresses(arguments))
+    with pytest.raises((IndexError, SystemError)):
+        native(given, (), *chooser.addresses(arguments))
 
 
 def test_the_interpreter_runs_variants() -> None:

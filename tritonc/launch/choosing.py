@@ -1,21 +1,18 @@
 """Launches of a kernel with variants: which one the arguments ask for (`tritonc.variants.choice`).
 
-A launch of sizes that were seen before looks the variant up; only others compute it.
+The first launch computes the choice in Python, and has it compiled for those that follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from operator import index, itemgetter
+from operator import index
 from typing import Any
 
 from tritonc.launch import arrays
+from tritonc.launch.native import function
 from tritonc.launch.parameters import Parameter
 from tritonc.variants import choice
-
-_CACHED = 1024  # sizes that a kernel remembers
-_MOST_TILES = choice.MOST_TILES
 
 
 class Chooser:
@@ -32,10 +29,6 @@ class Chooser:
         named = {of["argument"] for of in rule.get("sizes", ()) if "argument" in of}
         around = {i for loop in rule.get("loops", ()) for i in loop["arguments"]}
         self.integers = sorted(named | around | {i for i in facts if not parameters[i].pointer})
-        # The extents that every variant reaches, and the choice among them.
-        self.reached = [min(choice.reach(tile[axis], axis) for tile in self.tiles)
-                        for axis in range(self.axes)]
-        self.timed = None if facts or rule["rule"] != "cost" else _timed(rule, self.tiles)
 
     def extents(self, global_range: Any) -> tuple[int, ...]:
         """Raises TypeError for what is no range."""
@@ -44,14 +37,8 @@ class Chooser:
 
     def allowed(self, extents: Sequence[int], arguments: Sequence[Any]) -> list[bool]:
         """Which variants may run, the general one always."""
-        known = [0] * len(self.parameters)
-        if self.facts:
-            for i in self.integers:
-                known[i] = self._signed(i, index(arguments[i]))
-            for i in self.pointers:
-                known[i] = address(arguments[i])
-        return [True, *[choice.allowed(requires, tile, extents, known)
-                        for requires, tile in zip(self.requires, self.tiles[1:], strict=True)]]
+        return self._allowed(extents, *self._known(arguments)) if self.facts else (
+            self._allowed(extents, {}, ()))
 
     def number(self, global_range: Any, arguments: Sequence[Any]) -> int:
         """The variant that a launch takes.  Raises TypeError or ValueError where the arguments are
@@ -59,78 +46,37 @@ class Chooser:
         if len(arguments) != len(self.parameters):
             raise TypeError(f"the kernel takes {len(self.parameters)} arguments, found "
                             f"{len(arguments)}")
-        extents = self.extents(global_range)
-        known = [0] * len(arguments)
-        for i in self.integers:
-            known[i] = index(arguments[i])
-        if self.timed is not None:
-            for extent, most in zip(extents, self.reached):
-                if not 0 < extent <= most:
-                    break
-            else:
-                return self.timed(extents, known)
-        return choice.choose(self.row["choice"], self.tiles, self.allowed(extents, arguments),
-                             extents, known)
+        return int(self._choose(self.extents(global_range), *self._known(arguments)))
 
-    def _signed(self, place: int, value: int) -> int:
+    def native(self) -> Callable[..., int]:
+        """The same in machine code, of the range, the arguments and `addresses`."""
+        return function(self.axes, self.integers, len(self.pointers), self._choose)
+
+    def addresses(self, arguments: Sequence[Any]) -> list[int]:
+        """Of the arrays of which variants require something."""
+        return [address(arguments[i]) for i in self.pointers]
+
+    def _known(self, arguments: Sequence[Any]) -> tuple[dict[int, int], list[int]]:
+        return {i: index(arguments[i]) for i in self.integers}, self.addresses(arguments)
+
+    def _choose(self, extents: Sequence[Any], integers: Mapping[int, Any],
+                addresses: Sequence[Any]) -> Any:
+        return choice.choose(self.row["choice"], self.tiles,
+                             self._allowed(extents, integers, addresses), extents, integers)
+
+    def _allowed(self, extents: Sequence[Any], integers: Mapping[int, Any],
+                 addresses: Sequence[Any]) -> list[Any]:
+        known = {**{i: self._signed(i, value) for i, value in integers.items()},
+                 **dict(zip(self.pointers, addresses))}
+        return [True, *[choice.allowed(requires, tile, extents, known)
+                        for requires, tile in zip(self.requires, self.tiles[1:], strict=True)]]
+
+    def _signed(self, place: int, value: Any) -> Any:
         """The bits of an integer as a signed number."""
         dtype = self.parameters[place].dtype
-        bits = int(dtype[4:]) if dtype.startswith("uint") else 0
-        return value - (1 << bits) if bits and value >> (bits - 1) else value
-
-
-def _timed(rule: Mapping[str, Any], tiles: Sequence[Sequence[int]]
-           ) -> Callable[[Sequence[int], Sequence[int]], int]:
-    """`choice.choose` by costs, of extents from 1, where every variant may run: the same numbers,
-    with what does not change taken out of the loops."""
-    loops = [(int(of.get("factor", 1)), tuple(of["arguments"])) for of in rule["loops"]]
-    most_length, most_steps = choice.MOST_LENGTH, choice.MOST_STEPS
-    rows = [(number, tuple(tiles[number]), *rule["costs"][number])
-            for number in (*range(1, len(tiles)), 0)]
-
-    def choose(extents: Sequence[int], arguments: Sequence[int]) -> int:
-        lengths = []
-        for found, places in loops:
-            for place in places:
-                found = min(found * min(max(arguments[place], 0), most_length), most_length)
-            lengths.append(found)
-        best = least = -1
-        for number, tile, processors, blocks, once, start, busy, wait, edge, depths in rows:
-            count = 1
-            for extent, part in zip(extents, tile):
-                if extent % part:
-                    wait += edge
-                    edge = 0
-                count *= -(-extent // part)
-            if count > _MOST_TILES:
-                count = _MOST_TILES
-            steps = 1
-            for length, depth in zip(lengths, depths):
-                steps *= -(-length // depth)
-                if steps > most_steps:
-                    steps = most_steps
-            if not blocks:
-                if count > processors:
-                    continue
-                blocks = 1
-            alone = steps * wait
-            busy *= steps
-            waves = -(-count // processors)
-            time = once
-            if waves >= blocks:
-                waves, rest = divmod(waves, blocks)
-                full = blocks * busy
-                time += waves * (start + (alone if alone > full else full))
-            else:
-                rest = waves
-            if rest:
-                busy *= rest
-                time += start + (alone if alone > busy else busy)
-            if least < 0 or time < least:
-                best, least = number, time
-        return best
-
-    return choose
+        bits = int(dtype[4:]) if dtype.startswith("uint") else 64
+        return choice.select(value >= 1 << bits - 1, value - (1 << bits), value) if (
+            bits < 64 or isinstance(value, int)) else value
 
 
 def address(value: Any) -> int:
@@ -143,47 +89,33 @@ def address(value: Any) -> int:
 def launch_function(chooser: Chooser, launches: Sequence[Callable[..., None]]
                     ) -> Callable[..., None]:
     """`Kernel.launch` of a kernel with variants; `launches` starts with the general entry's."""
-    known: dict[Any, int] = {}
-    places = chooser.integers
-    pick: Callable[[Sequence[Any]], Any] = itemgetter(*places) if places else _nothing
-    alignments = [(i, fact["multiple_of"]) for facts in chooser.requires for fact in facts
-                  if (i := fact["argument"]) in chooser.pointers]
+    choose: Callable[..., int] | None = None
 
-    def find(global_range: Any, arguments: tuple[Any, ...], key: Any) -> int:
+    def find(global_range: Any, arguments: tuple[Any, ...]) -> int:
+        """The variant of the first launch, or of objects that the machine code does not know."""
+        nonlocal choose
+        choose = choose or chooser.native()
         try:
-            number = chooser.number(global_range, arguments)
+            return chooser.number(global_range, arguments)
         except Exception:
             return 0  # whose launch says what is wrong
-        if len(known) >= _CACHED:
-            known.clear()
-        with suppress(TypeError):  # of an extent in a list
-            known[key] = number
-        return number
 
     def launch(stream: Any, global_range: Any, *arguments: Any) -> None:
-        key = None
         try:
-            key = global_range, pick(arguments)
-            number = known[key]
-        except Exception:  # new, or wrong
-            number = find(global_range, arguments, key)
+            number = choose(global_range, arguments)  # type: ignore[misc]
+        except Exception:
+            number = find(global_range, arguments)
         launches[number](stream, global_range, *arguments)
 
     def launch_aligned(stream: Any, global_range: Any, *arguments: Any) -> None:
-        key = None
         try:
-            key = global_range, pick(arguments), tuple(
-                [address(arguments[i]) % multiple == 0 for i, multiple in alignments])
-            number = known[key]
+            number = choose(global_range, arguments, *addresses(arguments))  # type: ignore[misc]
         except Exception:
-            number = find(global_range, arguments, key)
+            number = find(global_range, arguments)
         launches[number](stream, global_range, *arguments)
 
-    found = launch_aligned if alignments else launch
+    addresses = chooser.addresses
+    found = launch_aligned if chooser.pointers else launch
     found.__doc__ = launches[0].__doc__
     found.__name__ = found.__qualname__ = "launch"
     return found
-
-
-def _nothing(arguments: Sequence[Any]) -> None:
-    return None

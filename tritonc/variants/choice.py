@@ -10,6 +10,7 @@ or the axis of the global range that gives a number; variant 0 is the general en
      "costs": [[processors, blocks, once, start, busy, wait, edge, [depth, ...]], ...]}
 
 Headers have the same in C (`launch/header_choice.py`), so nothing here may depend on floats.
+`launch/native.py` runs these functions once, on words in place of integers, for machine code.
 Numbers are cut off before they are multiplied, so that 64 bits hold every sum: whatever a launch is
 given, the choice is some variant.
 """
@@ -24,6 +25,7 @@ MOST_STEPS = 1 << 18
 MOST_BLOCKS = 1 << 5  # of a multiprocessor
 MOST_CYCLES = 1 << 16  # of a step, in quarters
 MOST_LENGTH = 1 << 31
+Values = Sequence[Any] | Mapping[int, Any]  # of arguments, by their places
 LARGEST = (1 << 63) - 1  # of what a logarithm is taken
 
 
@@ -47,7 +49,21 @@ class Cost(NamedTuple):
     depths: tuple[int, ...] = ()
 
 
-def log2(number: int) -> int:
+def select(test: Any, yes: Any, no: Any) -> Any:
+    """`yes` where `test` holds, else `no`.  Numbers of this file may be integers, or what computes
+    with them later: words of machine code (`launch.native`), arrays of many launches."""
+    return (yes if test else no) if isinstance(test, bool) else test.select(yes, no)
+
+
+def least(a: Any, b: Any) -> Any:
+    return select(a < b, a, b)
+
+
+def greatest(a: Any, b: Any) -> Any:
+    return select(a > b, a, b)
+
+
+def log2(number: Any) -> Any:
     """The logarithm in units of 2^-16, within 0.008; of numbers below 1, that of 1.
 
     A quadratic between powers of two.  It grows with the number.
@@ -55,11 +71,9 @@ def log2(number: int) -> int:
     >>> log2(1024) / 65536, round(log2(1500) / 65536, 2), log2(-5)
     (10.0, 10.55, 0)
     """
-    if number <= 1:
-        return 0
-    number = min(number, LARGEST)
+    number = least(greatest(number, 1), LARGEST)
     exponent = number.bit_length() - 1
-    part = (number >> exponent - 16 if exponent >= 16 else number << 16 - exponent) & 0xFFFF
+    part = number << 62 - exponent >> 46 & 0xFFFF
     return (exponent << 16) + part + ((part * (65536 - part) >> 16) * 22525 >> 16)
 
 
@@ -72,8 +86,13 @@ def distance(a: Sequence[int], b: Sequence[int]) -> int:
     return sum(abs(log2(x) - log2(y)) for x, y in zip(a, b, strict=True))
 
 
-def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[int],
-         lengths: Sequence[int]) -> int:
+def _parts(extent: Any, part: int, most: int) -> Any:
+    """How many parts of an extent there are; at most `most`."""
+    return select(extent > 0, least((extent - 1) // part + 1, most), 0)
+
+
+def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[Any],
+         lengths: Sequence[Any]) -> Any:
     """A variant's time for a global range and the lengths of its loops.
 
     1024 tiles are 8 for each of 132 multiprocessors, twice 3 at a time and once 2:
@@ -81,46 +100,36 @@ def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[int],
     >>> time(Cost(132, 3, 50, 0, 100, 250, 0, (64,)), (128, 128), (4096, 4096), (640,))
     8550
     """
-    processors, blocks, once, start, busy, wait, edge = (int(n) for n in cost[:7])
-    depths: Sequence[int] = cost[7]
-    tiles = 1
+    processors, blocks, once, start, busy, wait, edge, depths = cost
+    tiles, steps, whole = 1, 1, True
     for extent, part in zip(extents, tile):
-        if extent <= 0:
-            tiles = 0
-            break
-        if extent % part:
-            wait += edge
-            edge = 0
-        tiles *= min((extent - 1) // part + 1, MOST_TILES)
-        if tiles > MOST_TILES:
-            tiles = MOST_TILES
-    steps = 1
+        tiles = least(tiles * _parts(extent, part, MOST_TILES), MOST_TILES)
+        whole &= extent % part == 0
     for length, depth in zip(lengths, depths):
-        steps *= min((length - 1) // depth + 1, MOST_STEPS) if length > 0 else 0
-        if steps > MOST_STEPS:
-            steps = MOST_STEPS
-    if blocks == 0 and tiles > processors:
-        return LARGEST
-    alone = steps * wait
-    waves, rest = divmod((tiles + processors - 1) // processors, max(blocks, 1))
-    taken = once + waves * (start + max(alone, steps * blocks * busy))
-    return taken + start + max(alone, steps * rest * busy) if rest else taken
+        steps = least(steps * _parts(length, depth, MOST_STEPS), MOST_STEPS)
+    alone = steps * select(whole, wait, wait + edge)
+    most, beside = (tiles + processors - 1) // processors, max(blocks, 1)
+    waves, rest = most // beside, most % beside
+    full = start + greatest(alone, steps * beside * busy)
+    last = start + greatest(alone, steps * rest * busy)
+    taken = once + waves * full + select(rest > 0, last, 0)
+    return taken if blocks else select(most > 1, LARGEST, taken)
 
 
-def length(of: Mapping[str, Any], arguments: Sequence[Any]) -> int:
+def length(of: Mapping[str, Any], arguments: Values) -> Any:
     """How long a loop is: a product, cut off at every factor.
 
     >>> length({"factor": 9, "arguments": [1]}, [None, 64]), length({"arguments": [0]}, [-5])
     (576, 0)
     """
-    found = int(of.get("factor", 1))
+    found = of.get("factor", 1)
     for place in of["arguments"]:
-        found = min(found * min(max(int(arguments[place]), 0), MOST_LENGTH), MOST_LENGTH)
+        found = least(found * least(greatest(arguments[place], 0), MOST_LENGTH), MOST_LENGTH)
     return found
 
 
-def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: Sequence[bool],
-           extents: Sequence[int], arguments: Sequence[Any]) -> int:
+def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: Sequence[Any],
+           extents: Sequence[Any], arguments: Values) -> Any:
     """The number of the variant to launch.
 
     `tiles` has the tile of each variant, the general one first; `allowed` says which variants may
@@ -128,32 +137,28 @@ def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: S
     names are looked at.
     """
     rule = choice["rule"]
-    best, least = 0, None
+    ranked: list[tuple[int, Any]]  # variants, and how bad each is
     if rule == "cost":
         lengths = [length(of, arguments) for of in choice["loops"]]
-        costs = choice["costs"]
-        for v in range(1, len(tiles)):
-            if allowed[v]:
-                taken = time(costs[v], tiles[v], extents, lengths)
-                if least is None or taken < least:
-                    best, least = v, taken
-        if least is None or time(costs[0], tiles[0], extents, lengths) < least:
-            return 0
-        return best
-    if rule == "nearest":
+        ranked = [(v, time(choice["costs"][v], tiles[v], extents, lengths))
+                  for v in (*range(1, len(tiles)), 0)]
+    elif rule == "nearest":
         given = [log2(number(of, extents, arguments)) for of in choice["sizes"]]
-        for point in choice["points"]:
-            if allowed[point["variant"]]:
-                far = sum([abs(log2(a) - b) for a, b in zip(point["size"], given, strict=True)])
-                if least is None or far < least:
-                    best, least = point["variant"], far
-        return best
-    return next((v for v in range(1, len(tiles)) if allowed[v]), 0)
+        ranked = [(point["variant"],
+                   sum([abs(log2(a) - b) for a, b in zip(point["size"], given, strict=True)]))
+                  for point in choice["points"]]
+    else:
+        ranked = [(v, v) for v in range(1, len(tiles))]
+    best, fewest = 0, LARGEST
+    for v, found in ranked:
+        better = allowed[v] & (found < fewest)
+        best, fewest = select(better, v, best), select(better, found, fewest)
+    return best
 
 
-def number(of: Mapping[str, Any], extents: Sequence[int], arguments: Sequence[Any]) -> int:
+def number(of: Mapping[str, Any], extents: Sequence[Any], arguments: Values) -> Any:
     """What `{"argument": 5}` or `{"range": 0}` is in a launch."""
-    return int(arguments[of["argument"]] if "argument" in of else extents[of["range"]])
+    return arguments[of["argument"]] if "argument" in of else extents[of["range"]]
 
 
 def reach(tile: int, axis: int) -> int:
@@ -167,23 +172,27 @@ def reach(tile: int, axis: int) -> int:
     return tile * (min(count, 65535) if axis else count)
 
 
-def holds(fact: Mapping[str, int], value: int) -> bool:
+def holds(fact: Mapping[str, int], value: Any) -> Any:
     """Whether a number, or an address, is what a variant requires.
 
     >>> holds({"multiple_of": 8}, 64), holds({"at_least": 1, "at_most": 1}, 2)
     (True, False)
     """
-    return (value % fact.get("multiple_of", 1) == 0
-            and fact.get("at_least", value) <= value <= fact.get("at_most", value))
+    found = value % fact.get("multiple_of", 1) == 0
+    if "at_least" in fact:
+        found &= value >= fact["at_least"]
+    return found & (value <= fact["at_most"]) if "at_most" in fact else found
 
 
-def allowed(requires: Sequence[Mapping[str, Any]], tile: Sequence[int], extents: Sequence[int],
-            values: Sequence[int]) -> bool:
+def allowed(requires: Sequence[Mapping[str, Any]], tile: Sequence[int], extents: Sequence[Any],
+            values: Values) -> Any:
     """Whether a variant may run.  `values`: arguments as signed numbers, addresses of pointers."""
+    found = True
     for axis, part in enumerate(tile):
-        if extents[axis] > reach(part, axis):
-            return False
-    return all(holds(fact, values[fact["argument"]]) for fact in requires)
+        found &= extents[axis] <= reach(part, axis)
+    for fact in requires:
+        found &= holds(fact, values[fact["argument"]])
+    return found
 
 
 def restricted(choice: Mapping[str, Any], kept: Sequence[int]) -> dict[str, Any]:

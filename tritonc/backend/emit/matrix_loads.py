@@ -86,8 +86,10 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     buffer, value = op.operands
     e, found = buffer_type(buffer.type).element, _found(f, buffer, value)
     addresses = SharedAddresses(f, f.buffers[buffer], found.moves, e.bytes)
-    names, each = f.values[value], WORD_BYTES // e.bytes
+    names, each, fetch = f.values[value], WORD_BYTES // e.bytes, f.fetch.get(value)
     for one in found.accesses:
+        if fetch is not None:
+            fetch(sum(1 << r for r in one.registers))
         words = [to_words(f, e, [names[r] for r in one.registers[i : i + each]])[0]
                  for i in range(0, len(one.registers), each)]
         f.convergent(_intrinsic("stmatrix", found), "void",

@@ -28,7 +28,6 @@ from math import prod
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
@@ -90,7 +89,7 @@ def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]
         return reason
     for block in cfg.order:
         for op in block.ops:
-            row = ALL_OPS[op.name]
+            row = op.info
             if op.name == "get_num_multiprocessors":
                 return "blocks are persistent", op.span
             if op.name == "assume" or row.terminator or not row.effects - {READ}:
@@ -112,19 +111,19 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     """Give each block its share of the iterations, and the sums of all."""
     before = Builder(one.preheader, len(one.preheader.ops) - 1,
                      one.loop.header.terminator.span)
-    rank = before.emit("get_cluster_rank", type=I32, table=ALL_OPS).result
+    rank = before.emit("get_cluster_rank", type=I32).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
     _turn(one, before, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
     one.preheader.ops.insert(len(one.preheader.phis()), make_op(
-        "cluster_arrive", [], span=before.span, table=ALL_OPS))
+        "cluster_arrive", [], span=before.span))
     after = Builder(one.exit, len([v for v in sums if v.op in one.exit.ops]), before.span)
     behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
     totals: dict[Value, Value] = {}
     for value in sums:
-        op = after.emit("cluster_reduce", value, table=ALL_OPS, kind=kind_of_sum(value),
+        op = after.emit("cluster_reduce", value, kind=kind_of_sum(value),
                         size=blocks, owner=owner or ())
         op.result.name = value.name
         totals[value] = op.result
@@ -276,7 +275,7 @@ def _element_by_element(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> b
     loads: list[Op] = []
     for block in _behind(kernel, one):
         for op in block.ops:
-            row = ALL_OPS[op.name]
+            row = op.info
             if op.name == "store":
                 if op.operands[1] not in made or op.operands[0] in made or not isinstance(
                         op.operands[0].type, Tile):

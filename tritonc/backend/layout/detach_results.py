@@ -21,7 +21,6 @@ Needs vectorize, which says what is wide.
 
 from __future__ import annotations
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -39,10 +38,16 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
     for block in kernel.blocks:
         ops: list[Op] = []
         for op in block.ops:
+<<<<<<< HEAD
             at = _WIDE.get(op.name)
             if at is not None and (value := op.operands[at]) in sums and (
                     op.name != "store" or op.attributes.get("vector", 1) > 1):
                 ops.append(make_op("detach", [value], span=op.span, table=ALL_OPS))
+=======
+            if op.name == "store" and op.operands[1] in sums and op.attributes.get("vector", 1) > 1:
+                value = op.operands[1]
+                ops.append(make_op("detach", [value], span=op.span))
+>>>>>>> main
                 ops[-1].result.name = value.name
                 op.operands[at] = ops[-1].result
                 changed = True
@@ -53,7 +58,7 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
 
 def _sums(loop: Loop) -> list[Op]:
     """The phis of the loop to which products on CUDA cores add."""
-    dots = {op.result: op for block in loop.blocks for op in block.ops
+    dots = {op.result: op for op in loop.ops()
             if op.name == "fma_dot" and element(op.result.type) == F32}
 
     def start(value: Value) -> Value:

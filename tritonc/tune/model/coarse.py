@@ -274,7 +274,7 @@ def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
     extents = _MANY[batch][:form.axes]
     lengths = (_DEEP[batch], *[_TAPS] * (len(form.loops) - 1))
     each = _tiles(extents, tile) / cost.processors * _UNIT * _ENDS[cost.blocks > 1]
-    return 1 + _MOST_LOST * choice.time(cost, tile, extents, lengths) / each
+    return 1 + _MOST_LOST * int(choice.time(cost, tile, extents, lengths)) / each
 
 
 def _launches(form: Form) -> Iterator[Launch]:

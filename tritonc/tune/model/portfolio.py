@@ -187,7 +187,7 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         found = cost_of(row.profile, form.depths[key], target, blocks)
         if found is None:
             return choice.LARGEST
-        return choice.time(found, form.tiles[key], extents, lengths)
+        return int(choice.time(found, form.tiles[key], extents, lengths))
 
     return [taken(row) for row in rows]
 
@@ -265,24 +265,19 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -
     """The time of each combination at each size of the grid, as `choice.time` has it."""
     import numpy as np
 
+    class Sizes(np.ndarray):
+        def select(self, yes: np.ndarray, no: np.ndarray) -> np.ndarray:
+            return np.where(self, yes, no).view(Sizes)
+
     axes = [_EXTENTS if axis < 2 else _BATCHES for axis in range(form.axes)]
     # The innermost loop is as long as the grid says; those around it are short, as are taps.
     lengths = _LENGTHS if form.loops and form.loops[0].arguments else (_TYPICAL,)
     sizes = np.array([*product(*axes, lengths)], np.int64)
     sizes = sizes[sizes.prod(axis=1) >= _LEAST_WORK]
-    found = []
-    for _, c, tile in known:
-        tiles = np.ones(len(sizes), np.int64)
-        for axis, part in enumerate(tile):
-            tiles = np.minimum(tiles * -(-sizes[:, axis] // part), choice.MOST_TILES)
-        steps = -(-sizes[:, -1] // c.depths[0]) if c.depths else np.ones(len(sizes), np.int64)
-        waves, rest = np.divmod(-(-tiles // c.processors), c.blocks)
-        whole = (sizes[:, :len(tile)] % tile == 0).all(axis=1)
-        steps = steps * (_TAPS if len(c.depths) > 1 else 1)
-        alone = steps * np.where(whole, c.wait, c.wait + c.edge)
-        found.append(c.once + waves * (c.start + np.maximum(alone, steps * c.blocks * c.busy)) + (
-            rest > 0) * (c.start + np.maximum(alone, steps * rest * c.busy)))
-    return np.array(found, np.float64)
+    *extents, depth = sizes.T.view(Sizes)
+    inner = [(depth, *(_TAPS * each for each in cost.depths[1:2])) for _, cost, _ in known]
+    return np.array([choice.time(cost, tile, extents, lengths)
+                     for (_, cost, tile), lengths in zip(known, inner)], np.float64)
 
 
 # --- what of a launch the work depends on ---------------------------------------------------------

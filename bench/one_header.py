@@ -1,0 +1,371 @@
+"""Products and convolutions of many sizes through one header each, as a program in C++ has them.
+
+    python bench/one_header.py [--filter REGEX] [--json FILE] [--tuned | --tuned-from FILE]
+
+Each kernel is compiled with variants into a header that holds the machine code, and a library with
+nothing else is built of it.  Printed are the sizes of image and header, the choice for each size,
+how long a choice takes, what wrong arguments give; the header is written twice and compared.
+
+On a GPU each size is then launched through the header, and timed beside each variant of it and
+beside other tiles, compiled alone: "of best" is the time of the best single tile by the header's.
+What was measured gives a tuning file, as `tritonc tune` writes it, and `--tuned` measures a second
+header that is compiled with it; `--tuned-from` takes the measurements of an earlier run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import suite_support
+from suite_support import Workload
+from suite_worker import Job, commit, do_all
+
+from tritonc import driver, manifest
+from tritonc.launch.parameters import Parameter
+from tritonc.options import Options
+from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune import tuning_file
+from tritonc.tune.model.portfolio import cover
+from tritonc.variants import choice
+
+STEMS = ("matmul_f32", "matmul_f16", "decode_linear", "conv_nchw", "conv_nhwc")
+ARCH, VARIANTS, WITHIN = "sm_90a", 8, 0.02
+SHIM = """
+#define TRITONC_DLOPEN 1
+#include "%(header)s"
+#include <chrono>
+#include <utility>
+template <class R, class... A, size_t... I>
+static R call(R (*f)(A...), void **a, std::index_sequence<I...>) {
+  return f(*static_cast<A *>(a[I])...);
+}
+template <class R, class... A> static R call(R (*f)(A...), void **a) {
+  return call(f, a, std::index_sequence_for<A...>());
+}
+extern "C" {
+CUresult load(char *log, size_t size) { return %(module)s_load(log, size); }
+CUresult launch(void **a) { return call(%(kernel)s_launch, a); }
+CUresult launch_variant(void **a) { return call(%(kernel)s_launch_variant, a); }
+unsigned variant(void **a) { return call(%(kernel)s_variant, a); }
+CUresult check(void **a) { return call(%(kernel)s_check, a); }
+double nanoseconds(void ***a, unsigned count) { /* of a choice, for each of these arguments */
+  volatile unsigned sum = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (unsigned i = 0; i < count; i++)
+    sum = sum + call(%(kernel)s_variant, a[i]);
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count()
+         / count;
+}
+}
+"""
+
+
+class Header:
+    """A kernel of a header, as a shared library launches it."""
+
+    def __init__(self, path: Path, stem: str) -> None:
+        self.text = path.read_text()
+        self.row = manifest.read(_manifest(self.text))["kernels"][0]
+        self.parameters = [Parameter.read(row) for row in self.row["parameters"]]
+        names = {"header": path.name, "module": stem, "kernel": self.row["name"]}
+        source = path.with_suffix(".cpp")
+        source.write_text(SHIM % names)
+        subprocess.run(["c++", "-std=c++17", "-O2", "-shared", "-fPIC", source, "-o",
+                        path.with_suffix(".so"), "-I", _cuda_include(), "-ldl"], check=True)
+        self.library = ctypes.CDLL(str(path.with_suffix(".so")))
+        self.library.nanoseconds.restype = ctypes.c_double
+
+    @property
+    def tiles(self) -> list[Mapping[str, int]]:
+        """The values of each variant, the general one first."""
+        return [row["tunables"] for row in (self.row, *self.row["variants"])]
+
+    def pack(self, values: Sequence[Any]) -> Any:
+        """Addresses of the values, which live as long."""
+        held = [ctypes.c_int64(v.data_ptr() if hasattr(v, "data_ptr") else v) for v in values]
+        found = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+        found.held = held  # type: ignore[attr-defined]
+        return found
+
+    def kernels(self, number: int | None = None) -> Mapping[str, Any]:
+        """As the suite has kernels: what launches, or launches variant `number`."""
+        start = self.library.launch if number is None else self.library.launch_variant
+        before = [] if number is None else [number]
+
+        def launch(stream: int, extents: Sequence[int], *arguments: Any) -> None:
+            code = start(self.pack([*before, *extents, stream, *arguments]))
+            if code:
+                raise RuntimeError(f"CUresult {code}")
+
+        return {"kernel": SimpleNamespace(launch=launch, parameters=self.parameters)}
+
+    def load(self) -> None:
+        log = ctypes.create_string_buffer(4096)
+        if code := self.library.load(log, ctypes.c_size_t(4096)):
+            raise RuntimeError(f"CUresult {code}: {log.value.decode()}")
+
+
+def _manifest(header: str) -> str:
+    """The first line of the PTX that a header was made with, of its literals."""
+    part = header.split("_manifest[] =\n", 1)[1].split(";\n", 1)[0]
+    return "".join(json.loads(line.strip().replace(r"\?", "?")) for line in part.splitlines())
+
+
+def _cuda_include() -> str:
+    done = subprocess.run([sys.executable, "-m", "tritonc", "--cuda-include"], capture_output=True,
+                          text=True, check=True)
+    return done.stdout.strip()
+
+
+def write_headers(stems: Sequence[str], folder: Path, tuning: Mapping[str, Path]
+                  ) -> dict[str, Header]:
+    """Each twice, at the same time; exits where one is not as the other."""
+    jobs = {}
+    for stem in stems:
+        for place in (folder / "a", folder / "b"):
+            place.mkdir(exist_ok=True)
+            jobs[stem, place] = subprocess.Popen([
+                sys.executable, "-m", "tritonc", suite_support.source(stem), f"--arch={ARCH}",
+                f"--variants={VARIANTS}", "--emit=header", "--embed=cubin", "-o",
+                place / f"{stem}.h", f"--tuning={tuning.get(stem, 'none')}"])
+    for (stem, _), job in jobs.items():
+        if job.wait():
+            sys.exit(f"{stem} does not compile")
+    for stem in stems:
+        if (folder / "a" / f"{stem}.h").read_bytes() != (folder / "b" / f"{stem}.h").read_bytes():
+            sys.exit(f"{stem}: two compilations differ")
+    return {stem: Header(folder / "a" / f"{stem}.h", stem) for stem in stems}
+
+
+def of_launch(workload: Workload, header: Header) -> tuple[list[int], list[int]]:
+    """The range and the arguments of a launch, with an aligned address for each array."""
+    (stage,) = workload.problem.stages
+    values = {name: 0x1000 if "(" in text else int(workload.number(text))
+              for name, text in stage.arguments.items()}
+    return ([int(workload.number(text)) for text in stage.range],
+            [values[p.name] for p in header.parameters])
+
+
+def report(stem: str, header: Header, workloads: Sequence[Workload]) -> None:
+    """What needs no GPU: sizes, the choice, wrong arguments."""
+    image = sum(int(line.rsplit(", ", 1)[1].rstrip("},")) for line in header.text.splitlines()
+                if line.startswith(("    {\"", "     \"")) and line.endswith("},")
+                and line.rsplit(", ", 1)[1].rstrip("},").isdigit())
+    print(f"{stem}: {len(header.tiles) - 1} variants, rule {header.row['choice']['rule']}; "
+          f"machine code {image / 1e3:.0f} kB, the header {len(header.text) / 1e3:.0f}; written "
+          "twice, the same bytes")
+    for workload in workloads:
+        extents, arguments = of_launch(workload, header)
+        number = header.library.variant(header.pack([*extents, *arguments]))
+        print(f"    {workload.name:32} {number} {_words(header.tiles[number])}")
+    rng, packed = random.Random(1), []
+    known = [of_launch(w, header) for w in workloads]
+    tiles = [row["tile"] for row in (header.row, *header.row["variants"])]
+    for _ in range(2000):
+        extents, arguments = ([max(1, int(v * 2 ** rng.uniform(-3, 3))) if v != 0x1000 else v
+                               for v in part] for part in rng.choice(known))
+        packed.append(header.pack([*extents, *arguments]))
+        can = [True, *(choice.allowed(row["requires"], row["tile"], extents, arguments)
+                       for row in header.row["variants"])]
+        wanted = choice.choose(header.row["choice"], tiles, can, extents, arguments)
+        if header.library.variant(packed[-1]) != wanted:
+            sys.exit(f"{stem}: C and Python choose different variants")
+    addresses = (ctypes.c_void_p * len(packed))(*map(ctypes.addressof, packed))
+    nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(20))
+    print(f"    2000 other sizes: C chooses as Python, in {nanoseconds:.0f} ns")
+    extents, arguments = known[0]
+    for what, range_, given in (
+            ("a negative extent", [-1, *extents[1:]], arguments),
+            ("an extent of 2^40", [1 << 40, *extents[1:]], arguments),
+            ("a misaligned array", extents, [v + (v == 0x1000) for v in arguments])):
+        reason = ctypes.c_char_p()
+        code = header.library.check(header.pack([
+            *range_, *given, ctypes.addressof(reason)]))
+        print(f"    {what}: CUresult {code}, {(reason.value or b'').decode()}")
+    code = header.library.launch_variant(header.pack([99, *extents, 0, *arguments]))
+    print(f"    variant 99: CUresult {code}")
+
+
+def _words(tunables: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={value}" for name, value in tunables.items())
+
+
+def alone(workloads: Sequence[Workload], folder: Path) -> dict[str, dict[str, Any]]:
+    """Tiles that are compiled by themselves, by stem and name: those that the suite tries."""
+    jobs: dict[tuple[str, str], Job] = {}
+    for w in workloads:
+        for tile in w.tiles:
+            jobs[w.stem, f"tile {_words(tile)}"] = {
+                "do": "compile", "stem": w.stem, "defines": w.defines, "sizes": {}, "arch": ARCH,
+                "tune": {**tile, "coarsen": 0}, "options": {}, "folder": str(folder),
+                "cubin": True, "tuning": "none"}
+    for key, job in jobs.items():
+        job["key"] = key
+    found: dict[str, dict[str, Any]] = {}
+    for job, result in do_all(jobs.values(), os.cpu_count() or 1, 90, folder / "log"):
+        if "at" in result:
+            found.setdefault(job["key"][0], {})[job["key"][1]] = result["at"]
+    return found
+
+
+def measured(workload: Workload, header: Header, tiles: Mapping[str, str], rounds: int,
+             least_ms: float) -> Job:
+    """The header's time at one size, and those of each variant and tile, in milliseconds."""
+    import suite_measure
+    from suite_worker import _module
+
+    bare = replace(workload, kind=replace(workload.kind, peers=lambda t: {}, hot=False),
+                   problem=replace(workload.problem, bytes=None))
+    row = {"kernels": [header.row]}
+    modules: dict[str, tuple[Any, Any]] = {"ours": (header.kernels(), row)}
+    for number in range(len(header.tiles)):
+        modules[f"variant {number}"] = header.kernels(number), row
+    for name, place in tiles.items():
+        modules[name] = _module(place).kernels, row
+    found = suite_measure.measure(bare, modules, rounds, least_ms, [], lambda text: None,
+                                  screen=2)
+    times = {name: statistics.median(values) for name, values in found["times"].items()}
+    return {"header": times["ours"], "times": times, "glances": found["screened"],
+            "wrong": found["wrong"]}
+
+
+def measure_all(workloads: Sequence[Workload], headers: Mapping[str, Header],
+                tiles: Mapping[str, Mapping[str, str]], options: argparse.Namespace) -> list[Job]:
+    import torch
+
+    torch.cuda.init()
+    torch.cuda.current_stream()
+    torch.zeros(1, device="cuda")
+    rows = []
+    for header in headers.values():
+        header.load()
+    for w in workloads:
+        if time.perf_counter() - options.started > options.limit:
+            print("out of time")
+            break
+        header = headers[w.stem]
+        row = measured(w, header, tiles.get(w.stem, {}), options.rounds, options.least_ms)
+        extents, arguments = of_launch(w, header)
+        number = header.library.variant(header.pack([*extents, *arguments]))
+        best = min((name for name in row["times"] if name != "ours"), key=row["times"].__getitem__)
+        row |= {"name": w.name, "stem": w.stem, "sizes": dict(w.sizes), "number": number,
+                "best": best, "ratio": row["times"][best] / row["header"],
+                "tiles": {f"variant {i}": tile for i, tile in enumerate(header.tiles)}}
+        rows.append(row)
+        print(f"{w.name:32} {1e3 * row['header']:9.1f} us by {number}; best "
+              f"{1e3 * row['times'][best]:9.1f} by {best:24} of best {row['ratio']:.3f}"
+              + "".join(f"  {name}: {why}" for name, why in row["wrong"].items()), flush=True)
+    for stem in headers:
+        ratios = [row["ratio"] for row in rows if row["stem"] == stem]
+        if ratios:
+            print(f"{stem}: least {min(ratios):.3f}, geometric mean "
+                  f"{math.exp(statistics.mean(map(math.log, ratios))):.3f}, below 0.95: "
+                  f"{sum(r < 0.95 for r in ratios)} of {len(ratios)}")
+    return rows
+
+
+def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
+    """What was measured as tuning files: of each size the best of the fewest tiles that are good
+    everywhere."""
+    import numpy as np
+
+    found = {}
+    for stem in dict.fromkeys(row["stem"] for row in rows):
+        mine = [row for row in rows if row["stem"] == stem]
+        times = []  # of each size, by tunables
+        for row in mine:
+            known = {**row["glances"], **{n: t for n, t in row["times"].items() if n != "ours"}}
+            times.append({tuple(sorted(_tile(name, row).items())): t
+                          for name, t in known.items() if name not in row["wrong"]})
+        names = sorted(set().union(*times))
+        best = [min(of.values()) for of in times]
+        ratios = np.array([[of.get(name, math.inf) / least for of, least in zip(times, best)]
+                           for name in names])
+        largest = max(range(len(mine)), key=lambda i: math.prod(mine[i]["sizes"].values()))
+        first = min(range(len(names)), key=lambda i: ratios[i][largest])
+        chosen, _, _ = cover(np.minimum(ratios, 1e3), first, VARIANTS, WITHIN)
+        members = [names[i] for i in sorted({first, *chosen})]
+        path = suite_support.source(stem)
+        text = SourceFile(str(path), path.read_text())
+        digest = tuning_file.source_hash(driver.preprocess(text, Options(), Diagnostics()).tokens)
+        entries = []
+        for row, of in zip(mine, times, strict=True):
+            name = min(members, key=lambda n: of.get(n, math.inf))
+            entries.append(tuning_file.Entry(_kernel(stem), ARCH, row["sizes"], (), digest, "GPU",
+                                             of[name], dict(name)))
+        found[stem] = folder / f"{stem}.tune.json"
+        found[stem].write_text(tuning_file.render(entries))
+        print(f"{stem}: tuned, {len(members)} tiles")
+    return found
+
+
+def _kernel(stem: str) -> str:
+    source = SourceFile(stem, suite_support.source(stem).read_text())
+    module = driver.compile(source, Options(stop_after=driver.LOWER), ("tir",)).module
+    assert module is not None
+    return str(module.kernels[0].name)
+
+
+def _tile(name: str, row: Job) -> dict[str, int]:
+    if name in row["tiles"]:
+        return dict(row["tiles"][name])
+    return {key: int(value) for key, value in (word.split("=") for word in name.split()[1:])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--filter", default="", help="only workloads whose names match")
+    parser.add_argument("--compile-only", action="store_true", help="what needs no GPU")
+    parser.add_argument("--tuned", action="store_true", help="then with what was measured")
+    parser.add_argument("--tuned-from", type=Path, metavar="FILE", help="results of an earlier run")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--least-ms", type=float, default=1.0, help="of a sample")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds to begin sizes in")
+    parser.add_argument("--json", type=Path, help="write what was measured to a file")
+    options = parser.parse_args()
+    options.started = time.perf_counter()
+    workloads = [w for w in suite_support.workloads(options.filter) if w.stem in STEMS]
+    stems = list(dict.fromkeys(w.stem for w in workloads))
+    print(commit())
+
+    def run(tuning: Mapping[str, Path], folder: Path) -> list[Job]:
+        headers = write_headers(stems, folder, tuning)
+        for stem, header in headers.items():
+            report(stem, header, [w for w in workloads if w.stem == stem])
+        if options.compile_only:
+            return []
+        return measure_all(workloads, headers, alone(workloads, folder), options)
+
+    with tempfile.TemporaryDirectory(prefix="tritonc-header-") as name:
+        folder = Path(name)
+        (folder / "tuned").mkdir()
+        found = (json.loads(options.tuned_from.read_text())["rows"] if options.tuned_from
+                 else run({}, folder))
+        results = {"commit": commit(), "rows": found}
+        if options.json and found:
+            options.json.write_text(json.dumps(results))
+        if found and (options.tuned or options.tuned_from):
+            results["tuned"] = run(tuning_files(found, folder / "tuned"), folder / "tuned")
+            if options.json:
+                options.json.write_text(json.dumps(results))
+    print(f"{time.perf_counter() - options.started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

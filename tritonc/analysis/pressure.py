@@ -340,8 +340,8 @@ class Estimate:
                     or value is reader.guard):
                 t = reader.operands[reader.name == "async_copy"].type
                 bits = _inside(reader, t)
-            elif (_by_register(reader) or reader.name == "phi") and len(reader.results) == 1 and isinstance(
-                    reader.result.type, Tile) and not is_float(reader.result.type):
+            elif (_by_register(reader) or reader.name == "phi") and len(reader.results) == 1 and (
+                    isinstance(reader.result.type, Tile) and not is_float(reader.result.type)):
                 bits = self._skipped(reader.result)
             else:
                 return 0

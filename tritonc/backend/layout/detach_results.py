@@ -38,16 +38,10 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
     for block in kernel.blocks:
         ops: list[Op] = []
         for op in block.ops:
-<<<<<<< HEAD
             at = _WIDE.get(op.name)
             if at is not None and (value := op.operands[at]) in sums and (
                     op.name != "store" or op.attributes.get("vector", 1) > 1):
-                ops.append(make_op("detach", [value], span=op.span, table=ALL_OPS))
-=======
-            if op.name == "store" and op.operands[1] in sums and op.attributes.get("vector", 1) > 1:
-                value = op.operands[1]
                 ops.append(make_op("detach", [value], span=op.span))
->>>>>>> main
                 ops[-1].result.name = value.name
                 op.operands[at] = ops[-1].result
                 changed = True

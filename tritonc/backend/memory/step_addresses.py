@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import emit
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -57,14 +56,12 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
             if form is None or not _spread(op.result.type, form) or not all(
                     _before(v, loop, cfg) for s in form.strides for v in s.values()):
                 continue
-            key = fixed, loop.preheader
-            if key not in strides:
-                strides[key] = _computed(form, loop.preheader)
-            moved = (*key, offset.operands[0])
-            if moved not in moving:
-                moving[moved] = _moving(fixed, offset.operands[0], loop, cfg)
-            new = make_op("step_pointers", [*moving[moved], *strides[key]],
-                          span=op.span, table=ALL_OPS)
+            key = fixed, loop.preheader, offset.operands[0]
+            if key not in moving:
+                moving[key] = _moving(*key, loop, cfg)
+            if key[:2] not in strides:
+                strides[key[:2]] = _computed(form, loop.preheader)
+            new = make_op("step_pointers", [*moving[key], *strides[key[:2]]], span=op.span)
             new.result.name = op.result.name
             block.ops[block.ops.index(op)] = new
             replaced[op.result] = new.result
@@ -80,11 +77,12 @@ def _before(value: Value, loop: Loop, cfg: Cfg) -> bool:
     return home is not None and home not in loop
 
 
-def _moving(fixed: Value, offset: Value, loop: Loop, cfg: Cfg) -> tuple[Value, Value]:
-    """The pointers with an offset added that is a counter of the loop, and 0; or what is given."""
-    phi, latch, before = offset.op, loop.latch, loop.preheader
-    assert before is not None
-    if phi not in loop.header.ops or phi.name != "phi" or latch is None:
+def _moving(fixed: Value, before: Block, offset: Value, loop: Loop, cfg: Cfg
+            ) -> tuple[Value, Value]:
+    """The pointers with an offset added that is a counter of the loop, and 0; or what is given.  An
+    offset of 32 bits may wrap, which its sum with a pointer does not."""
+    phi, latch = offset.op, loop.latch
+    if phi is None or phi not in loop.header.phis() or latch is None or offset.type != I64:
         return fixed, offset
     start, onward = (phi.operands[phi.blocks.index(block)] for block in (before, latch))
     if onward.op is None or onward.op.name != "add" or offset not in onward.op.operands:
@@ -100,6 +98,7 @@ def _moving(fixed: Value, offset: Value, loop: Loop, cfg: Cfg) -> tuple[Value, V
 
     first = advanced(fixed, start, before)
     moved = make_op("phi", [first], blocks=[before], span=phi.span)
+    moved.result.name = f"{fixed.name}.moving" if fixed.name else ""
     loop.header.ops.insert(0, moved)
     moved.operands.append(advanced(moved.result, step, latch))
     moved.blocks.append(latch)

@@ -61,11 +61,11 @@ def loaded_again(kernel: Kernel, cfg: Cfg) -> dict[Value, Op]:
                 if kernel.attributes.get("single_trips"):
                     continue
                 return found
-            parameter = origin(root, ("assume_multiple",))
-            before = seen.setdefault(parameter, [])
+            place = origin(root, ("assume_multiple",))
+            before = seen.setdefault(place, [])
             if any(loop.header not in one and one.header not in loop
                    and cfg.dominates(_beside(one, loop).header, loop.header) for one in before):
-                found[parameter] = op
+                found[place] = op
             before.append(loop)
     return found
 

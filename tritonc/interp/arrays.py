@@ -269,7 +269,7 @@ sin = _in_float64(np.sin)
 cos = _in_float64(np.cos)
 tanh = _in_float64(np.tanh)
 erf = _in_float64(np.vectorize(math.erf, otypes=[np.float64]))
-sqrt, floor, ceil, trunc = np.sqrt, np.floor, np.ceil, np.trunc
+sqrt, floor, ceil, trunc, rint = np.sqrt, np.floor, np.ceil, np.trunc, np.rint
 
 
 def round(a: Any) -> Any:

@@ -87,8 +87,8 @@ def _streaming_threads(kernel: Kernel) -> int:
         return largest // PASS_ELEMENTS
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // STEPS_ELEMENTS
-    scanned = any(op.name in ("scan", "scan_with") and 2 * prod(shape(op.operands[0].type)) > largest
-                  for op in kernel.ops())
+    scanned = any(op.name in ("scan", "scan_with")
+                  and 2 * prod(shape(op.operands[0].type)) > largest for op in kernel.ops())
     if reduced and not moved and not held and not scanned:
         return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"

@@ -44,8 +44,7 @@ HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
 HALVES = 8  # that a program splits and joins: threads with many elements have both
-COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once,
-# unless it is scanned
+COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 _CHOOSE = frozenset("select icmp fcmp fmin fmax smin smax umin umax and or".split())
 LEGAL = (1, 2, 4, 8, 16)
@@ -87,9 +86,7 @@ def _streaming_threads(kernel: Kernel) -> int:
         return largest // PASS_ELEMENTS
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // STEPS_ELEMENTS
-    scanned = any(op.name in ("scan", "scan_with")
-                  and 2 * prod(shape(op.operands[0].type)) > largest for op in kernel.ops())
-    if reduced and not moved and not held and not scanned:
+    if reduced and not moved and not held:
         return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]

@@ -185,12 +185,12 @@ def fma_of_neutral(op: Op, r: Rewriter) -> Value | None:
 
 
 def whole_already(op: Op, r: Rewriter) -> Value | None:
-    """floor(floor(x)) = floor(x), and so for all pairs of floor, ceil, round and trunc."""
+    """floor(floor(x)) = floor(x), and so for all pairs of `_ROUNDINGS`."""
     inner = op.operands[0].op
     return op.operands[0] if inner is not None and inner.name in _ROUNDINGS else None
 
 
-_ROUNDINGS = ("floor", "ceil", "round", "trunc")
+_ROUNDINGS = ("floor", "ceil", "round", "trunc", "rint")
 
 RULES: dict[str, list[Rule]] = {
     "fadd": [plus_minus_zero, add_of_negated, sum_of_two_exponentials],

@@ -30,7 +30,8 @@ def test_a_producer_warp_serves_any_region(setting: Setting) -> None:
 def test_loops_behind_each_other_in_persistent_blocks(name: str) -> None:
     """One ring serves both loops, and one of two stages has the queries that both read."""
     path = ROOT / "bench" / "ways" / "attention" / f"{name}.tc"
-    (result, _), = compiled(Setting(path, (("TM", "128"), ("TN", "128"))), "sm_90a")
+    setting = Setting(path, (("D", "128"), ("TM", "128"), ("TN", "128")))
+    (result, _), = compiled(setting, "sm_90a")
     assert result.module is not None
     kernel = result.module.kernels[0]
     (loop,) = (loop for loop in Cfg(kernel).loops if counts_instances(loop))
@@ -39,6 +40,7 @@ def test_loops_behind_each_other_in_persistent_blocks(name: str) -> None:
     queries = {op.operands[0] for op in products if isinstance(op.operands[0].type, Buffer)}
     (view,) = [value.op for value in queries]
     assert view is not None and view.name == "buffer_stage"
+    assert isinstance(t := view.operands[0].type, Buffer) and t.stages == 2
     assert len(products) == 8  # a first and a last one of each loop stand outside of it
 
 

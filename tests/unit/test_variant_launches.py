@@ -119,16 +119,15 @@ def test_the_choice_in_machine_code_is_the_definition_s(
             for parameter, never in zip(kernel.parameters, unsigned, strict=True)])
         extents = tuple([number(0, 1, -5, 2**40, 2**63 - 1) for _ in range(chooser.axes)])
         given = extents if chooser.axes > 1 else extents[0]
-        chosen = native(given, arguments, *chooser.addresses(arguments))
+        chosen = native(given, arguments)
         assert chosen == chooser.number(given, arguments) == kernel.variant(given, *arguments)
         found.add(chosen)
     assert len(found) > 2
     for wrong in (1.5, "x", None, 2**63, ((1,),)):
         with pytest.raises((TypeError, OverflowError, SystemError, IndexError)):
-            native((wrong, 1) if chooser.axes > 1 else wrong, arguments,
-                   *chooser.addresses(arguments))
+            native((wrong, 1) if chooser.axes > 1 else wrong, arguments)
     with pytest.raises((IndexError, SystemError)):
-        native(given, (), *chooser.addresses(arguments))
+        native(given, ())
 
 
 def test_the_interpreter_runs_variants() -> None:

@@ -49,15 +49,18 @@ class Chooser:
         return int(self._choose(self.extents(global_range), *self._known(arguments)))
 
     def native(self) -> Callable[..., int]:
-        """The same in machine code, of the range, the arguments and `addresses`."""
-        return function(self.axes, self.integers, len(self.pointers), self._choose)
+        """The same in machine code; it raises anything for objects that it does not know."""
+        found = function(self.axes, self.integers, len(self.pointers), self._choose)
+        if not self.pointers:
+            return found
+        return lambda range, arguments: found(range, arguments, *self._addresses(arguments))
 
-    def addresses(self, arguments: Sequence[Any]) -> list[int]:
+    def _addresses(self, arguments: Sequence[Any]) -> list[int]:
         """Of the arrays of which variants require something."""
         return [address(arguments[i]) for i in self.pointers]
 
     def _known(self, arguments: Sequence[Any]) -> tuple[dict[int, int], list[int]]:
-        return {i: index(arguments[i]) for i in self.integers}, self.addresses(arguments)
+        return {i: index(arguments[i]) for i in self.integers}, self._addresses(arguments)
 
     def _choose(self, extents: Sequence[Any], integers: Mapping[int, Any],
                 addresses: Sequence[Any]) -> Any:
@@ -107,15 +110,5 @@ def launch_function(chooser: Chooser, launches: Sequence[Callable[..., None]]
             number = find(global_range, arguments)
         launches[number](stream, global_range, *arguments)
 
-    def launch_aligned(stream: Any, global_range: Any, *arguments: Any) -> None:
-        try:
-            number = choose(global_range, arguments, *addresses(arguments))  # type: ignore[misc]
-        except Exception:
-            number = find(global_range, arguments)
-        launches[number](stream, global_range, *arguments)
-
-    addresses = chooser.addresses
-    found = launch_aligned if chooser.pointers else launch
-    found.__doc__ = launches[0].__doc__
-    found.__name__ = found.__qualname__ = "launch"
-    return found
+    launch.__doc__ = launches[0].__doc__
+    return launch

@@ -23,13 +23,13 @@ from tritonc.launch.packing import Block, layout
 from tritonc.launch.parameters import Parameter
 from tritonc.render import rendered
 from tritonc.source import CompileError
+from tritonc.variants.choice import MOST_PROGRAMS
 from tritonc.variants.variant import required
 
 if TYPE_CHECKING:
     from tritonc.ir import core as ir
 
 Range = int | Sequence[int]
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _CACHED = 1024  # grids and streams that a kernel remembers
 
 
@@ -308,7 +308,7 @@ class _Launcher:
                 raise TypeError(f"the global range of axis {axis} is an integer, found {extent!r}")
             tile = kernel.tile[axis] if axis < len(kernel.tile) else 1
             count = -(-int(extent) // tile)
-            limit = _GRID_LIMITS[axis] // (kernel.cluster if axis == 2 else 1)
+            limit = MOST_PROGRAMS[axis] // (kernel.cluster if axis == 2 else 1)
             if not int(extent) >= 0 or count > limit:
                 raise ValueError(f"the global range of axis {axis} is {extent}; it can be 0 to "
                                  f"{limit * tile}")

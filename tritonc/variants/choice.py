@@ -25,6 +25,7 @@ MOST_STEPS = 1 << 18
 MOST_BLOCKS = 1 << 5  # of a multiprocessor
 MOST_CYCLES = 1 << 16  # of a step, in quarters
 MOST_LENGTH = 1 << 31
+MOST_PROGRAMS = (2**31 - 1, 65535, 65535)  # along each axis of a launch (CUDA, compute capability)
 Values = Sequence[Any] | Mapping[int, Any]  # of arguments, by their places
 LARGEST = (1 << 63) - 1  # of what a logarithm is taken
 
@@ -169,7 +170,7 @@ def reach(tile: int, axis: int) -> int:
     (True, 1048560, 2147483616)
     """
     count = (1 << 31) // tile
-    return tile * (min(count, 65535) if axis else count)
+    return tile * (min(count, MOST_PROGRAMS[axis]) if axis else count)
 
 
 def holds(fact: Mapping[str, int], value: Any) -> Any:

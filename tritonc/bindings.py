@@ -291,7 +291,8 @@ class Bindings:
         fixed = {name: value for name, value in tunables.items() if name not in space}
         target = find(self._options.arch, self._options.ptx)
         chosen = portfolio(space, lambda binding: lower({**fixed, **binding}, kernel.name), target,
-                           tunables, self._options.variants) if space else None
+                           tunables, self._options.variants,
+                           self._options.workspace) if space else None
         if chosen is None:
             found.notes.append(f"no variants of {kernel.name}: no tunable is open, or the cost "
                                "model knows no product in a loop there")

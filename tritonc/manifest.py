@@ -119,6 +119,8 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "parameters": parameters,
         "threads": kernel.threads,
         **({"cluster": blocks} if blocks > 1 else {}),
+        **({"workspace": kernel.attributes["workspace"] * blocks}
+           if "workspace" in kernel.attributes else {}),
         "shared_bytes": 0 if dynamic else shared,
         "dynamic_shared_bytes": shared if dynamic else 0,
         "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],
@@ -134,7 +136,9 @@ def _variant(general: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
     """What a variant has of its own, and what it requires."""
     kept = ("entry", "threads", "shared_bytes", "dynamic_shared_bytes", "tile", "tunables")
     cluster = {"cluster": own.get("cluster", 1)} if "cluster" in {**general, **own} else {}
-    return {**{key: own[key] for key in kept}, **cluster, "requires": required(general, own)}
+    more = {"workspace": own["workspace"]} if "workspace" in own else {}
+    return {**{key: own[key] for key in kept}, **cluster, **more,
+            "requires": required(general, own)}
 
 
 def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,13 +24,15 @@ from tritonc.launch.packing import Block, layout
 from tritonc.launch.parameters import Parameter
 from tritonc.render import rendered
 from tritonc.source import CompileError
-from tritonc.variants.choice import MOST_PROGRAMS
+from tritonc.variants.choice import MOST_IN_MEMORY as TICKETS
+from tritonc.variants.choice import MOST_PROGRAMS, is_in_memory
 from tritonc.variants.variant import required
 
 if TYPE_CHECKING:
     from tritonc.ir import core as ir
 
 Range = int | Sequence[int]
+WORKSPACE = {"name": "workspace", "type": "float *", "access": "read write", "multiple_of": 16}
 _CACHED = 1024  # grids and streams that a kernel remembers
 
 
@@ -42,7 +45,7 @@ class Plan(NamedTuple):
     them, and `compile` makes a module with other tunables."""
 
     kernels: Mapping[str, Mapping[str, Any]]
-    compile: Callable[[Mapping[str, int]], Module]
+    compile: Callable[[Mapping[str, int], str], Module]  # by tunables, the kernel's name
 
 
 class Module:
@@ -95,11 +98,12 @@ class Module:
         assert self.plan is not None
         key = tuple(sorted(tunables.items()))
         if key not in self.compiled:
-            module = self.plan.compile(tunables)
+            module = self.plan.compile(tunables, name)
             for table, data in self._tables.items():
                 module.fill_table(table, data)
             self.compiled[key] = module
-        return self.compiled[key][name]
+        kernel = self.compiled[key][name]
+        return kernel.variants[0] if kernel.variants else kernel  # `api._with_tunables` says which
 
     def entry(self, driver: Any, device: int, kernel: Kernel) -> Any:
         """The driver's handle of a kernel on a device, where the module is loaded at first use.
@@ -131,7 +135,9 @@ class Kernel:
         self.module = module
         self.name: str = row["name"]
         self.entry: str = row["entry"]
-        self.parameters = tuple(Parameter.read(p) for p in row["parameters"])
+        self.workspace: int = row.get("workspace", 0)  # bytes of memory for sums, of each instance
+        self.parameters = tuple(Parameter.read(p) for p in (
+            *row["parameters"], *[WORKSPACE] * (self.workspace > 0)))
         self.threads: int = row["threads"]
         self.cluster: int = row.get("cluster", 1)  # blocks that compute one instance
         self.dynamic_shared: int = row["dynamic_shared_bytes"]
@@ -143,10 +149,12 @@ class Kernel:
         self._variants: list[Kernel | None] = [Kernel(module, {**own, **variant})
                                                for variant in row.get("variants", ())]
         self._row = row
+        self._kept: list[Any] = []
         if not self._variants and module.plan is not None and self.name in module.plan.kernels:
             self._row = {**row, **module.plan.kernels[self.name]}
             self._variants = [None] * len(self._row["variants"])
         self._launches = [self.launch, *(
+            self._launch_in_memory(number) if is_in_memory(self._row["variants"][number - 1]) else
             self._first_launch(number) if variant is None else variant.launch
             for number, variant in enumerate(self._variants, 1))]
         self._chooser: Chooser | None = None
@@ -162,6 +170,32 @@ class Kernel:
 
         return launch
 
+    def _launch_in_memory(self, number: int) -> Callable[..., None]:
+        """The launch of a variant whose blocks add up in memory: torch's, kept for each stream.
+        For arrays of others it is a launch without."""
+        kept: dict[tuple[int, int], Any] = {}
+        first = next((i for i, p in enumerate(self.parameters) if p.pointer), 0)
+
+        def launch(stream: Any, global_range: Range, *arguments: Any) -> None:
+            torch: Any = sys.modules.get("torch")
+            tensor = (*arguments, None)[min(first, len(arguments))]
+            variant = self._compiled(number) if torch and isinstance(tensor, torch.Tensor) else self
+            if variant is self:
+                without = self.variant(global_range, *arguments)
+                return self._launches[without](stream, global_range, *arguments)
+            extents = global_range if isinstance(global_range, Sequence) else (global_range,)
+            tiles = prod(-(-int(extent) // part) for extent, part in zip(extents, variant.tile))
+            floats = TICKETS + tiles * variant.workspace // 4
+            place = tensor.get_device(), _handle(stream)
+            if place not in kept or len(kept[place]) < floats:
+                room = 1 << (floats - 1).bit_length()
+                kept[place] = torch.zeros(room, device=tensor.device)
+                self._kept.append(kept[place])  # for launches that still use a smaller one
+                torch.cuda.current_stream(tensor.device).synchronize()
+            variant.launch(stream, global_range, *arguments, kept[place])
+
+        return launch
+
     def _compiled(self, number: int) -> Kernel:
         """A variant, compiled if it is not yet; the kernel itself if it cannot be."""
         found = self._variants[number - 1]
@@ -174,7 +208,8 @@ class Kernel:
             except CompileError:
                 found = self
             self._variants[number - 1] = found
-            self._launches[number] = found._launches[0]
+            if not found.workspace:
+                self._launches[number] = found._launches[0]
         return found
 
     @property

@@ -21,6 +21,7 @@ from tritonc.ir.types import I64, Scalar, is_float, is_pointer
 from tritonc.launch.data import element_of, macros
 from tritonc.problem.lines import Problem
 from tritonc.prove.certificates import entails
+from tritonc.variants.choice import MOST_PROGRAMS
 
 if TYPE_CHECKING:
     from tritonc.prove.shapes import Arrays

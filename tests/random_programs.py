@@ -154,7 +154,7 @@ def check(text: str, settings: Settings) -> int:
 
 def _passes(module: Module, data: Data, want: Arrays, settings: Settings) -> int:
     options, kernel = settings.options, module.kernels[0]
-    context = Context(table=dict(ALL_OPS), target=find(options.arch, options.ptx),
+    context = Context(target=find(options.arch, options.ptx),
                       contract=options.fp_contract, meta=dict(options.tune))
     runs = 0
 

@@ -152,12 +152,11 @@ def stated_defines(source: SourceFile, given: Sequence[str]) -> tuple[str, ...]:
 
 def context_of(options: Options) -> Context:
     """What passes may know of the options; meta-parameters come with each kernel."""
-    from tritonc.backend.target.machine_ops import ALL_OPS
     from tritonc.backend.target.target import find
     from tritonc.ir.context import Context
 
     return Context(
-        table=dict(ALL_OPS), target=find(options.arch, options.ptx), contract=options.fp_contract,
+        target=find(options.arch, options.ptx), contract=options.fp_contract,
         fast_math=options.fast_math, precise_math=options.precise_math,
         device_assert=options.device_assert)
 
@@ -385,10 +384,11 @@ class _Compilation:
             hooks.after = lambda label, kernel, changed: self._show(
                 label, "after", [kernel], changed)
         if self.options.verify_each:
+            from tritonc.ir.ops import ROWS
             from tritonc.ir.verify import Known, verify
 
             known: Known = {}
-            hooks.verify = lambda kernel, context: verify(kernel, table=context.table, known=known)
+            hooks.verify = lambda kernel, context: verify(kernel, table=ROWS, known=known)
         completed = True
         with self._stage(stage):
             for kernel in [*module.kernels]:

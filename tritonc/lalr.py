@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from copy import copy
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from pkgutil import get_data  # importlib.resources would cost 10 ms
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from lark import Lark
+from lark import Lark, Tree
 from lark.grammar import Rule
 from lark.lexer import Lexer
-from lark.parsers.lalr_interactive_parser import InteractiveParser
+from lark.parse_tree_builder import ParseTreeBuilder
+from lark.parsers.lalr_analysis import Action, Shift
 
-Callback = Callable[[list[Any]], Any]  # from the values of a production's symbols to its own
+_NONE: tuple[Action | None, Any] = None, None
 
 
 class NoLexer(Lexer):
@@ -39,14 +39,113 @@ class Grammar(NamedTuple):
     lark: Lark
     spellings: dict[str, str]
     names: dict[str, str]
+    builder: Any  # lark's, which drops and inlines symbols as the grammar says
 
-    def start(self, callbacks: Mapping[Rule, Callback]) -> InteractiveParser:
-        """A parse of nothing as yet; `callbacks` build the value of each production."""
-        parser = self.lark.parse_interactive("")
-        conf: Any = copy(parser.parser_state.parse_conf)
-        conf.callbacks = callbacks
-        parser.parser_state.parse_conf = conf
-        return parser
+
+class Parse:
+    """A parse by lark's tables, to which tokens are fed; so far of nothing.
+
+    `actions` has a method for each rule or alias, from the values of its parts to its own.
+
+    `values` and `firsts`: of the symbols on the stack, what they stand for, and the number of their
+    first token.  While an action runs, `places` are such numbers of what it is made from, and
+    `last` is the number of its last token; an empty one's place is that of the token behind it.
+    """
+
+    def __init__(self, grammar: Grammar, actions: object) -> None:
+        conf: Any = grammar.lark.parse_interactive("").parser_state.parse_conf
+        self.table: dict[int, dict[str, tuple[Action, Any]]] = conf.states
+        self.end: int = conf.end_state
+        callbacks = grammar.builder.create_callback(_Inline(actions))
+        # By identity, as lark computes the hash of a rule anew each time.  No action: a pass.
+        self.rules = {id(rule): (len(rule.expansion), rule.origin.name,
+                                 None if _passes(rule) else callbacks[rule])
+                      for rule in grammar.lark.rules}
+        self.states: list[int] = [conf.start_state]
+        self.values: list[Any] = []
+        self.firsts: list[int] = []
+        self.places: list[int] = []
+        self.last = -1
+
+    def choices(self) -> dict[str, tuple[Action, Any]]:
+        """The symbols that lark's tables have an action for."""
+        return self.table[self.states[-1]]
+
+    def feed(self, terminal: str, value: Any, first: int) -> bool:
+        """Reduce as far as `terminal` asks for and take it as token `first`; False if it cannot
+        stand here.
+
+        An LALR state may reduce before it notices that.
+        """
+        table, states, values, firsts = self.table, self.states, self.values, self.firsts
+        self.last = first - 1
+        while True:
+            action, found = table[states[-1]].get(terminal, _NONE)
+            if action is Shift:
+                states.append(found)
+                values.append(value)
+                firsts.append(first)
+                return True
+            if action is None:
+                return False
+            size, name, build = self.rules[id(found)]
+            if build is None:
+                states[-1] = table[states[-2]][name][1]
+                continue
+            parts = []
+            self.places = [first]
+            if size:
+                parts = values[-size:]
+                self.places = firsts[-size:]
+                del states[-size:], values[-size:], firsts[-size:]
+            firsts.append(self.places[0])
+            values.append(build(parts))
+            states.append(table[states[-1]][name][1])
+            if states[-1] == self.end:
+                return True
+
+    def takes(self, *terminals: str) -> bool:
+        """Whether all of `terminals` could stand here, one after the other."""
+        table, states = self.table, self.states.copy()
+        for terminal in terminals:
+            while states[-1] != self.end:
+                action, found = table[states[-1]].get(terminal, _NONE)
+                if action is None:
+                    return False
+                if action is Shift:
+                    states.append(found)
+                    break
+                size, name, _ = self.rules[id(found)]
+                del states[len(states) - size :]
+                states.append(table[states[-1]][name][1])
+        return True
+
+    def accepts(self) -> set[str]:
+        """The terminals that could stand here."""
+        return {name for name in self.choices() if name.isupper() and self.takes(name)}
+
+    def pop(self) -> int:
+        """Drop the last symbol of the stack; returns the number of its first token."""
+        self.states.pop()
+        self.values.pop()
+        return self.firsts.pop()
+
+
+def _passes(rule: Rule) -> bool:
+    """Whether the value of a production is that of its one symbol."""
+    return (rule.options.expand1 and not rule.alias and len(rule.expansion) == 1
+            and (rule.options.keep_all_tokens or not getattr(rule.expansion[0], "filter_out", 0)))
+
+
+class _Inline:
+    """The methods of `actions`, each from a list of its arguments, as lark calls them."""
+
+    def __init__(self, actions: object) -> None:
+        self.actions = actions
+
+    def __getattr__(self, name: str) -> Callable[[list[Any]], Any]:
+        method = getattr(self.actions, name)
+        return lambda arguments: method(*arguments)
 
 
 def load(name: str) -> Grammar:
@@ -63,7 +162,9 @@ def read(text: str, cache_file: str | None = None) -> Grammar:
                 cache=cache_file or False)
     spellings = {terminal.name: str(terminal.pattern.value) for terminal in lark.terminals
                  if terminal.pattern is not None and terminal.pattern.type == "str"}
-    return Grammar(lark, spellings, {text: name for name, text in spellings.items()})
+    build: Any = ParseTreeBuilder
+    return Grammar(lark, spellings, {text: name for name, text in spellings.items()},
+                   build(lark.rules, Tree, maybe_placeholders=True))
 
 
 def _cache_file(stem: str) -> str | None:

@@ -62,10 +62,10 @@ class Sketch:
     def __getattr__(self, name: str) -> Callable[..., Value]:
         if name not in ALL_OPS:
             raise AttributeError(name)
-        return lambda *operands, **given: self.build.value(name, *operands, table=ALL_OPS, **given)
+        return lambda *operands, **given: self.build.value(name, *operands, **given)
 
     def emit(self, name: str, *operands: Value, **given: Any) -> Op:
-        return self.build.emit(name, *operands, table=ALL_OPS, **given)
+        return self.build.emit(name, *operands, **given)
 
     def number(self, value: float, t: Type = I32) -> Value:
         return self.build.constant(value, t)
@@ -251,7 +251,7 @@ def parse(text: str) -> Module:
 
 
 def context(target: str = "sm_80", **meta: int) -> Context:
-    return Context(table=ALL_OPS, target=find(target), meta=meta)
+    return Context(target=find(target), meta=meta)
 
 
 def same(a: dict[str, Any], b: dict[str, Any], tolerance: float = 0.0) -> None:

@@ -10,7 +10,6 @@ from machine_programs import execute, ptx
 from sketch import Program, Sketch, parse
 from test_backend_passes import lowered
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.formats import held_dtype, round_to
 from tritonc.ir.types import (
@@ -101,8 +100,8 @@ def test_a_warp_passes_products_with_ones_by(others: tuple[int, ...]) -> None:
     want, low = p.run()["out"], lowered(p)
     for block in low.kernel.blocks:
         for product in [op for op in block.ops if op.name == "fmul"]:
-            some = make_op("any_other", [product.operands[1]], table=ALL_OPS, number=1.0)
-            scaled = make_op("scale", [*product.operands, some.result], table=ALL_OPS)
+            some = make_op("any_other", [product.operands[1]], number=1.0)
+            scaled = make_op("scale", [*product.operands, some.result])
             at = block.ops.index(product)
             block.ops[at : at + 1] = [some, scaled]
             low.kernel.replace({product.result: scaled.result})
@@ -274,3 +273,50 @@ entry:
     program = Program(parse(text), [np.zeros(64, np.int32), start, limit], (1,))
     found = execute(program)["y"].view(np.int32)
     np.testing.assert_array_equal(found, np.arange(start, start + 64) < limit)
+
+
+def test_bools_that_share_a_word() -> None:
+    """Each is tested in its word, whatever its neighbours are."""
+    text = """
+#l = #layout<shape=[64], register=[1,2,4,8], lane=[16,32,0,0,0], warp=[]>
+kernel @k(i1* %x, i32* %y) {num_warps = 1} {
+entry:
+  %r = range {start = 0, stop = 64} : i32<64; #l>
+  %xs = splat %x : i1*<64; #l>
+  %px = addptr %xs, %r : i1*<64; #l>
+  %b = load %px {vector = WIDTH} : i1<64; #l>
+  %n = zext %b : i32<64; #l>
+  %ys = splat %y : i32*<64; #l>
+  %py = addptr %ys, %r : i32*<64; #l>
+  store %py, %n
+  ret
+}
+"""
+    x = np.random.default_rng(0).integers(0, 2, 64).astype(bool)
+    for width in (1, 2, 4, 16):
+        own = Program(parse(text.replace("WIDTH", str(width))), [x, np.zeros(64, np.int32)], (1,))
+        np.testing.assert_array_equal(execute(own)["y"].view(np.int32), x)
+
+
+def test_products_of_indices_as_floats() -> None:
+    """With -ffast-math, of a base for all registers and a constant."""
+    text = """
+#l = #layout<shape=[64], register=[1,2,32], lane=[4,8,16,0,0], warp=[]>
+kernel @k(f32* %y, i32 %start, f32 %slope) {num_warps = 1} {
+entry:
+  %r = range {start = 0, stop = 64} : i32<64; #l>
+  %s = splat %start : i32<64; #l>
+  %i = sub %s, %r : i32<64; #l>
+  %f = sitofp %i : f32<64; #l>
+  %b = splat %slope : f32<64; #l>
+  %p = fmul %f, %b : f32<64; #l>
+  %ys = splat %y : f32*<64; #l>
+  %py = addptr %ys, %r : f32*<64; #l>
+  store %py, %p
+  ret
+}
+"""
+    program = Program(parse(text), [np.zeros(64, np.float32), 40, np.float32(0.3)], (1,))
+    found = execute(program, fast_math=True)["y"].view(np.float32)
+    np.testing.assert_allclose(found, (40 - np.arange(64)) * np.float32(0.3), atol=1e-5)
+    assert ptx(program, "sm_80", fast_math=True).count("cvt.rn.f32.s32") == 1

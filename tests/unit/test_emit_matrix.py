@@ -25,7 +25,6 @@ from tritonc.backend.layout.matrix_access import MatrixAccesses, matrix_accesses
 from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
 from tritonc.backend.pipeline.specialize_warps import specialize_warps
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import find
 from tritonc.ir import f2, fragment
 from tritonc.ir.build import make_op
@@ -323,7 +322,7 @@ def _other_use(kernel: Kernel) -> None:
     """Threads write what copies write, while copies can follow."""
     copy = next(op for op in kernel.ops() if op.name == "tensor_copy")
     block = next(b for b in kernel.blocks if copy in b.ops)
-    block.ops.insert(-1, make_op("ring_init", [copy.operands[0]], table=ALL_OPS))
+    block.ops.insert(-1, make_op("ring_init", [copy.operands[0]]))
 
 
 @pytest.mark.parametrize("change", [_volatile_start, _no_acquire, _other_use])
@@ -561,7 +560,7 @@ def test_only_loads_that_nothing_overtakes_are_late(between: str) -> None:
     for block in program.kernel.blocks:
         for i in reversed(range(len(block.ops))):
             if block.ops[i].name == "mma_dot" and between:
-                block.ops.insert(i, make_op(between, [], table=ALL_OPS))
+                block.ops.insert(i, make_op(between, []))
     select_matrix_loads(program.kernel, context("sm_80"))
     loads = [op for op in program.kernel.ops() if op.name == "mma_dot"]
     late = [v.op.attributes.get("late", False) for op in loads for v in op.operands[:2] if v.op]

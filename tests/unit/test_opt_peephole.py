@@ -19,7 +19,6 @@ from rewriting import (
 )
 
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.context import Context
 from tritonc.ir.text import print_kernel
 from tritonc.ir.types import (
     BF16,
@@ -442,7 +441,7 @@ def sample_id(sample: Any) -> str:
 def test_rule_alone_keeps_the_meaning(rule: Any, body: Any, _: Any) -> None:
     kernel = make_kernel(body)
     done = []
-    check_same_meaning(kernel, lambda k: done.append(sweep(k, CONTEXT, rule)), seeds=8,
+    check_same_meaning(kernel, lambda k: done.append(sweep(k, rule)), seeds=8,
                        tolerance=1e-6 if rule in UP_TO_ROUNDING else 0.0)
     assert done == [True], "the rule does not apply"
 
@@ -588,6 +587,6 @@ def test_numbers_are_not_inverted_like_conditions() -> None:
     once = e.xor(e.xor(e.a, e.const(5)), e.const(3))
     moved = e.xor(e.splat(e.nat), e.const(1, e.splat(e.nat).type))
     kernel = e.finish(once, moved)
-    assert not any(predicates.not_of_not(op, Rewriter(kernel, Context()))
-                   or predicates.not_of_moved(op, Rewriter(kernel, Context()))
+    assert not any(predicates.not_of_not(op, Rewriter(kernel))
+                   or predicates.not_of_moved(op, Rewriter(kernel))
                    for op in kernel.ops() if op.name == "xor")

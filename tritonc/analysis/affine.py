@@ -87,7 +87,7 @@ class Affinity:
         self.known: dict[Value, Affine | None] = {}
         self.inside: set[Value] = set()
         if iteration is not None:
-            self.inside = {r for b in iteration.loop.blocks for op in b.ops for r in op.results}
+            self.inside = {r for op in iteration.loop.ops() for r in op.results}
 
     def of(self, value: Value) -> Affine | None:
         """The affine form of an integer or pointer value; None if it has none."""

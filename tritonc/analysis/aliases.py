@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import is_pointer
@@ -73,7 +72,7 @@ def stores_may_reach(kernel: Kernel, blocks: Iterable[Block], loads: Iterable[Op
     sources = [op.operands[0] for op in loads]
     for block in blocks:
         for op in block.ops:
-            if WRITE not in ALL_OPS[op.name].effects:
+            if WRITE not in op.effects:
                 continue
             if not op.operands:
                 return True  # a barrier: other instances' writes may become visible

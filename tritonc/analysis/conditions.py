@@ -15,7 +15,6 @@ from typing import NamedTuple
 from tritonc.analysis.values import attributes_key, defined_by, int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import element
 
 OPPOSITE = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
@@ -50,7 +49,7 @@ def next_turn(loop: Loop) -> Turn:
 
 def _turn(loop: Loop, source: Block) -> Turn:
     return Turn({phi.result: incoming(phi, source) for phi in loop.header.phis()},
-                frozenset(op for block in loop.blocks for op in block.ops))
+                frozenset(loop.ops()))
 
 
 def stripped(value: Value) -> tuple[Value, bool]:
@@ -62,7 +61,7 @@ def stripped(value: Value) -> tuple[Value, bool]:
     return value, odd
 
 
-def same_value(a: Value, b: Value, table: Mapping[str, OpInfo], turn: Turn | None = None,
+def same_value(a: Value, b: Value, turn: Turn | None = None,
                depth: int = _DEPTH) -> bool:
     """Whether `a`, as it is in `turn`, is computed as `b` is."""
     if turn is not None and a in turn.phis:
@@ -72,33 +71,33 @@ def same_value(a: Value, b: Value, table: Mapping[str, OpInfo], turn: Turn | Non
     x, y = a.op, b.op
     if x is None or y is None or not depth or a.type != b.type:
         return False
-    if x.name != y.name or x.name == "phi" or not table[x.name].pure or x.guard or y.guard:
+    if x.name != y.name or x.name == "phi" or not x.pure or x.guard or y.guard:
         return False
     if x.name == "icmp" and element(a.type).bits == 1:
-        return same_condition(a, b, table, turn, depth=depth)
+        return same_condition(a, b, turn, depth=depth)
     if attributes_key(x.attributes) != attributes_key(y.attributes) \
             or len(x.operands) != len(y.operands):
         return False
-    orders = [x.operands, x.operands[::-1]] if table[x.name].commutative else [x.operands]
-    return any(all(same_value(p, q, table, turn, depth - 1)
+    orders = [x.operands, x.operands[::-1]] if x.info.commutative else [x.operands]
+    return any(all(same_value(p, q, turn, depth - 1)
                    for p, q in zip(order, y.operands, strict=True)) for order in orders)
 
 
-def same_condition(a: Value, b: Value, table: Mapping[str, OpInfo], turn: Turn | None = None, *,
+def same_condition(a: Value, b: Value, turn: Turn | None = None, *,
                    opposite: bool = False, depth: int = _DEPTH) -> bool:
     """Whether `a`, as it is in `turn`, is `b`; or the opposite of `b`."""
     (a, odd), (b, other) = stripped(a), stripped(b)
     opposite ^= odd ^ other
     if turn is not None and a in turn.phis:
-        return same_condition(turn.phis[a], b, table, opposite=opposite, depth=depth)
+        return same_condition(turn.phis[a], b, opposite=opposite, depth=depth)
     x, y = defined_by(a, "icmp"), defined_by(b, "icmp")
     if x is None or y is None:
-        return not opposite and x is y is None and same_value(a, b, table, turn, depth)
+        return not opposite and x is y is None and same_value(a, b, turn, depth)
     predicate: str = x.attributes["predicate"]
     if opposite:
         predicate = OPPOSITE[predicate]
     wanted = y.attributes["predicate"]
-    return any(name == wanted and all(same_value(p, q, table, turn, depth - 1)
+    return any(name == wanted and all(same_value(p, q, turn, depth - 1)
                                       for p, q in zip(order, y.operands, strict=True))
                for order, name in ((x.operands, predicate),
                                    (x.operands[::-1], SWAPPED[predicate])))
@@ -124,8 +123,7 @@ def passed(cfg: Cfg, block: Block) -> Iterator[tuple[Value, bool]]:
         above = cfg.immediate_dominator[above]
 
 
-def holds(condition: Value, cfg: Cfg, block: Block, table: Mapping[str, OpInfo],
-          turn: Turn | None = None) -> bool:
+def holds(condition: Value, cfg: Cfg, block: Block, turn: Turn | None = None) -> bool:
     """Whether a condition, as it is in `turn`, is known to be true in `block`."""
     plain, odd = stripped(condition)
     if turn is not None and plain in turn.phis:
@@ -140,7 +138,7 @@ def holds(condition: Value, cfg: Cfg, block: Block, table: Mapping[str, OpInfo],
         if sides[0] is not None and sides[1] is not None:
             return _compare(test.attributes["predicate"], sides[0], sides[1],
                             element(test.operands[0].type).bits) is not odd
-    return any(same_condition(plain, known, table, turn, opposite=odd is truth)
+    return any(same_condition(plain, known, turn, opposite=odd is truth)
                for known, truth in passed(cfg, block))
 
 

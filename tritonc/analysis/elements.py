@@ -52,7 +52,7 @@ class Elements:
             permutation = op.attributes["permutation"]
             return self.at(op.operands[0], tuple(
                 index[permutation.index(d)] for d in range(len(index))))
-        row = OPS[op.name]
+        row = op.info
         if not row.elementwise:
             return None
         found = [self.at(v, index) for v in op.operands]

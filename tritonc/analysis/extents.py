@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import step_of
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import shape
@@ -83,15 +83,13 @@ class Extents:
         phi = counter.op
         assert phi is not None
         loop = loops[phi]
-        test, latch = loop.header.terminator, loop.latch
+        test = loop.header.terminator
         compare = test.operands[0].op if test.name == "cond_br" else None
         if compare is None or compare.name != "icmp" or compare.operands[0] is not counter or \
-                test.blocks[0] not in loop or test.blocks[1] in loop or latch is None \
+                test.blocks[0] not in loop or test.blocks[1] in loop \
                 or loop.preheader is None or len(phi.operands) != 2:
             return None
-        step = incoming(phi, latch).op
-        by = int_of(step.operands[1]) if step is not None and step.name == "add" \
-            and step.operands[0] is counter else None
+        by = step_of(loop, phi)
         first = self.affinity.of(incoming(phi, loop.preheader))
         limit = self.affinity.of(compare.operands[1])
         if by is None or first is None or limit is None:

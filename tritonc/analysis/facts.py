@@ -20,8 +20,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.values import int_of
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.analysis.values import int_of, step_of
+from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import element, is_int, shape
 
@@ -137,16 +137,10 @@ class Facts:
         if (leaves in loop or stays not in loop or test is None or test.name != "icmp"
                 or test.operands[0] is not phi.result):
             return None
-        next_value = phi.operands[phi.blocks.index(loop.latch)].op
-        if next_value is None or next_value.name not in ("add", "sub"):
-            return None
-        if next_value.operands[0] is not phi.result:
-            return None
-        step = int_of(next_value.operands[1])
+        step = step_of(loop, phi)
         if step is None:
             return None
-        step = -step if next_value.name == "sub" else step
-        low, high = self.interval(phi.operands[phi.blocks.index(loop.preheader)])
+        low, high = self.interval(incoming(phi, loop.preheader))
         bound_low, bound_high = self.interval(test.operands[1])
         predicate = test.attributes["predicate"]
         if step > 0 and predicate in ("slt", "sle"):

@@ -85,7 +85,7 @@ class MultiplesNeeded:
             return first if first is None else self._join(
                 first, self.of_integer(operands[1], axis, run, n))
         if name == "mul":
-            return self._factor(op, axis, run, n)
+            return self._factor(op, run, n)
         if name == "shl":
             by = int_of(operands[1])
             return None if by is None or not 0 <= by < 31 else self.of_integer(
@@ -98,7 +98,7 @@ class MultiplesNeeded:
             return self.of_integer(op.operands[0], _axis_before(op, axis), run, n)
         return None
 
-    def _factor(self, op: Op, axis: int | None, run: int, n: int) -> Multiples | None:
+    def _factor(self, op: Op, run: int, n: int) -> Multiples | None:
         """Either factor may be the multiple; of what divides the other, nothing is asked.
 
         A product of scalars may be one without any of its factors being one (`products`).

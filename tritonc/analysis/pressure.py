@@ -27,7 +27,6 @@ from dataclasses import field
 from typing import NamedTuple
 
 from tritonc.analysis.liveness import Liveness
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -67,7 +66,7 @@ def pressure(kernel: Kernel, blocks: Iterable[Block] | None = None) -> Pressure:
 def made_alone(op: Op) -> bool:
     """Whether the operation makes a tile of one other, element by element, or renumbers it."""
     return len(op.results) == 1 and len(op.inputs()) == 1 and (
-        op.name in _RENAMED or ALL_OPS[op.name].elementwise)
+        op.name in _RENAMED or op.info.elementwise)
 
 
 def tile_registers(elements: float, bits: int) -> float:
@@ -172,7 +171,7 @@ class Estimate:
                 continue
             if op.name == "shared_load":  # a partial result is added as it comes
                 between = block.ops[place[op] + 1 : place[reader]]
-                if reader.name == "reduce" and all(ALL_OPS[one.name].pure for one in between):
+                if reader.name == "reduce" and all(one.pure for one in between):
                     until[op.result] = place[reader]
                 continue
             ends = [until.get(root, last.get(root, -1)) for value in op.inputs()
@@ -301,7 +300,7 @@ class Estimate:
                           for base in axis_bases(t.shape, axis))
         if op.name == "select":
             return every if any(self._dependent(v) for v in op.operands) else 0
-        if ALL_OPS[op.name].elementwise:
+        if op.info.elementwise:
             return _union(map(self._dependent, op.operands)) & every
         return every
 
@@ -319,7 +318,7 @@ class Estimate:
         every = t.size - 1
         if op.name in ("broadcast", "reshape", "trans"):
             return _moved(op, self._dependent(op.operands[0]))
-        if ALL_OPS[op.name].elementwise:
+        if op.info.elementwise:
             return _union(map(self._dependent, op.operands)) & every
         return every
 
@@ -372,7 +371,7 @@ def _count(value: Value) -> int:
 
 def _by_register(op: Op) -> bool:
     """Whether each register of the result is made by itself."""
-    return ALL_OPS[op.name].elementwise or op.name in ("addptr", "step_pointers")
+    return op.info.elementwise or op.name in ("addptr", "step_pointers")
 
 
 def _never_whole(op: Op | None) -> bool:

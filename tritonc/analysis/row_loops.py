@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
+from tritonc.analysis.values import slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, is_float, shape
@@ -93,7 +94,7 @@ def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
         return False
     loading = [loop for loop in cfg.loops if _same_for_all(loop) and any(
         op.name == "load" and isinstance(op.result.type, Tile)
-        for block in loop.blocks for op in block.ops)]
+        for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
     return any(op.name == "reduce" and op.operands[0] in carried
                and len(shape(op.operands[0].type)) - 1 not in op.attributes["axes"]
@@ -104,7 +105,7 @@ def scans_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     """Whether a loop loads tiles and scans some along another axis than the last one."""
     cfg = cfg or Cfg(kernel)
     for loop in cfg.loops:
-        ops = [op for block in loop.blocks for op in block.ops]
+        ops = list(loop.ops())
         if any(op.name == "load" and isinstance(op.result.type, Tile) for op in ops) and any(
                 op.name in ("scan", "scan_with")
                 and op.attributes["axis"] != len(shape(op.operands[0].type)) - 1 for op in ops):
@@ -120,8 +121,7 @@ def adds_tiles(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     for loop in cfg.loops:
         carried = {shape(phi.result.type) for phi in loop.header.phis()
                    if is_float(phi.result.type)}
-        loaded = {shape(op.result.type) for block in loop.blocks for op in block.ops
-                  if op.name == "load"}
+        loaded = {shape(op.result.type) for op in loop.ops() if op.name == "load"}
         if loop.depth > 1 and any(len(extents) > 1 for extents in carried & loaded):
             return True
     return False
@@ -129,23 +129,15 @@ def adds_tiles(kernel: Kernel, cfg: Cfg | None = None) -> bool:
 
 def _same_for_all(loop: Loop) -> bool:
     """Whether how often the loop runs depends neither on which program it is nor on data."""
-    stack, seen = list(loop.header.terminator.operands), set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen:
-            continue
-        if op.name in (*_NUMBERED, "load"):
-            return False
-        seen.add(op)
-        stack += op.operands
-    return True
+    return not any(op.name in (*_NUMBERED, "load")
+                   for op in slice_of(loop.header.terminator.operands, masks=False))
 
 
 def recurrence(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     """Whether a loop reduces what it carries on, in each iteration."""
     cfg = cfg or Cfg(kernel)
     for loop in cfg.loops:
-        ops = [op for block in loop.blocks for op in block.ops]
+        ops = list(loop.ops())
         carried = {shape(phi.result.type) for phi in loop.header.phis()}
         loaded = {shape(op.result.type) for op in ops if op.name == "load"}
         if any(op.name == "reduce" and len(extents := shape(op.operands[0].type)) > 1
@@ -158,7 +150,7 @@ def asks_programs(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
     cfg = cfg or Cfg(kernel)
     for loop in cfg.loops:
-        ops = [op for block in loop.blocks for op in block.ops]
+        ops = list(loop.ops())
         if any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
                for op in ops) and not any(isinstance(v.type, Tile)
                                           for op in ops for v in (*op.results, *op.inputs())):
@@ -180,7 +172,7 @@ def walks_rows(loop: Loop, shared: bool = True) -> bool:
     by the number of programs, which take turns."""
     iteration = Iteration(loop)
     affinity = Affinity(iteration)
-    for op in (op for block in loop.blocks for op in block.ops if op.name == "load"):
+    for op in (op for op in loop.ops() if op.name == "load"):
         form = affinity.of(op.operands[0]) if isinstance(op.result.type, Tile) else None
         parts = form.offset.split(iteration.counter) if form is not None else None
         if parts is not None and parts[1].constant is None and (shared or not any(
@@ -192,11 +184,11 @@ def walks_rows(loop: Loop, shared: bool = True) -> bool:
 def only_adds(loop: Loop) -> bool:
     """Whether a loop stores nothing, and the tiles that it carries are sums, which it does not
     read."""
-    if any(op.name == "store" for block in loop.blocks for op in block.ops):
+    if any(op.name == "store" for op in loop.ops()):
         return False
     for phi in loop.header.phis():
         if isinstance(phi.result.type, Tile) and is_float(phi.result.type):
-            readers = [op for block in loop.blocks for op in block.ops if phi.result in op.operands]
+            readers = [op for op in loop.ops() if phi.result in op.operands]
             if [op.name for op in readers] != ["fadd"]:
                 return False
     return True
@@ -224,15 +216,7 @@ def windows_of_bytes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
 
 def _loaded(value: Value) -> bool:
     """Whether a value follows from one that is loaded."""
-    stack, seen = [value.op], set[Op]()
-    while stack:
-        op = stack.pop()
-        if op is not None and op not in seen:
-            if op.name == "load":
-                return True
-            seen.add(op)
-            stack += [v.op for v in op.operands]
-    return False
+    return any(op.name == "load" for op in slice_of([value], masks=False))
 
 
 def ends_by_tile(kernel: Kernel, cfg: Cfg | None = None) -> bool:
@@ -259,6 +243,6 @@ def waits_for_itself(kernel: Kernel, cfg: Cfg | None = None) -> bool:
         carried = any(isinstance(phi.result.type, Tile) and is_float(phi.result.type)
                       for phi in loop.header.phis())
         if carried and any(op.name == "store" and isinstance(op.operands[0].type, Tile)
-                           for block in loop.blocks for op in block.ops):
+                           for op in loop.ops()):
             return True
     return False

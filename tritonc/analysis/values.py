@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.core import Op, Value
-from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE, OpInfo
+from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE
 from tritonc.ir.types import element, is_float, is_int
 
 Number = int | float | bool
@@ -58,41 +59,65 @@ def defined_by(value: Value, name: str) -> Op | None:
     return op if op is not None and op.name == name else None
 
 
+def slice_of(values: Iterable[Value], inside: Container[Op] | None = None,
+             ends: Container[str] = (), masks: bool = True) -> set[Op]:
+    """A backward slice: the operations that compute the values, and guard what does if `masks`.
+
+    `inside`: the operations in question, if not all; `ends`: names of those behind which it ends.
+    """
+    found: set[Op] = set()
+    stack = [v.op for v in values]
+    while stack:
+        op = stack.pop()
+        if op is None or op in found or (inside is not None and op not in inside):
+            continue
+        found.add(op)
+        if op.name not in ends:
+            stack += [v.op for v in (op.inputs() if masks else op.operands)]
+    return found
+
+
+def needed(ops: Sequence[Op], values: Iterable[Value]) -> list[Op]:
+    """Those of the operations that the values need, in their order."""
+    found = slice_of(values, set(ops))
+    return [op for op in ops if op in found]
+
+
 def computed_from(value: Value, name: str, through_phis: bool = False) -> bool:
     """Whether arithmetic makes the value of what a `name` gives: not by way of memory, nor, without
     `through_phis`, of another iteration or branch."""
     ends = ("load",) if through_phis else ("load", "phi")
-    stack, seen = [value], set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen or op.name in ends:
-            continue
-        if op.name == name:
-            return True
-        seen.add(op)
-        stack += op.operands
-    return False
+    return any(op.name == name for op in slice_of([value], ends=ends, masks=False))
 
 
-def removable(op: Op, info: OpInfo) -> bool:
+def step_of(loop: Loop, phi: Op) -> int | None:
+    """By how much a phi of the loop's header moves in each iteration; None if not by a number."""
+    after = incoming(phi, loop.latch).op if loop.latch is not None else None
+    if after is None or after.name not in ("add", "sub") or after.operands[0] is not phi.result:
+        return None
+    step = int_of(after.operands[1])
+    return step if step is None or after.name == "add" else -step
+
+
+def removable(op: Op) -> bool:
     """May go if nobody reads its results: it changes nothing."""
-    return info.effects <= _ONLY_READS and not op.attributes.get("volatile", False)
+    return op.effects <= _ONLY_READS and not op.attributes.get("volatile", False)
 
 
-def changes_memory(info: OpInfo) -> bool:
+def changes_memory(op: Op) -> bool:
     """A load after it may see another value than before it."""
-    return not _CHANGES_MEMORY.isdisjoint(info.effects)
+    return not _CHANGES_MEMORY.isdisjoint(op.effects)
 
 
-def speculatable(op: Op, info: OpInfo) -> bool:
+def speculatable(op: Op) -> bool:
     """May run where the program does not run it: pure, and it cannot trap.
 
     A division traps by a zero divisor, a signed one of the least number by -1 too; a constant
     divisor that is neither is safe.
     """
-    if not info.pure or op.name == "phi":
+    if not op.pure or op.name == "phi":
         return False
-    if not info.may_trap:
+    if not op.info.may_trap:
         return True
     divisor = int_of(op.operands[1]) if len(op.operands) == 2 else None
     return divisor is not None and divisor not in (0, -1)

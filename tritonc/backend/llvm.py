@@ -15,7 +15,6 @@ from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
 from tritonc.backend.emit.pieces import emit_op
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, Value
 from tritonc.ir.ops import READ, WRITE
@@ -143,7 +142,7 @@ def _written(kernel: Kernel) -> set[Value]:
     while changed:
         changed = False
         for op in kernel.ops():
-            effects = ALL_OPS[op.name].effects
+            effects = op.effects
             if WRITE in effects and op.operands:
                 written |= reached.get(op.operands[0], set())
             if READ in effects:  # what lies in memory is no address

@@ -7,19 +7,13 @@ The parser is fed one token after the other, as three things need its state:
   can stand.  The driver asks which terminals the parser has an action for.
 * A mistake gives one message (`_Driver.recover`).  If one missing `;`, `)` or `]` explains the
   error, parsing goes on as if it stood there.  Else, as in yacc, states are popped until one takes
-  ERROR in place of the broken statement, and tokens are skipped to the statement's likely end.
+  _ERROR in place of the broken statement, and tokens are skipped to the statement's likely end.
   Messages are worded in frontend/parser_errors.py.
 * Input nested too deeply is an error with a place.  Nothing here recurses, and later stages, which
   do, get no tree deeper than MAX_DEPTH.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from copy import copy
-from typing import Any, NamedTuple
-
-from lark.exceptions import UnexpectedToken
 
 from tritonc.frontend import parser_errors, syntax
 from tritonc.frontend.grammar import (
@@ -38,6 +32,7 @@ from tritonc.frontend.parser_types import (
     TYPE_WORDS,
     TypeNames,
 )
+from tritonc.lalr import Parse
 from tritonc.source import Diagnostics, Span
 
 MAX_STACK = 800  # symbols on the parser's stack: nested statements, chains of prefix operators
@@ -65,15 +60,6 @@ def parse(tokens: list[Token], diagnostics: Diagnostics) -> syntax.Program:
     return program
 
 
-class _Symbol(NamedTuple):
-    """What lark's stack holds: `type` is a token's terminal, `value` a token or what an action
-    made, `first` the index of its first token."""
-
-    type: str
-    value: Any
-    first: int
-
-
 class _Driver:
     """One run of lark's parser over `tokens`."""
 
@@ -84,10 +70,8 @@ class _Driver:
         self.actions = Actions(tokens, diagnostics, self.types)
         self.grammar = grammar()
         self.fixed = fixed_terminals()
-        self.parser: Any = self.grammar.start({
-            rule: self.callback(rule.alias) if rule.alias else _only
-            for rule in self.grammar.lark.rules})
-        self.stack: list[_Symbol] = self.parser.parser_state.value_stack
+        self.parse = self.actions.parse = Parse(self.grammar, self.actions)
+        self.stack = self.parse.values
         self.brackets = match_brackets(tokens)
         self.partner = self.brackets.partner
         self.index = 0  # of the token to take next
@@ -122,7 +106,7 @@ class _Driver:
                     return None
             elif not self.recover(terminal):
                 return None
-        program: syntax.Program = self.stack[-1].value
+        program: syntax.Program = self.stack[-1]
         if self.brackets.longest_statement > _LONG_STATEMENT:
             deep = _below(program, MAX_DEPTH)
             if deep is not None:
@@ -131,31 +115,14 @@ class _Driver:
         return program
 
     def feed(self, terminal: str, token: Token, first: int) -> bool:
-        """Reduce as far as `terminal` asks for and take it; False if it cannot stand here.
-
-        `first` is the index of the token, or of the one before it if it is not in the source.
-        """
-        try:
-            self.parser.feed_token(_Symbol(terminal, token, first))
-        except UnexpectedToken:
-            # An LALR state may reduce before it notices the error.  No token has been taken since,
-            # so that only the words of the message can depend on it.
+        """`Parse.feed`; `first` is the index of the token, or of the one before it if it is not in
+        the source."""
+        if not self.parse.feed(terminal, token, first):
             return False
         if token.text in _ENDS and token.kind == "punctuator":
             self.types.shifted(token.text)
             self.quiet = False
         return True
-
-    def callback(self, alias: str) -> Callable[[list[_Symbol]], _Symbol]:
-        """What builds the value of a production: the method of Actions that it names."""
-        action = getattr(self.actions, alias)
-
-        def build(symbols: list[_Symbol]) -> _Symbol:
-            value = action([symbol.value for symbol in symbols],
-                           [symbol.first for symbol in symbols], self.index - 1)
-            return _Symbol("", value, symbols[0].first if symbols else self.index)
-
-        return build
 
     # --- which terminal an identifier is ---
 
@@ -165,7 +132,7 @@ class _Driver:
         if token.kind != "identifier":
             return "UNSUPPORTED"
         text, following = token.text, self.tokens[self.index + 1]
-        row = self.parser.choices()
+        row = self.parse.choices()
         if text == "tunable" and following.text == "(" and self.index and (
                 self.tokens[self.index - 1].text == "const"):
             return "QUALIFIER"
@@ -175,10 +142,10 @@ class _Driver:
                 return terminal
         elif text == "bitcast":
             if following.text == "<" and self._begins_type(self.index + 2):
-                return "BITCAST"
+                return "_BITCAST"
         elif text == "alloc_const":
             if self._begins_type(self.index + 1):
-                return "ALLOC_CONST"
+                return "_ALLOC_CONST"
         elif self.types.lookup(text) is not None and ("TYPE_NAME" in row or "NUMBER" in row):
             return "TYPE_NAME"
         if following.text == "(":
@@ -209,7 +176,7 @@ class _Driver:
         arguments of a call: an assignment operator follows them."""
         at = self.tokens[self.index - 1].text if self.index else ""
         # After a binary `@`, `-x` can stand.
-        if at != "@" or self.grammar.names["-"] in self.parser.choices():
+        if at != "@" or self.grammar.names["-"] in self.parse.choices():
             return False
         closing = self.partner.get(opening)
         if closing is None:
@@ -224,30 +191,17 @@ class _Driver:
 
     # --- errors ---
 
-    def takes(self, *terminals: str) -> bool:
-        """Whether all of `terminals` could stand here, one after the other."""
-        trial = self.parser.copy(deepcopy_values=False)
-        trial.parser_state.parse_conf = copy(trial.parser_state.parse_conf)
-        trial.parser_state.parse_conf.callbacks = {}  # values are not built
-        try:
-            for terminal in terminals:
-                trial.feed_token(_Symbol(terminal, None, self.index))
-        except UnexpectedToken:
-            return False
-        return True
-
     def recover(self, terminal: str) -> bool:
         """Report that `terminal` cannot stand at `index`, and make parsing go on; False if that
         makes no sense."""
         index, token = self.index, self.tokens[self.index]
         spellings = self.grammar.spellings
-        accepted = {spellings.get(name, name) for name in self.parser.choices()
-                    if (name.isupper() or name in spellings) and self.takes(name)}
+        accepted = {spellings.get(name, name) for name in self.parse.accepts()}
         in_do = "while" in accepted <= {"while", "else"}  # `do s` lacks its condition
         quiet = self.quiet or (index == self.resumed and (token.text == "else" or in_do))
         # Reductions may already have turned `a + b` into an expression that no operator follows.
         after_expression = "||" in accepted or bool(
-            self.stack and isinstance(self.stack[-1].value, syntax.Expression))
+            self.stack and isinstance(self.stack[-1], syntax.Expression))
         place = parser_errors.Place(self.tokens, index, spellings.get(terminal, terminal),
                                     accepted, self.partner,
                                     after_expression)
@@ -272,7 +226,7 @@ class _Driver:
         elif problem.recovery == "close":
             self._leave_function()
         elif in_do:
-            for missing in ("while", "ERROR"):
+            for missing in ("while", "_ERROR"):
                 gap = Token("error", missing, place.after_previous(), False, False)
                 self.feed(self.fixed.get(missing, missing), gap, max(index - 1, 0))
         else:
@@ -297,7 +251,7 @@ class _Driver:
         if not parser_errors.may_be_missing(place, missing):
             return False
         name = self.fixed[missing]
-        if not self.takes(name, terminal):
+        if not self.parse.takes(name, terminal):
             return False
         if not quiet:
             problem = parser_errors.unexpected(place, missing)
@@ -308,42 +262,34 @@ class _Driver:
     def _leave_function(self) -> None:
         """Go on outside all functions, with the declaration whose name is the current token."""
         self.abandoned += self._open_braces()
-        self.index = self.stack[-1].first  # the declaration's type is on top of the stack
-        while len(self.stack) > 1:  # leaves the list of items
-            self._pop()
+        self.index = self.parse.firsts[-1]  # the declaration's type is on top of the stack
+        while not self.parse.takes("$END"):  # leaves the list of items
+            self.parse.pop()
         self.types.reset(0)
 
-    def _pop(self) -> int:
-        """Drop the last symbol of the stack; returns the index of its first token."""
-        self.parser.parser_state.state_stack.pop()
-        return self.stack.pop().first
-
     def _open_braces(self) -> int:
-        return sum(isinstance(symbol.value, Token) and symbol.value.text == "{"
-                   for symbol in self.stack)
+        return sum(isinstance(value, Token) and value.text == "{" for value in self.stack)
 
     def _panic(self, terminal: str, skip_braces: bool) -> None:
-        """Replace the statement around the current token by ERROR, and skip to its end."""
+        """Replace the statement around the current token by _ERROR, and skip to its end."""
         start = first = self.index
-        again = self.last_panic == start  # ERROR did not help here: look for an outer statement
+        again = self.last_panic == start  # _ERROR did not help here: look for an outer statement
         self.last_panic = start
         while self.stack:
-            if self.takes("ERROR") and (not again or self.takes("ERROR", terminal)):
+            if self.parse.takes("_ERROR") and (not again or self.parse.takes("_ERROR", terminal)):
                 break
-            first = self._pop()
-        before = self.stack[-1].value if self.stack else None
+            first = self.parse.pop()
+        before = self.stack[-1] if self.stack else None
         in_head = isinstance(before, Token) and before.text in ("if", "for", "while")
-        if in_head and len(self.stack) > 2 and isinstance(self.stack[-3].value, Token):
-            in_head = self.stack[-3].value.text != "do"  # `do s while (c);` ends as statements do
+        if in_head and len(self.stack) > 2 and isinstance(self.stack[-3], Token):
+            in_head = self.stack[-3].text != "do"  # `do s while (c);` ends as statements do
         self.types.reset(self._open_braces())
-        self.feed("ERROR", Token("error", "", self.tokens[first].span, False, False), first)
+        self.feed("_ERROR", Token("error", "", self.tokens[first].span, False, False), first)
         if in_head:
             self.index = self._end_of_head(first, start)
             self.quiet = True
             return
         self.index = self._end_of_statement(first, start, skip_braces)
-        if again and self.index == start and len(self.stack) < 2:
-            self.index += 1
         self.resumed = self.index
 
     def _end_of_head(self, first: int, index: int) -> int:
@@ -392,11 +338,6 @@ class _Driver:
         token, before = self.tokens[index], self.tokens[index - 1]
         complete = before.kind != "punctuator" or before.text in (")", "]", "}")
         return token.line_start and complete and token.text in _STATEMENT_STARTS
-
-
-def _only(symbols: list[_Symbol]) -> _Symbol:
-    """The value of a production without alias."""
-    return symbols[0]
 
 
 def _below(program: syntax.Program, limit: int) -> syntax.Node | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tritonc.frontend import syntax
 from tritonc.frontend.lexer import Token
-from tritonc.frontend.parser_structs import StructActions
+from tritonc.frontend.parser_structs import Declared, StructActions
 from tritonc.frontend.parser_types import (
     QUALIFIER_NAMES,
     Declarator,
@@ -33,7 +33,7 @@ class InitializerList:
     """`{a, b}`: the values of a tunable; anywhere else an error."""
 
     span: Span
-    values: list[Any]
+    values: tuple[Any, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +44,8 @@ class Allocation:
     type: syntax.TypeSpec
 
 
+_MISPLACED_TABLE = ("a constant table is declared outside a function, as in "
+                    "'__constant__ int* table = alloc_const int[512];'")
 Initializer = syntax.Expression | InitializerList | Allocation
 
 
@@ -52,56 +54,38 @@ class DeclarationActions(StructActions):
 
     # --- functions and the file ---
 
-    def head(self, values: list[Any], firsts: list[int], last: int) -> tuple[Typed, Token]:
+    def head(self, typed: Typed, name: Token) -> tuple[Typed, Token]:
         self.types.open_parameters()
-        return values[0], values[1]
+        return typed, name
 
-    def function(self, values: list[Any], firsts: list[int], last: int) -> syntax.Function:
-        return self._function(values, firsts, last, values[4])
-
-    def prototype(self, values: list[Any], firsts: list[int], last: int) -> syntax.Function:
-        return self._function(values, firsts, last, None)
-
-    def _function(self, values: list[Any], firsts: list[int], last: int,
-                  body: syntax.Block | None) -> syntax.Function:
-        typed: Typed = values[0][0]
-        name: Token = values[0][1]
-        parameters: list[syntax.Parameter] = values[2]
+    def function(self, head: tuple[Typed, Token], parameters: tuple[syntax.Parameter, ...],
+                 body: syntax.Block | None = None) -> syntax.Function:
+        typed, name = head
         if len(parameters) == 1 and _is_void(parameters[0]):
-            parameters = []
+            parameters = ()
         for parameter in parameters:
             if body is not None and not parameter.name:
                 self.error(parameter.span, "a parameter of a function with a body needs a name")
         self._check_qualifiers(typed.qualifiers, _FUNCTION_QUALIFIERS, "a function")
         kernel = any(qualifier.name == "kernel" for qualifier in typed.qualifiers)
         rest = tuple(q for q in typed.qualifiers if q.name != "kernel")
-        return syntax.Function(self.span(firsts[0], last), name.text, name.span, kernel,
-                               self._spec(typed), tuple(parameters), body, rest)
+        return syntax.Function(self.span(), name.text, name.span, kernel, self._spec(typed),
+                               parameters, body, rest)
 
-    def unnamed_parameter(self, values: list[Any], firsts: list[int],
-                          last: int) -> syntax.Parameter:
-        typed: Typed = values[0]
-        return self._parameter(self.span(firsts[0], last), typed,
-                               Declarator("", typed.span, None, []))
-
-    def parameter(self, values: list[Any], firsts: list[int], last: int) -> syntax.Parameter:
-        return self._parameter(self.span(firsts[0], last), values[0], values[1])
-
-    def _parameter(self, span: Span, typed: Typed, declarator: Declarator) -> syntax.Parameter:
+    def parameter(self, typed: Typed, declarator: Declarator | None) -> syntax.Parameter:
+        declarator = declarator or Declarator("", typed.span, None, [])
         spec, qualifiers = self._variable_type(typed, declarator)
-        return syntax.Parameter(span, declarator.name, declarator.name_span, spec, qualifiers)
+        return syntax.Parameter(self.span(), declarator.name, declarator.name_span, spec,
+                                qualifiers)
 
-    def file_declaration(self, values: list[Any], firsts: list[int],
-                         last: int) -> list[syntax.Item]:
-        typed: Typed = values[0][0]
-        span = self.span(firsts[0], last)
+    def file_declaration(self, declared: Declared) -> tuple[syntax.Item, ...]:
         items: list[syntax.Item] = []
-        for variable_typed, declarator, initializer, _ in values[0][1]:
-            item = self._file_variable(span, variable_typed, declarator, initializer)
+        for typed, declarator, initializer, _ in declared:
+            item = self._file_variable(self.span(), typed, declarator, initializer)
             if item is None:
                 break  # the next name would give the same message
             items.append(item)
-        return items or [syntax.Empty(typed.span)]
+        return tuple(items) or (syntax.Empty(typed.span),)
 
     def _file_variable(self, span: Span, typed: Typed, declarator: Declarator,
                        initializer: Initializer | None) -> syntax.Item | None:
@@ -139,14 +123,14 @@ class DeclarationActions(StructActions):
         if spec.pointer or spec.extents is not None or spec.space == "constant":
             self.error(name_span, f"tunable '{name}' must be a scalar")
             return None
-        values: list[Initializer] | None = None
+        values: tuple[Initializer, ...] | None = None
         if isinstance(initializer, InitializerList):
             values = initializer.values
             if not values:
                 self.error(initializer.span, f"tunable '{name}' needs at least one value; without "
                            "a list, its value comes from outside")
         elif initializer is not None:
-            values = [initializer]
+            values = (initializer,)
         plain: list[syntax.Expression] = []
         for value in values or ():
             if isinstance(value, syntax.Expression):
@@ -156,34 +140,36 @@ class DeclarationActions(StructActions):
         return syntax.Tunable(span, name, name_span, spec,
                               None if values is None else tuple(plain))
 
-    def row(self, values: list[Any], firsts: list[int], last: int) -> InitializerList:
-        return InitializerList(self.span(firsts[0], last), [values[1], *values[3]])
+    def row(self, first: syntax.Expression,
+            rest: tuple[syntax.Expression, ...]) -> InitializerList:
+        return InitializerList(self.span(), (first, *rest))
 
-    def joint_tunable(self, values: list[Any], firsts: list[int], last: int) -> syntax.Item:
+    def joint_tunable(self, *parts: Any) -> syntax.Item:
         """`const tunable (TM, TN) = {(16, 32), (32, 16)};`"""
-        span, qualifiers = self.span(firsts[0], last), [*values[0], values[1]]
+        *qualifiers, nodes, listed = parts
+        span = self.span()
         wrong = [q for q in qualifiers if q.name not in ("const", "tunable")]
         if wrong or not any(q.name == "tunable" for q in qualifiers):
             self.error((wrong or qualifiers)[0].span, "names in parentheses are those of tunables "
                        "that are chosen together, as in "
                        "'const tunable (TM, TN) = {(16, 32), (32, 16)};'")
             return syntax.Empty(span)
-        names = [n for n in values[3] if isinstance(n, syntax.Name)]
-        for node in values[3]:
+        names = [n for n in nodes if isinstance(n, syntax.Name)]
+        for node in nodes:
             if not isinstance(node, syntax.Name):
                 self.error(node.span, "the name of a tunable is expected here")
         rows: list[syntax.StructValue] = []
-        for row in values[6].values:
-            plain = row.values if isinstance(row, InitializerList) else [row]
-            if len(plain) != len(values[3]) or not all(
+        for row in listed.values:
+            plain = row.values if isinstance(row, InitializerList) else (row,)
+            if len(plain) != len(nodes) or not all(
                     isinstance(v, syntax.Expression) for v in plain):
-                self.error(row.span, f"each row has {len(values[3])} values, one for each name, as "
+                self.error(row.span, f"each row has {len(nodes)} values, one for each name, as "
                            "in '(16, 32)'")
                 continue
             rows.append(syntax.StructValue(row.span, None, tuple(plain)))
-        if not values[6].values:
-            self.error(values[6].span, "tunables that are chosen together need at least one row")
-        if not rows or len(names) != len(values[3]):
+        if not listed.values:
+            self.error(listed.span, "tunables that are chosen together need at least one row")
+        if not rows or len(names) != len(nodes):
             return syntax.Empty(span)
         return syntax.JointTunable(span, tuple(names), tuple(rows))
 
@@ -210,13 +196,8 @@ class DeclarationActions(StructActions):
             self.error(where, f"constant table '{name}' needs a size: {shape}")
         return None
 
-    def typedef(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
-        return [values[1], self._typedef(values[1], values[2], self.span(firsts[0], last))]
-
-    def more_typedefs(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
-        result: list[Any] = values[0]
-        result.append(self._typedef(result[0], values[2], self.span(firsts[0], last)))
-        return result
+    def typedef(self, typed: Typed, *declarators: Declarator) -> tuple[syntax.Typedef, ...]:
+        return tuple([self._typedef(typed, each, self.span()) for each in declarators])
 
     def _typedef(self, typed: Typed, declarator: Declarator, span: Span) -> syntax.Typedef:
         spec = self._spec(typed, declarator)
@@ -232,120 +213,81 @@ class DeclarationActions(StructActions):
         plain = syntax.TypeSpec(typed.span, spec.scalar)
         return syntax.Typedef(span, declarator.name, declarator.name_span, plain)
 
-    def file_typedef(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
-        return values[0][1:]  # type: ignore[no-any-return]
-
-    def local_typedef(self, values: list[Any], firsts: list[int],
-                      last: int) -> syntax.LocalTypedef:
-        return syntax.LocalTypedef(self.span(firsts[0], last), tuple(values[0][1:]))
-
     # --- types and declarations ---
 
-    def qualifier(self, values: list[Any], firsts: list[int], last: int) -> syntax.Qualifier:
-        return syntax.Qualifier(values[0].span, QUALIFIER_NAMES[values[0].text])
+    def qualifier(self, word: Token, argument: syntax.Expression | None = None
+                  ) -> syntax.Qualifier:
+        return syntax.Qualifier(self.span(), QUALIFIER_NAMES[word.text], argument)
 
-    def qualifier_call(self, values: list[Any], firsts: list[int], last: int) -> syntax.Qualifier:
-        name = QUALIFIER_NAMES[values[0].text]
-        return syntax.Qualifier(self.span(firsts[0], last), name, values[2])
-
-    def type(self, values: list[Any], firsts: list[int], last: int) -> Typed:
-        return self._typed(values[0], [], None, self.span(firsts[0], last))
-
-    def type_tile(self, values: list[Any], firsts: list[int], last: int) -> Typed:
-        return self._typed(values[0], [], values[1], self.span(firsts[0], last))
-
-    def type_pointer(self, values: list[Any], firsts: list[int], last: int) -> Typed:
-        return self._typed(values[0], values[1], None, self.span(firsts[0], last))
-
-    def type_pointer_tile(self, values: list[Any], firsts: list[int], last: int) -> Typed:
-        return self._typed(values[0], values[1], values[2], self.span(firsts[0], last))
-
-    def _typed(self, specifiers: list[Token | syntax.Qualifier | syntax.Struct],
-               stars: list[Token | syntax.Qualifier], extents: list[syntax.Expression] | None,
-               span: Span) -> Typed:
-        typed = read_type(specifiers, self.types, span, self.diagnostics)
+    def type(self, specifiers: tuple[Token | syntax.Qualifier | syntax.Struct, ...],
+             stars: tuple[Token | syntax.Qualifier, ...] | None,
+             extents: tuple[syntax.Expression, ...] | None) -> Typed:
+        typed = read_type(specifiers, self.types, self.span(), self.diagnostics)
         typed.extents = extents
-        typed.add_stars(stars, self.diagnostics)
+        typed.add_stars(stars or (), self.diagnostics)
         return typed
 
-    def no_extents(self, values: list[Any], firsts: list[int],
-                   last: int) -> list[syntax.Expression]:
-        self.error(self.span(firsts[0], last), "the extents of a tile must be given, as in '[16]'")
-        return [syntax.IntLiteral(self.span(firsts[0], last), 1)]
+    def no_extents(self) -> tuple[syntax.Expression, ...]:
+        self.error(self.span(), "the extents of a tile must be given, as in '[16]'")
+        return (syntax.IntLiteral(self.span(), 1),)
 
-    def declared(self, values: list[Any], firsts: list[int], last: int) -> Declarator:
-        name: Token = values[0]
+    def declared(self, name: Token) -> Declarator:
         self.types.declare_variable(name.text)
         return Declarator(name.text, name.span, None, [])
 
-    def declarator_extents(self, values: list[Any], firsts: list[int], last: int) -> Declarator:
-        declarator: Declarator = values[0]
+    def declarator_extents(self, declarator: Declarator,
+                           extents: tuple[syntax.Expression, ...]) -> Declarator:
         if declarator.extents is not None and (len(declarator.extents) != 1
                                                or declarator.count is not None):
-            self.unsupported(self.span(firsts[1], last), "an array holds tiles and has one count, "
+            self.unsupported(self.span(1), "an array holds tiles and has one count, "
                              "as in 'float x[4][16, 16]'; a tile of two axes is written [M, N]")
         elif declarator.extents is not None:
-            (declarator.count,), declarator.extents = declarator.extents, values[1]
+            (declarator.count,), declarator.extents = declarator.extents, extents
         else:
-            declarator.extents = values[1]
+            declarator.extents = extents
         return declarator
 
-    def declarator_qualifier(self, values: list[Any], firsts: list[int], last: int) -> Declarator:
-        declarator: Declarator = values[0]
-        declarator.qualifiers.append(values[1])
+    def declarator_qualifier(self, declarator: Declarator,
+                             qualifier: syntax.Qualifier) -> Declarator:
+        declarator.qualifiers.append(qualifier)
         return declarator
 
-    def uninitialized(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
-        return [values[0], None, self.span(firsts[0], last)]
+    def initialized(self, declarator: Declarator, initializer: Initializer | None) -> Any:
+        return declarator, initializer, self.span()
 
-    def initialized(self, values: list[Any], firsts: list[int], last: int) -> list[Any]:
-        return [values[0], values[2], self.span(firsts[0], last)]
+    def alloc_const(self, type: Typed) -> Allocation:
+        return Allocation(self.span(), self._plain_type(type))
 
-    def alloc_const(self, values: list[Any], firsts: list[int], last: int) -> Allocation:
-        return Allocation(self.span(firsts[0], last), self._plain_type(values[1]))
+    def initializer_list(self, *values: Any) -> InitializerList:
+        return InitializerList(self.span(), values)
 
-    def initializer_list(self, values: list[Any], firsts: list[int], last: int) -> InitializerList:
-        return InitializerList(self.span(firsts[0], last), values[1])
+    def declarations(self, typed: Typed, first: Any, *more: Any) -> Declared:
+        declared: list[Any] = [(typed, *first)]
+        for stars, initialized in more:
+            typed = typed.without_pointer()
+            typed.add_stars(stars or (), self.diagnostics)
+            declared.append((typed, *initialized))
+        return declared
 
-    def initializer_list_empty(self, values: list[Any], firsts: list[int],
-                               last: int) -> InitializerList:
-        return InitializerList(self.span(firsts[0], last), [])
-
-    # The value of `declarations` is (type of the first name, [(type, declarator, initializer,
-    # span) of each name]).
-
-    def declarations(self, values: list[Any], firsts: list[int], last: int) -> Any:
-        return values[0], [(values[0], *values[1])]
-
-    def more_declarations(self, values: list[Any], firsts: list[int], last: int) -> Any:
-        typed: Typed = values[0][0]
-        values[0][1].append((typed.without_pointer(), *values[2]))
-        return values[0]
-
-    def more_pointers(self, values: list[Any], firsts: list[int], last: int) -> Any:
-        typed: Typed = values[0][0].without_pointer()
-        typed.add_stars(values[2], self.diagnostics)
-        values[0][1].append((typed, *values[3]))
-        return values[0]
-
-    def local_declaration(self, values: list[Any], firsts: list[int],
-                          last: int) -> syntax.Declaration:
+    def local_declaration(self, declared: Declared) -> syntax.Declaration:
         variables: list[syntax.Variable] = []
-        for typed, declarator, initializer, span in values[0][1]:
+        for typed, declarator, initializer, span in declared:
             spec, qualifiers = self._variable_type(typed, declarator)
             value = self._expression(initializer, declarator.name_span, spec.count is not None
                                      or typed.scalar.startswith(("struct ", "auto")))
             variables.append(syntax.Variable(span, declarator.name, declarator.name_span, spec,
                                              value, qualifiers))
-        return syntax.Declaration(self.span(firsts[0], last), tuple(variables))
+        return syntax.Declaration(self.span(), tuple(variables))
+
+    def list_value(self, listed: InitializerList) -> syntax.StructValue:
+        return syntax.StructValue(listed.span, None, tuple(map(self._value, listed.values)))
 
     def _value(self, value: Initializer) -> syntax.Expression:
         """An expression, or the value of a struct that a list is."""
         if isinstance(value, InitializerList):
-            return syntax.StructValue(value.span, None, tuple(map(self._value, value.values)))
+            return self.list_value(value)
         if isinstance(value, Allocation):
-            self.error(value.span, "a constant table is declared outside a function, as in "
-                       "'__constant__ int* table = alloc_const int[512];'")
+            self.error(value.span, _MISPLACED_TABLE)
             return syntax.IntLiteral(value.span, 0)
         return value
 
@@ -363,8 +305,7 @@ class DeclarationActions(StructActions):
                              f"tunables; {hint}")
             return None
         if isinstance(initializer, Allocation):
-            self.error(initializer.span, "a constant table is declared outside a function, as in "
-                       "'__constant__ int* table = alloc_const int[512];'")
+            self.error(initializer.span, _MISPLACED_TABLE)
             return None
         return initializer
 
@@ -382,7 +323,7 @@ class DeclarationActions(StructActions):
                                "type and after its name")
                 extents = declarator.extents
         return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
-                               typed.const_pointer, None if extents is None else tuple(extents),
+                               typed.const_pointer, extents,
                                None if declarator is None else declarator.count,
                                typed.pointer and any(q.name == "volatile" for q in qualifiers))
 

@@ -25,7 +25,7 @@ from tritonc.spelling import closest
 # else could stand as well.
 _OPERATORS = frozenset([
     "EQUALITY", "RELATION", "SHIFT", "DIVIDE", "||", "&&", "...", "ASSIGN", "=", "<", ">", "|",
-    "^", "&", "+", "-", "*", "@", "++", "--", "[", ".", "?", "(", "ERROR", "QUALIFIER",
+    "^", "&", "+", "-", "*", "@", "++", "--", "[", ".", "?", "(", "_ERROR", "QUALIFIER",
     "QUALIFIER_CALL", "TYPE_WORD", "STRING",
 ])  # fmt: skip
 _WORDING = {"$END": "end of file", "NAME": "a name", "CALLEE": "a name", "TYPE_WORD": "a type",
@@ -391,7 +391,7 @@ def _expected(place: Place, missing: str | None) -> tuple[str, bool]:
         return "'{' or ';'", True
     if ";" in accepted:
         return "';'", True
-    rest = sorted(accepted - _OPERATORS) or sorted(accepted - {"ERROR"})
+    rest = sorted(accepted - _OPERATORS) or sorted(accepted - {"_ERROR"})
     words = [_WORDING.get(entry, f"'{entry}'") for entry in rest]
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
     return listed, all(not entry[0].isalpha() and entry != "$END" for entry in rest)

@@ -11,11 +11,17 @@ from typing import Any
 from tritonc.frontend import syntax
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_types import Declarator, Typed, TypeNames
+from tritonc.lalr import Parse
 from tritonc.source import Diagnostics, Note, Span
+
+# Of each name: its type, itself, its value and its span.
+Declared = list[tuple[Typed, Declarator, Any, Span]]
 
 
 class StructActions:
     """The methods for structs, and what all methods use."""
+
+    parse: Parse  # that calls these methods
 
     def __init__(self, tokens: list[Token], diagnostics: Diagnostics, types: TypeNames) -> None:
         self.tokens = tokens
@@ -24,8 +30,10 @@ class StructActions:
         self.structs: list[syntax.Struct] = []
         self.ranges: dict[int, Span] = {}  # `a ... b` by the index of its last token
 
-    def span(self, first: int, last: int) -> Span:
-        """From token `first` to token `last`; an empty production has the span of its neighbour."""
+    def span(self, at: int = 0) -> Span:
+        """From the first token of part `at` of the production to its last token; an empty
+        production has the span of its neighbour."""
+        first, last = self.parse.places[at], self.parse.last
         start = self.tokens[first].span
         return start.to(self.tokens[last].span) if last > first else start
 
@@ -40,10 +48,9 @@ class StructActions:
         """Type and qualifiers of a member, as of a local variable."""
         raise NotImplementedError
 
-    def struct_name(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
+    def struct_name(self, name: Token) -> syntax.Struct:
         """The name is a type from here on; its members follow."""
-        name: Token = values[1]
-        return self._new_struct(name.text, name.span, self.span(firsts[0], last))
+        return self._new_struct(name.text, name.span, self.span())
 
     def _new_struct(self, name: str, name_span: Span, span: Span) -> syntax.Struct:
         key = f"struct {name or '?'}"
@@ -61,19 +68,14 @@ class StructActions:
             self.types.declare_type(name, key)
         return struct
 
-    def struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
-        struct: syntax.Struct = values[0]
-        return self._members(struct, values[2], self.span(firsts[0], last))
+    def unnamed_struct(self, *declarations: Declared) -> syntax.Struct:
+        return self.struct(self._new_struct("", self.span(), self.span()), *declarations)
 
-    def unnamed_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Struct:
-        span = self.span(firsts[0], last)
-        return self._members(self._new_struct("", span, span), values[2], span)
-
-    def _members(self, struct: syntax.Struct, declarations: list[Any], span: Span
-                 ) -> syntax.Struct:
+    def struct(self, struct: syntax.Struct, *declarations: Declared) -> syntax.Struct:
+        span = self.span()
         members: dict[str, syntax.Variable] = {}
         for declaration in declarations:
-            for typed, declarator, initializer, place in declaration[1]:
+            for typed, declarator, initializer, place in declaration:
                 name = declarator.name
                 spec, qualifiers = self._variable_type(typed, declarator)
                 if spec.scalar == struct.key:
@@ -99,11 +101,7 @@ class StructActions:
         struct.span, struct.members = span, tuple(members.values())
         return struct
 
-    def file_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Statement:
-        span = self.span(firsts[0], last)
-        if not values[0].scalar.startswith("struct "):
-            self.error(span, "this declares nothing: a name is missing behind the type")
-        return syntax.Empty(span)
-
-    def local_struct(self, values: list[Any], firsts: list[int], last: int) -> syntax.Statement:
-        return self.file_struct(values, firsts, last)
+    def struct_alone(self, typed: Typed) -> syntax.Empty:
+        if not typed.scalar.startswith("struct "):
+            self.error(self.span(), "this declares nothing: a name is missing behind the type")
+        return syntax.Empty(self.span())

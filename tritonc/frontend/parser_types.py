@@ -117,7 +117,7 @@ class Declarator:
 
     name: str
     name_span: Span
-    extents: list[syntax.Expression] | None
+    extents: tuple[syntax.Expression, ...] | None
     qualifiers: list[syntax.Qualifier]
     count: syntax.Expression | None = None
 
@@ -133,13 +133,14 @@ class Typed:
     qualifiers: list[syntax.Qualifier]
     pointer: bool = False
     const_pointer: bool = False
-    extents: list[syntax.Expression] | None = None
+    extents: tuple[syntax.Expression, ...] | None = None
 
     def without_pointer(self) -> Typed:
         """What the next name of the same declaration starts from: in `T *a, b`, `T`."""
         return replace(self, pointer=False, const_pointer=False)
 
-    def add_stars(self, stars: list[Token | syntax.Qualifier], diagnostics: Diagnostics) -> None:
+    def add_stars(self, stars: tuple[Token | syntax.Qualifier, ...],
+                  diagnostics: Diagnostics) -> None:
         """Apply `* const` and the like."""
         for star in stars:
             if isinstance(star, Token):
@@ -156,9 +157,8 @@ class Typed:
                 self.qualifiers = [*self.qualifiers, star]
 
 
-def read_type(specifiers: list[Token | syntax.Qualifier | syntax.Struct], types: TypeNames,
-              span: Span,
-              diagnostics: Diagnostics) -> Typed:
+def read_type(specifiers: tuple[Token | syntax.Qualifier | syntax.Struct, ...], types: TypeNames,
+              span: Span, diagnostics: Diagnostics) -> Typed:
     """The type that specifiers such as `const unsigned long` spell, without stars and extents."""
     words: list[str] = []
     qualifiers: list[syntax.Qualifier] = []

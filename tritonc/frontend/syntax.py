@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TypeVar, dataclass_transform
+from typing import dataclass_transform
 
 from tritonc.source import Span
 
@@ -29,28 +29,24 @@ QUALIFIERS = (
     "static", "extern", "inline", "volatile", "device",
 )  # fmt: skip
 
-T = TypeVar("T")
-
-
 @dataclass_transform(eq_default=False)
-def node(kind: type[T]) -> type[T]:
-    """A dataclass with nothing but a constructor: to make the rest takes twice as long."""
-    return dataclass(slots=True, eq=False, repr=False, match_args=False)(kind)
+class _Tree:
+    """Each class below is a dataclass with nothing but a constructor, as that is made quickly."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False, repr=False, match_args=False)(cls)
 
 
-@node
-class Node:
+class Node(_Tree):
     """What every node of the tree has."""
 
     span: Span
 
 
-@node
 class Expression(Node):
     """A scalar or tile value; also what may stand left of `=`."""
 
 
-@node
 class Statement(Node):
     """One statement of a function, or of the file where it fills a constant table."""
 
@@ -58,7 +54,6 @@ class Statement(Node):
 # --- types and declarations -----------------------------------------------------------------------
 
 
-@node
 class TypeSpec(Node):
     """`const float*` and `[TM, TK]`: an element type and, for a tile, its extents.
 
@@ -79,7 +74,6 @@ class TypeSpec(Node):
     volatile: bool = False  # of what a pointer points to
 
 
-@node
 class Qualifier(Node):
     """`restrict`, `__multipleof(8)` and the like, under its canonical name (see QUALIFIERS)."""
 
@@ -87,7 +81,6 @@ class Qualifier(Node):
     argument: Expression | None = None
 
 
-@node
 class Parameter(Node):
     """One parameter; a prototype's may have no name (""), then `name_span` is the type's."""
 
@@ -97,7 +90,6 @@ class Parameter(Node):
     qualifiers: tuple[Qualifier, ...]
 
 
-@node
 class Variable(Node):
     """One name of a local declaration; the span begins at the name's declarator, not the type."""
 
@@ -108,7 +100,6 @@ class Variable(Node):
     qualifiers: tuple[Qualifier, ...]
 
 
-@node
 class Function(Node):
     """A function; `kernel` says that the source marks it as one.  A prototype has no body."""
 
@@ -121,7 +112,6 @@ class Function(Node):
     qualifiers: tuple[Qualifier, ...]
 
 
-@node
 class Tunable(Node):
     """`const tunable int TM = {16, 32};`; `values` is None when the list is missing."""
 
@@ -131,7 +121,6 @@ class Tunable(Node):
     values: tuple[Expression, ...] | None
 
 
-@node
 class JointTunable(Node):
     """`const tunable (TM, TN) = {(16, 32), (32, 16)};`: of each row of values one for each name."""
 
@@ -139,7 +128,6 @@ class JointTunable(Node):
     rows: tuple[StructValue, ...]
 
 
-@node
 class Constant(Node):
     """`const int X = expr;` at file scope; the value is a scalar."""
 
@@ -149,7 +137,6 @@ class Constant(Node):
     value: Expression
 
 
-@node
 class ConstantTable(Node):
     """A table in constant memory: `__constant__ int* delta = alloc_const int[512];`.
 
@@ -164,7 +151,6 @@ class ConstantTable(Node):
     extents: tuple[Expression, ...]
 
 
-@node
 class Typedef(Node):
     """`typedef float real;`.  Uses of the name are already replaced."""
 
@@ -173,7 +159,6 @@ class Typedef(Node):
     type: TypeSpec
 
 
-@node
 class Struct(Node):
     """`struct pair { float a; int b; }`; `key` is what `TypeSpec.scalar` calls it.
 
@@ -186,7 +171,6 @@ class Struct(Node):
     members: tuple[Variable, ...]
 
 
-@node
 class Program(Node):
     """A whole preprocessed source, in order.  `structs` are all that it defines anywhere."""
 
@@ -197,35 +181,30 @@ class Program(Node):
 # --- statements -----------------------------------------------------------------------------------
 
 
-@node
 class Block(Statement):
     """`{ ... }`; a local typedef is among the statements."""
 
     statements: tuple[Statement, ...]
 
 
-@node
 class Declaration(Statement):
     """`int a, *b[TM] = c;`: one or more variables."""
 
     variables: tuple[Variable, ...]
 
 
-@node
 class LocalTypedef(Statement):
     """A typedef inside a function."""
 
     typedefs: tuple[Typedef, ...]
 
 
-@node
 class ExpressionStatement(Statement):
     """`expr;`."""
 
     expression: Expression
 
 
-@node
 class StaticAssert(Statement):
     """`static_assert(condition, "message");` in a function or at file scope."""
 
@@ -233,16 +212,14 @@ class StaticAssert(Statement):
     message: str | None
 
 
-@node
 class If(Statement):
     """`if (condition) then else orelse`."""
 
     condition: Expression
     then: Statement
-    orelse: Statement | None
+    orelse: Statement | None = None
 
 
-@node
 class For(Statement):
     """`for (init; condition; step) body`; each part of the head may be missing.
 
@@ -257,7 +234,6 @@ class For(Statement):
     unroll: Expression | None = None
 
 
-@node
 class While(Statement):
     """`while (condition) body`."""
 
@@ -266,7 +242,6 @@ class While(Statement):
     unroll: Expression | None = None
 
 
-@node
 class DoWhile(Statement):
     """`do body while (condition);`."""
 
@@ -275,29 +250,24 @@ class DoWhile(Statement):
     unroll: Expression | None = None
 
 
-@node
 class Break(Statement):
     """`break;`."""
 
 
-@node
 class Continue(Statement):
     """`continue;`."""
 
 
-@node
 class Return(Statement):
     """`return;` or `return value;`."""
 
     value: Expression | None
 
 
-@node
 class Empty(Statement):
     """`;`."""
 
 
-@node
 class Predicated(Statement):
     """`@mask body`: the body takes effect where the mask holds."""
 
@@ -308,14 +278,12 @@ class Predicated(Statement):
 # --- expressions ----------------------------------------------------------------------------------
 
 
-@node
 class Name(Expression):
     """A use of a variable, parameter, constant or tunable."""
 
     name: str
 
 
-@node
 class IntLiteral(Expression):
     """An integer; `suffix` is "", "u", "l" or "ul".  In C the type depends on `decimal` too."""
 
@@ -324,7 +292,6 @@ class IntLiteral(Expression):
     decimal: bool = True
 
 
-@node
 class FloatLiteral(Expression):
     """A floating literal: `text` without its suffix, exact as written; or "inf" or "nan".
 
@@ -335,28 +302,24 @@ class FloatLiteral(Expression):
     suffix: str = ""
 
 
-@node
 class BoolLiteral(Expression):
     """`true` or `false`."""
 
     value: bool
 
 
-@node
 class CharLiteral(Expression):
     """`'a'`, an int by value as in C."""
 
     value: int
 
 
-@node
 class StringLiteral(Expression):
     """A string, escapes decoded; only an argument of printf or assert."""
 
     value: str
 
 
-@node
 class StructValue(Expression):
     """`{a, b}`, the members of a struct in order; `type` stands before it in `(pair){a, b}`."""
 
@@ -364,7 +327,6 @@ class StructValue(Expression):
     values: tuple[Expression, ...]
 
 
-@node
 class Member(Expression):
     """`base.name`."""
 
@@ -373,7 +335,6 @@ class Member(Expression):
     name_span: Span
 
 
-@node
 class Unary(Expression):
     """`operator` is one of `- + ! ~`, or `^`: rotate the axes left by one."""
 
@@ -381,7 +342,6 @@ class Unary(Expression):
     operand: Expression
 
 
-@node
 class Binary(Expression):
     """`operator` is one of `* / % + - << >> < > <= >= == != & ^ |`, or `@`: matrix product."""
 
@@ -391,7 +351,6 @@ class Binary(Expression):
     operator_span: Span
 
 
-@node
 class Logical(Expression):
     """`&&` or `||`."""
 
@@ -401,7 +360,6 @@ class Logical(Expression):
     operator_span: Span
 
 
-@node
 class Range(Expression):
     """`low ... high`."""
 
@@ -409,7 +367,6 @@ class Range(Expression):
     high: Expression
 
 
-@node
 class Assign(Expression):
     """`target = value`, or `target += value` with `operator` "+" (None for plain `=`)."""
 
@@ -419,7 +376,6 @@ class Assign(Expression):
     operator_span: Span
 
 
-@node
 class IncDec(Expression):
     """`++x`, `x--`: `operator` is "+" or "-", `prefix` says where it stands."""
 
@@ -428,7 +384,6 @@ class IncDec(Expression):
     target: Expression
 
 
-@node
 class Conditional(Expression):
     """`condition ? then : orelse`."""
 
@@ -437,7 +392,6 @@ class Conditional(Expression):
     orelse: Expression
 
 
-@node
 class Cast(Expression):
     """`(type)operand`; the type may have extents."""
 
@@ -445,7 +399,6 @@ class Cast(Expression):
     operand: Expression
 
 
-@node
 class Bitcast(Expression):
     """`bitcast<type>(operand)`."""
 
@@ -453,14 +406,12 @@ class Bitcast(Expression):
     operand: Expression
 
 
-@node
 class SizeOf(Expression):
     """`sizeof(type)`."""
 
     type: TypeSpec
 
 
-@node
 class Call(Expression):
     """`callee(arguments)`.
 
@@ -474,14 +425,12 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
 
 
-@node
 class Deref(Expression):
     """`*pointer`."""
 
     pointer: Expression
 
 
-@node
 class MaskedDeref(Expression):
     """`*?(mask) pointer`."""
 
@@ -489,7 +438,6 @@ class MaskedDeref(Expression):
     pointer: Expression
 
 
-@node
 class Subscript(Expression):
     """`base[entries]`, as `x[:, newaxis]`."""
 
@@ -497,38 +445,32 @@ class Subscript(Expression):
     entries: tuple[SubscriptEntry, ...]
 
 
-@node
 class Keep(Node):
     """`:`."""
 
 
-@node
 class NewAxis(Node):
     """`newaxis`."""
 
 
-@node
 class Reduce(Node):
     """`+`, `*`, `&`, `|`, `^`, `max` or `min` in a subscript."""
 
     operator: str
 
 
-@node
 class Rotate(Node):
     """`^k` in a subscript: axis k of the base comes here."""
 
     axis: int
 
 
-@node
 class Index(Node):
     """Any other expression in a subscript; only a constant table can be indexed, by one."""
 
     index: Expression
 
 
-@node
 class Slice(Node):
     """`low:high` with at least one of both; never legal, kept so that the message can say so."""
 

@@ -46,10 +46,9 @@ class Overflow:
         self.tracks = False
         self.first: dict[Op, tuple[int, int]] = {}  # operands that overflowed first
         work: list[Value] = []
-        for block in kernel.blocks:
-            for op in block.ops:
-                if op.name in _ACCESSES:
-                    work += [op.operands[0], *([op.guard] if op.guard is not None else [])]
+        for op in kernel.ops():
+            if op.name in _ACCESSES:
+                work += [op.operands[0], *([op.guard] if op.guard is not None else [])]
         while work:
             cause = work.pop().op
             if cause is not None and cause not in self.followed and _is_followed(cause):

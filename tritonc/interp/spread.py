@@ -29,12 +29,11 @@ class Spread:
     def __init__(self, kernel: Kernel) -> None:
         self._read: dict[Op, list[Value]] = {}
         needed: set[Value] = set()
-        for block in kernel.blocks:
-            for op in block.ops:
-                if op.name not in _REPEATING:
-                    needed.update(self.operands(op))
-                    if op.guard is not None:
-                        needed.add(op.guard)
+        for op in kernel.ops():
+            if op.name not in _REPEATING:
+                needed.update(self.operands(op))
+                if op.guard is not None:
+                    needed.add(op.guard)
         for block in reversed(kernel.blocks):  # one that repeats another's result may need it
             for op in reversed(block.ops):
                 if op.name in _REPEATING and op.result in needed:

@@ -6,21 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.ops import OPS, OpInfo
+from tritonc.ir.ops import ROWS
 from tritonc.ir.types import Type
 from tritonc.source import Span
 
 
 def make_op(name: str, operands: list[Value], type: Type | None = None, *,
             guard: Value | None = None, span: Span | None = None,
-            blocks: list[Block] | None = None, table: dict[str, OpInfo] | None = None,
-            **attributes: Any) -> Op:
+            blocks: list[Block] | None = None, **attributes: Any) -> Op:
     """An operation with its result types inferred; `type` states what the rule cannot infer.
 
     Raises rules.TypeMismatch if the operands do not fit.
     """
-    info = (table or OPS)[name]
-    result_types = info.rule([v.type for v in operands], attributes, type)
+    result_types = ROWS[name].rule([v.type for v in operands], attributes, type)
     return Op(name, operands, attributes, result_types, guard, span, blocks)
 
 
@@ -34,10 +32,10 @@ class Builder:
 
     def emit(self, name: str, *operands: Value, type: Type | None = None,
              guard: Value | None = None, blocks: list[Block] | None = None,
-             table: dict[str, OpInfo] | None = None, **attributes: Any) -> Op:
+             **attributes: Any) -> Op:
         """Make an operation and place it.  Raises rules.TypeMismatch."""
         op = make_op(name, list(operands), type, guard=guard, span=self.span, blocks=blocks,
-                     table=table, **attributes)
+                     **attributes)
         self.insert(op)
         return op
 

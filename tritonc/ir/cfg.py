@@ -19,11 +19,12 @@ The language has no goto, so that each cycle of a kernel is a natural loop.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.source import Span
 
 
 @dataclass(eq=False)
@@ -45,6 +46,11 @@ class Loop:
 
     def __contains__(self, block: Block) -> bool:
         return block in self.block_set
+
+    def ops(self) -> Iterator[Op]:
+        """All operations in block order.  Do not change the lists meanwhile."""
+        for block in self.blocks:
+            yield from block.ops
 
     @property
     def latch(self) -> Block | None:
@@ -181,6 +187,20 @@ class Cfg:
         return {op: block for block in self.kernel.blocks for op in block.ops}
 
 
+def reached(first: Iterable[Block], following: Callable[[Block], Iterable[Block]] | None = None,
+            stop: Container[Block] = ()) -> dict[Block, None]:
+    """The blocks on all paths from `first`, these included, as far as `stop`; `following`: where
+    paths go on, if not to a block's successors."""
+    found: dict[Block, None] = {}
+    stack = list(first)
+    while stack:
+        block = stack.pop()
+        if block not in found and block not in stop:
+            found[block] = None
+            stack += block.successors if following is None else following(block)
+    return found
+
+
 def _reverse_postorder(entry: Block) -> list[Block]:
     """Blocks that `entry` reaches, each before its successors but for back edges."""
     order: list[Block] = []
@@ -278,14 +298,11 @@ def merge_edges(kernel: Kernel, sources: list[Block], target: Block, name: str) 
         values = [op.operands[i] for i in picked]
         merged = values[0]
         if any(value is not merged for value in values):
-            phi = Op("phi", values, None, (op.result.type,), span=op.span,
-                     blocks=[op.blocks[i] for i in picked])
-            phi.result.name = op.result.name
+            phi = make_phi(values, [op.blocks[i] for i in picked], op.result.name, op.span)
             middle.ops.append(phi)
             merged = phi.result
         remove_operands(op, chosen)
-        op.operands.append(merged)
-        op.blocks.append(middle)
+        add_incoming(op, merged, middle)
     for source in sources:
         redirect(source, target, middle)
     middle.ops.append(Op("br", [], blocks=[target], span=sources[0].terminator.span))
@@ -318,3 +335,17 @@ def ensure_latch(kernel: Kernel, loop: Loop) -> Block:
 def incoming(phi: Op, block: Block) -> Value:
     """The operand of a phi for the edge from `block`."""
     return phi.operands[phi.blocks.index(block)]
+
+
+def make_phi(values: list[Value], blocks: list[Block], name: str = "",
+             span: Span | None = None) -> Op:
+    """A phi that is in no block yet; further edges may follow (`add_incoming`)."""
+    phi = Op("phi", values, {}, (values[0].type,), None, span, blocks)
+    phi.result.name = name
+    return phi
+
+
+def add_incoming(phi: Op, value: Value, block: Block) -> None:
+    """One more edge."""
+    phi.operands.append(value)
+    phi.blocks.append(block)

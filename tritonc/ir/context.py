@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tritonc.ir.core import Kernel
-from tritonc.ir.ops import OPS, OpInfo
 from tritonc.source import Diagnostic, Note, Span
 
 
@@ -46,7 +45,6 @@ class SmallBody(NamedTuple):
 class Context:
     """Options and facts of one compilation.  Passes read; only `remarks` and `warnings` grow."""
 
-    table: dict[str, OpInfo] = field(default_factory=lambda: OPS)  # the rows of all operations
     target: Any = None  # a backend.target.Target; passes of `opt` do not look
     meta: Mapping[str, int] = field(default_factory=dict)  # meta-parameters bound by the tuner
     contract: bool = True  # -ffp-contract=on

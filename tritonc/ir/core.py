@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tritonc.ir.ops import ROWS, OpInfo
 from tritonc.ir.types import Scalar, Type
 from tritonc.source import Span
 
@@ -52,6 +53,20 @@ class Op:
         self.guard = guard
         self.span = span
         self.blocks = blocks if blocks is not None else []
+
+    @property
+    def info(self) -> OpInfo:
+        """Its row in the table of operations."""
+        return ROWS[self.name]
+
+    @property
+    def effects(self) -> frozenset[str]:
+        return ROWS[self.name].effects
+
+    @property
+    def pure(self) -> bool:
+        """No effects: equal inputs give equal results, and an unused one may go."""
+        return not ROWS[self.name].effects
 
     @property
     def result(self) -> Value:

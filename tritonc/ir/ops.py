@@ -305,3 +305,4 @@ _ROWS: list[OpInfo] = [
 ]
 
 OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}
+ROWS = dict(OPS)  # with those that the backend adds (`backend/target/machine_ops.py`)

@@ -12,15 +12,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from lark import Tree
-from lark.exceptions import UnexpectedToken
-from lark.parse_tree_builder import ParseTreeBuilder
-
 from tritonc.ir.core import FLAGS, Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.parse_types import Token, TypeActions
 from tritonc.ir.types import Scalar, Type
-from tritonc.lalr import Callback, Grammar, load
+from tritonc.lalr import Grammar, Parse, load
 from tritonc.source import Diagnostics, Note, SourceFile, Span
 
 CONSTANT_BYTES = 1 << 16  # of constant memory that a kernel can address
@@ -56,7 +52,6 @@ def parse_module(source: SourceFile, diagnostics: Diagnostics,
 
 class _Language(NamedTuple):
     grammar: Grammar
-    builder: Any  # lark's
     tokens: re.Pattern[str]  # spaces and comments, and a token in a group of its kind's name
     fixed: dict[str, str]  # the terminal of each mark that is always the same one, and of the end
 
@@ -70,9 +65,7 @@ def language() -> _Language:
     tokens = rf"(?:[ \t\r\f]+|//.*)*(?:{kinds}|(?P<_NL>\n)|(?P<END>\Z)|(?P<MARK>.))"
     marks = {text: name for text, name in grammar.names.items() if not text.isalpha()}
     del marks["{"]
-    builder: Any = ParseTreeBuilder
-    builder = builder(grammar.lark.rules, Tree, maybe_placeholders=True)
-    return _Language(grammar, builder, re.compile(tokens, re.ASCII), marks | {"": "$END"})
+    return _Language(grammar, re.compile(tokens, re.ASCII), marks | {"": "$END"})
 
 
 class _Pending(NamedTuple):
@@ -262,9 +255,8 @@ class _Reader(_Actions):
     """One run of lark's parser over a file."""
 
     def run(self) -> Module:
-        grammar, builder, tokens, fixed = language()
-        self.parser: Any = grammar.start(builder.create_callback(_Inline(self)))
-        self.stack: list[Any] = self.parser.parser_state.value_stack
+        grammar, tokens, fixed = language()
+        self.parse = Parse(grammar, self)
         self.skipping = ""  # after a mistake, to the next "line" or "definition"
         fresh = True
         for match in tokens.finditer(self.source.text):
@@ -281,9 +273,7 @@ class _Reader(_Actions):
         kind = token.type
         if kind == "LABEL" or kind == "WORD" or kind == "MARK":
             token = Token(self.terminal(token, first), token.value, token.start)
-        try:
-            self.parser.parser_state.feed_token(token, kind == "$END")
-        except UnexpectedToken:
+        if not self.parse.feed(token.type, token, token.start):
             if kind == "_NL":  # which means nothing where it cannot stand
                 return
             self.fail(token, self.problem(token))
@@ -292,12 +282,12 @@ class _Reader(_Actions):
                 self.take(token, False)
         if kind != "_NL":
             self.last = token
-        if len(self.stack) > MAX_STACK:
+        if len(self.parse.values) > MAX_STACK:
             self.fail(token, "this is nested too deeply")
 
     def terminal(self, token: Token, first: bool) -> str:
         """The terminal of a word, of a brace that opens, or of a mark that is none."""
-        choices = self.parser.choices()
+        choices = self.parse.choices()
         if token.type == "MARK":
             if token.value != "{":
                 return "BAD"
@@ -316,7 +306,7 @@ class _Reader(_Actions):
         found = repr(token.value) if token.value else "the end of the file"
         if token.type == "BAD":
             return f"{found} begins nothing that Triton-IR knows"
-        accepted = self.parser.accepts()
+        accepted = self.parse.accepts()
         if "RBRACE" in accepted and "_NL" in accepted and token.value in ("", "kernel"):
             if self.diagnostics.errors != self.errors:
                 return ""
@@ -324,7 +314,7 @@ class _Reader(_Actions):
         wanted = next((text for kinds, text in _WANTED.items() if accepted.issuperset(kinds)), "")
         if not wanted:
             spellings = language().grammar.spellings
-            before = getattr(self.stack[-1], "value", "") if self.stack else ""
+            before = getattr(self.parse.values[-1], "value", "") if self.parse.values else ""
             names = _NAMES | {"SYMBOL": f"the {before}'s @name",
                               "WORD": _WORDS.get(before, "a name")}
             *most, last = sorted({names.get(kind) or repr(spellings[kind]) for kind in accepted})
@@ -336,13 +326,12 @@ class _Reader(_Actions):
         if message:
             self.error(token, message)
         self.drop("LABEL", "KERNEL")
-        self.skipping = "line" if "LABEL" in self.parser.accepts() else "definition"
+        self.skipping = "line" if "LABEL" in self.parse.accepts() else "definition"
 
     def drop(self, *wanted: str) -> None:
         """Forget what was read, back to where one of these terminals can stand."""
-        while self.parser.accepts().isdisjoint(wanted):
-            self.parser.parser_state.state_stack.pop()
-            self.stack.pop()
+        while self.parse.accepts().isdisjoint(wanted):
+            self.parse.pop()
 
     def resumes(self, token: Token, first: bool) -> bool:
         """Whether parsing goes on with `token`."""
@@ -353,14 +342,3 @@ class _Reader(_Actions):
         if found:
             self.skipping = ""
         return found or token.type == "$END"
-
-
-class _Inline:
-    """The methods of `actions`, each from a list of its arguments, as lark calls them."""
-
-    def __init__(self, actions: _Actions) -> None:
-        self.actions = actions
-
-    def __getattr__(self, name: str) -> Callback:
-        method = getattr(self.actions, name)
-        return lambda arguments: method(*arguments)

@@ -27,12 +27,12 @@ what moves in outer loops.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import changes_memory, speculatable
+from tritonc.analysis.values import changes_memory, needed, speculatable
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, uses
 from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, Tile, shape
 
@@ -45,18 +45,18 @@ WORTH = 8
 def coalesce_loops(kernel: Kernel, context: Context) -> bool:
     """Coalesce pairs of loops, from the inside, until there are none."""
     changed = False
-    while _one_more(kernel, context):
+    while _one_more(kernel):
         changed = True
     return changed
 
 
-def _one_more(kernel: Kernel, context: Context) -> bool:
+def _one_more(kernel: Kernel) -> bool:
     cfg = Cfg(kernel)
     around = {loop.parent for loop in cfg.loops}
     for inner in cfg.loops:
         outer = inner.parent
         if inner not in around and outer is not None and _pays(inner, outer):
-            pair = _Pair(kernel, cfg, outer, inner, context)
+            pair = _Pair(kernel, cfg, outer, inner)
             if pair.possible():
                 pair.run()
                 return True
@@ -66,11 +66,10 @@ def _one_more(kernel: Kernel, context: Context) -> bool:
 def _pays(inner: Loop, outer: Loop) -> bool:
     """Whether the inner loop has a product, beside which what the outer one computes is little."""
     products = 0
-    for block in inner.blocks:
-        for op in block.ops:
-            if op.name == "dot":
-                m, k = shape(op.operands[0].type)[-2:]
-                products += m * k * shape(op.operands[1].type)[-1]
+    for op in inner.ops():
+        if op.name == "dot":
+            m, k = shape(op.operands[0].type)[-2:]
+            products += m * k * shape(op.operands[1].type)[-1]
     work = sum(t.size for block in outer.blocks if block not in inner for op in block.ops
                if op.name not in ("phi", "range", "splat", "constant", "broadcast", "reshape")
                for t in (value.type for value in op.results) if isinstance(t, Tile))
@@ -80,10 +79,9 @@ def _pays(inner: Loop, outer: Loop) -> bool:
 class _Pair:
     """Two loops, of which the outer one holds the inner one and little else."""
 
-    def __init__(self, kernel: Kernel, cfg: Cfg, outer: Loop, inner: Loop, context: Context
+    def __init__(self, kernel: Kernel, cfg: Cfg, outer: Loop, inner: Loop
                  ) -> None:
         self.kernel, self.cfg, self.outer, self.inner = kernel, cfg, outer, inner
-        self.table = context.table
 
     def possible(self) -> bool:
         """Whether they can become one; finds the parts on the way."""
@@ -109,19 +107,18 @@ class _Pair:
         """Whether what stands around the inner loop may run in each of its iterations."""
         behind = self.own(self.after)
         test = self.inner.header.terminator.operands[0]
-        self.tests = self.slice(self.own(self.inner.header), [
+        self.tests = needed(self.own(self.inner.header), [
             test, *(v for op in behind for v in op.inputs()),
             *(incoming(phi, self.after) for phi in self.outer.header.phis())])
         if any(isinstance(value.type, Tile) for op in [*self.tests, *behind]
                for value in op.results):
             return False
-        writes = any(changes_memory(self.table[op.name])
-                     for block in self.outer.blocks for op in block.ops)
+        writes = any(changes_memory(op) for op in self.outer.ops())
         others = [*self.own(self.inner.header), *self.own(self.outer.header)]
-        return all(speculatable(op, self.table[op.name]) for op in [*self.tests, *behind]) \
-            and all(self.table[op.name].pure for op in others) \
-            and all(self.table[op.name].pure or (
-                self.table[op.name].effects == {READ} and not writes
+        return all(speculatable(op) for op in [*self.tests, *behind]) \
+            and all(op.pure for op in others) \
+            and all(op.pure or (
+                op.effects == {READ} and not writes
                 and not op.attributes.get("volatile")) for op in self.own(self.before))
 
     @staticmethod
@@ -136,25 +133,12 @@ class _Pair:
         made = copy_ops([*self.own(self.before), *self.tests], mapping)
         for op in made:
             op.replace_inputs(mapping)
-        self.first = self.slice(made, [mapping.get(test, test)])
-        inside = {op for block in self.outer.blocks for op in block.ops}
-        if any(v.op in inside or not speculatable(op, self.table[op.name])
-               for op in self.first for v in op.inputs()):
+        self.first = needed(made, [mapping.get(test, test)])
+        inside = set(self.outer.ops())
+        if any(v.op in inside or not speculatable(op) for op in self.first for v in op.inputs()):
             return False
         self.runs = mapping.get(test, test)
         return True
-
-    @staticmethod
-    def slice(ops: list[Op], values: list[Value]) -> list[Op]:
-        """Those of the operations that the values need, in their order."""
-        needed: set[Op] = set()
-        stack = [value.op for value in values]
-        while stack:
-            op = stack.pop()
-            if op in ops and op is not None and op not in needed:
-                needed.add(op)
-                stack += [value.op for value in op.inputs()]
-        return [op for op in ops if op in needed]
 
     def next_values(self) -> bool:
         """Find out how each phi goes on.  Tiles must be sums that both loops carry on."""
@@ -170,15 +154,14 @@ class _Pair:
             if phi not in self.joined and phi not in self.joined.values() \
                     and isinstance(phi.result.type, Tile):
                 return False
-        inside = {op for block in outer.blocks for op in block.ops}
+        inside = set(outer.ops())
         readers = uses(self.kernel)
         for own, phi in self.joined.items():
             if any(op is not own and op in inside for op in readers[phi.result]):
                 return False
         starts = [incoming(phi, self.before) for phi in inner.header.phis()
                   if phi not in self.joined]
-        return all(speculatable(op, self.table[op.name])
-                   for op in self.slice(self.own(self.before), starts))
+        return all(speculatable(op) for op in needed(self.own(self.before), starts))
 
     def run(self) -> None:
         """Make one loop of them: the inner header joins the outer one."""
@@ -199,9 +182,9 @@ class _Pair:
         again = dict(turned)
         loose = [phi for phi in inner.header.phis() if phi not in self.joined]
         starts = [incoming(phi, self.before) for phi in loose]
-        ops += copy_ops(self.slice(self.own(self.before), starts), again)
+        ops += copy_ops(needed(self.own(self.before), starts), again)
         entered = {phi.result: incoming(phi, outer.preheader) for phi in header.phis()}
-        ops_before = copy_ops(self.slice(self.own(self.before), starts), entered)
+        ops_before = copy_ops(needed(self.own(self.before), starts), entered)
         outer.preheader.ops[-1:-1] = ops_before
         for phi in header.phis():
             if phi in self.joined.values():

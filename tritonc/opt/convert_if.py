@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import speculatable
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, incoming, remove_operands
+from tritonc.ir.cfg import Cfg, add_incoming, incoming, remove_operands
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
@@ -26,16 +26,16 @@ MOST_BESIDE_PRODUCTS = 16  # the product takes a hundred times as long
 def convert_if(kernel: Kernel, context: Context) -> bool:
     """Convert until no branch fits.  The emptied blocks are removed."""
     changed = False
-    while _convert_one(kernel, context):
+    while _convert_one(kernel):
         merge_chains(kernel)  # what a branch has become may be a side of the one around it
         changed = True
     return changed
 
 
-def _convert_one(kernel: Kernel, context: Context) -> bool:
+def _convert_one(kernel: Kernel) -> bool:
     cfg = Cfg(kernel)
     for block in reversed(cfg.order):  # inner branches first
-        if block.terminator.name == "cond_br" and _convert(kernel, cfg, block, context):
+        if block.terminator.name == "cond_br" and _convert(kernel, cfg, block):
             return True
     return False
 
@@ -47,7 +47,7 @@ def _side(cfg: Cfg, block: Block, side: Block) -> Block | None:
     return side.terminator.blocks[0]
 
 
-def _convert(kernel: Kernel, cfg: Cfg, block: Block, context: Context) -> bool:
+def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
     yes, no = block.terminator.blocks
     if yes is no:
         return False
@@ -67,7 +67,7 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block, context: Context) -> bool:
     loop = cfg.innermost.get(block)
     most = MOST_BESIDE_PRODUCTS if loop is not None and any(
         op.name == "dot" for one in loop.blocks for op in one.ops) else MOST_OPERATIONS
-    if len(moved) > most or not all(_is_scalar_work(op, context) for op in moved):
+    if len(moved) > most or not all(_is_scalar_work(op) for op in moved):
         return False
     if any(isinstance(op.result.type, Tile) for op in phis):
         return False
@@ -82,8 +82,7 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block, context: Context) -> bool:
         merged = a if a is b else build.value("select", condition, a, b)
         merged.name = merged.name or op.result.name
         remove_operands(op, (from_yes, from_no))
-        op.operands.append(merged)
-        op.blocks.append(block)
+        add_incoming(op, merged, block)
         if len(op.operands) == 1:
             mapping[op.result] = merged
     block.ops.append(Op("br", [], blocks=[join], span=span))
@@ -94,6 +93,6 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block, context: Context) -> bool:
     return True
 
 
-def _is_scalar_work(op: Op, context: Context) -> bool:
+def _is_scalar_work(op: Op) -> bool:
     scalars = not any(isinstance(v.type, Tile) for v in op.results)
-    return op.guard is None and scalars and speculatable(op, context.table[op.name])
+    return op.guard is None and scalars and speculatable(op)

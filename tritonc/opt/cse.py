@@ -21,7 +21,7 @@ from tritonc.analysis.values import attributes_key, changes_memory
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.ops import READ, OpInfo
+from tritonc.ir.ops import READ
 
 _LOADS = frozenset({READ})
 
@@ -29,11 +29,11 @@ _LOADS = frozenset({READ})
 def cse(kernel: Kernel, context: Context) -> bool:
     """Keep the first of equal operations."""
     cfg = Cfg(kernel)
-    walk = _Walk(context)
+    walk = _Walk()
     changed = False
     while walk.visit_tree(cfg):  # again where a phi's operand across a back edge was replaced
         kernel.replace(walk.replaced)
-        walk = _Walk(context)
+        walk = _Walk()
         changed = True
     return changed
 
@@ -41,8 +41,7 @@ def cse(kernel: Kernel, context: Context) -> bool:
 class _Walk:
     """One walk over the dominance tree."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self) -> None:
         self.replaced: dict[Value, Value] = {}
         self.numbers: dict[Value, int] = {}  # for a fixed order of commuting operands
         self.known: dict[Hashable, Op] = {}
@@ -70,19 +69,18 @@ class _Walk:
         for op in block.ops:
             if self.replaced:
                 op.replace_inputs(self.replaced)
-            info = self.context.table[op.name]
-            if info.pure:
-                key = self.key(op, info, block)
+            if op.pure:
+                key = self.key(op, block)
                 same = self.known.get(key)
                 if same is None:
                     self.known[key] = op
                     added.append(key)
-            elif info.effects == _LOADS and op.results and not op.attributes.get("volatile"):
-                same = self.loads.setdefault(self.key(op, info, block), op)
+            elif op.effects == _LOADS and op.results and not op.attributes.get("volatile"):
+                same = self.loads.setdefault(self.key(op, block), op)
                 same = same if same is not op else None
             else:
                 same = None
-                if changes_memory(info):
+                if changes_memory(op):
                     self.loads = {}
             if same is None:
                 kept.append(op)
@@ -92,10 +90,10 @@ class _Walk:
                 new.name = new.name or old.name
         block.ops = kept
 
-    def key(self, op: Op, info: OpInfo, block: Block) -> Hashable:
+    def key(self, op: Op, block: Block) -> Hashable:
         numbers = self.numbers
         operands = [numbers.setdefault(v, len(numbers)) for v in op.operands]
-        if info.commutative:
+        if op.info.commutative:
             operands.sort()
         guard = -1 if op.guard is None else numbers.setdefault(op.guard, len(numbers))
         types = tuple(v.type for v in op.results)

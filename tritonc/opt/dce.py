@@ -8,23 +8,15 @@ only themselves included.  Loads go too, unless they are volatile.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import removable
+from tritonc.analysis.values import removable, slice_of
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel
 
 
 def dce(kernel: Kernel, context: Context) -> bool:
     """Remove what is dead.  Blocks and branches stay."""
-    table = context.table
-    work = [op for op in kernel.ops() if not removable(op, table[op.name])]
-    live: set[Op] = set(work)
-    while work:
-        op = work.pop()
-        for value in op.inputs():
-            source = value.op
-            if source is not None and source not in live:
-                live.add(source)
-                work.append(source)
+    acts = [op for op in kernel.ops() if not removable(op)]
+    live = {*acts, *slice_of(v for op in acts for v in op.inputs())}
     changed = False
     for block in kernel.blocks:
         count = len(block.ops)

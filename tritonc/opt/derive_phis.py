@@ -37,7 +37,7 @@ def derive_phis(kernel: Kernel, context: Context) -> bool:
     for loop in cfg.loops:
         if loop.preheader is not None and loop.latch is not None:
             for phi in loop.header.phis():
-                changed |= derive(cfg, loop, phi, kernel, context)
+                changed |= derive(cfg, loop, phi, kernel)
             changed |= _plain_test(loop.header)
     return changed
 
@@ -57,15 +57,15 @@ def _plain_test(header: Block) -> bool:
     return True
 
 
-def derive(cfg: Cfg, loop: Loop, phi: Op, kernel: Kernel, context: Context) -> bool:
+def derive(cfg: Cfg, loop: Loop, phi: Op, kernel: Kernel) -> bool:
     """Replace one phi of a loop's header, if it can be computed there."""
     assert loop.preheader is not None and loop.latch is not None
     if isinstance(phi.result.type, Tile) or not is_int(phi.result.type):
         return False
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     after = {incoming(other, loop.latch): other.result for other in loop.header.phis()
              if other is not phi}
-    needed = _expression(incoming(phi, loop.latch), inside, after, context)
+    needed = _expression(incoming(phi, loop.latch), inside, after)
     if not needed:
         return False
     start = incoming(phi, loop.preheader)
@@ -75,7 +75,7 @@ def derive(cfg: Cfg, loop: Loop, phi: Op, kernel: Kernel, context: Context) -> b
     header = loop.header
     at = len(header.phis())
     header.ops[at:at] = made
-    if not _starts_so(value, start, cfg, loop, context):
+    if not _starts_so(value, start, cfg, loop):
         del header.ops[at:at + len(made)]
         return False
     value.name = value.name or phi.result.name
@@ -84,8 +84,7 @@ def derive(cfg: Cfg, loop: Loop, phi: Op, kernel: Kernel, context: Context) -> b
     return True
 
 
-def _expression(value: Value, inside: set[Op], after: dict[Value, Value],
-                context: Context) -> list[Op]:
+def _expression(value: Value, inside: set[Op], after: dict[Value, Value]) -> list[Op]:
     """The operations between phis' next values and `value`, in order; none if others take part, or
     if it is one of these itself."""
     found: list[Op] = []
@@ -100,7 +99,7 @@ def _expression(value: Value, inside: set[Op], after: dict[Value, Value],
             return True
         if op is None or op not in inside or op in seen:
             return True
-        if op.name == "phi" or not speculatable(op, context.table[op.name]) \
+        if op.name == "phi" or not speculatable(op) \
                 or isinstance(v.type, Tile) or len(op.results) != 1 or op.guard is not None:
             return False
         seen.add(op)
@@ -114,17 +113,17 @@ def _expression(value: Value, inside: set[Op], after: dict[Value, Value],
     return found
 
 
-def _starts_so(value: Value, start: Value, cfg: Cfg, loop: Loop, context: Context) -> bool:
+def _starts_so(value: Value, start: Value, cfg: Cfg, loop: Loop) -> bool:
     """Whether `value`, at the header, is `start` when the loop begins."""
     assert loop.preheader is not None
     turn = first_turn(loop)
-    if same_value(value, start, context.table, turn):
+    if same_value(value, start, turn):
         return True
     number = int_of(start)
     if number is None:
         return False
     if element(start.type).bits == 1:
-        return bool(number) and holds(value, cfg, loop.preheader, context.table, turn)
+        return bool(number) and holds(value, cfg, loop.preheader, turn)
     return _number(value, turn.phis) == number
 
 

@@ -25,43 +25,41 @@ from tritonc.ir.core import Block, Kernel, Op
 def drop_guards(kernel: Kernel, context: Context) -> bool:
     """Remove the branches that loops make needless."""
     changed = False
-    while _drop_one(kernel, context):
+    while _drop_one(kernel):
         changed = True
     return changed
 
 
-def _drop_one(kernel: Kernel, context: Context) -> bool:
+def _drop_one(kernel: Kernel) -> bool:
     cfg = Cfg(kernel)
     for loop in cfg.loops:
         pre, header = loop.preheader, loop.header
         if pre is None or len(loop.exits) != 1 or loop.exits[0][0] is not header:
             continue
         above = cfg.predecessors[pre]
-        if len(above) != 1 or not _early(pre, context) or not _early(header, context):
+        if len(above) != 1 or not _early(pre) or not _early(header):
             continue
         guard = above[0].terminator
         if guard.name != "cond_br" or guard.blocks[0] is guard.blocks[1]:
             continue
         around = next(block for block in guard.blocks if block is not pre)
-        if _same(cfg, loop, guard, around, context):
+        if _same(cfg, loop, guard, around):
             above[0].ops[-1] = Op("br", [], blocks=[pre], span=guard.span)
             remove_edge(above[0], around)
             return True
     return False
 
 
-def _early(block: Block, context: Context) -> bool:
+def _early(block: Block) -> bool:
     """Whether a block may run where the guard would not have let it."""
-    return all(speculatable(op, context.table[op.name]) for op in block.ops[:-1]
-               if op.name != "phi")
+    return all(speculatable(op) for op in block.ops[:-1] if op.name != "phi")
 
 
-def _same(cfg: Cfg, loop: Loop, guard: Op, around: Block, context: Context) -> bool:
+def _same(cfg: Cfg, loop: Loop, guard: Op, around: Block) -> bool:
     """Whether the loop, where the guard fails, leaves what the way around it leaves."""
     test, turn = loop.header.terminator, first_turn(loop)
     opposite = (guard.blocks[0] is loop.preheader) is not (test.blocks[0] in loop)
-    if not same_condition(test.operands[0], guard.operands[0], context.table, turn,
-                          opposite=opposite):
+    if not same_condition(test.operands[0], guard.operands[0], turn, opposite=opposite):
         return False
     source, leave = loop.exits[0]
     if leave is not around:  # an empty block between

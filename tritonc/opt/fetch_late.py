@@ -33,35 +33,35 @@ def fetch_late(kernel: Kernel, context: Context) -> bool:
     changed = False
     for loop in cfg.loops:
         if loop.preheader is None or loop.latch is None or len(loop.exits) != 1 \
-                or loop.exits[0][0] is not loop.header or not _only_reads(cfg, loop, context):
+                or loop.exits[0][0] is not loop.header or not _only_reads(cfg, loop):
             continue
         stays = [block for block in loop.header.successors if block in loop]
         if len(stays) == 1 and stays[0] is not loop.header \
                 and cfg.predecessors[stays[0]] == [loop.header]:
             for phi in loop.header.phis():
-                changed |= _fetch(kernel, loop, phi, stays[0], context)
+                changed |= _fetch(kernel, loop, phi, stays[0])
     return changed
 
 
-def _only_reads(cfg: Cfg, loop: Loop, context: Context) -> bool:
+def _only_reads(cfg: Cfg, loop: Loop) -> bool:
     """Whether nothing writes memory in the loop, nor on the way to it."""
     before = list(loop.blocks)
     for block in before:
         before += [b for b in cfg.predecessors[block] if b not in before]
-    return not any(changes_memory(context.table[op.name]) for block in before for op in block.ops)
+    return not any(changes_memory(op) for block in before for op in block.ops)
 
 
-def _fetch(kernel: Kernel, loop: Loop, phi: Op, body: Block, context: Context) -> bool:
+def _fetch(kernel: Kernel, loop: Loop, phi: Op, body: Block) -> bool:
     assert loop.preheader is not None and loop.latch is not None
     if not isinstance(phi.result.type, Tile):
         return False
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     readers = uses(kernel).get(phi.result, [])
     if any(op not in inside or op in loop.header.ops for op in readers):
         return False  # what was fetched last is used behind the loop
     after = {incoming(other, loop.latch): other.result for other in loop.header.phis()
              if other is not phi}
-    needed = _expression(incoming(phi, loop.latch), inside, after, context)
+    needed = _expression(incoming(phi, loop.latch), inside, after)
     if not any(op.name == "load" for op in needed):
         return False
     mapping = dict(after)
@@ -69,7 +69,7 @@ def _fetch(kernel: Kernel, loop: Loop, phi: Op, body: Block, context: Context) -
     value = mapping[incoming(phi, loop.latch)]
     at = len(body.phis())
     body.ops[at:at] = made
-    if not _same(value, incoming(phi, loop.preheader), first_turn(loop), context):
+    if not _same(value, incoming(phi, loop.preheader), first_turn(loop)):
         del body.ops[at : at + len(made)]
         return False
     value.name = value.name or phi.result.name
@@ -78,7 +78,7 @@ def _fetch(kernel: Kernel, loop: Loop, phi: Op, body: Block, context: Context) -
     return True
 
 
-def _expression(value: Value, inside: set[Op], after: dict[Value, Value], context: Context
+def _expression(value: Value, inside: set[Op], after: dict[Value, Value]
                 ) -> list[Op]:
     """The operations between phis' next values and `value`, in order; none if others take part."""
     found: list[Op] = []
@@ -88,9 +88,8 @@ def _expression(value: Value, inside: set[Op], after: dict[Value, Value], contex
         op = v.op
         if v in after or op is None or op not in inside or op in seen:
             return True
-        info = context.table[op.name]
-        if op.name == "phi" or op.attributes.get("volatile") or info.may_trap or not (
-                info.pure or op.name == "load"):
+        if op.name == "phi" or op.attributes.get("volatile") or op.info.may_trap or not (
+                op.pure or op.name == "load"):
             return False
         seen.add(op)
         if not all(map(visit, op.inputs())):
@@ -101,15 +100,15 @@ def _expression(value: Value, inside: set[Op], after: dict[Value, Value], contex
     return found if visit(value) and len(found) <= _MOST else []
 
 
-def _same(a: Value, b: Value, turn: Turn, context: Context) -> bool:
+def _same(a: Value, b: Value, turn: Turn) -> bool:
     """Whether `a`, in the first iteration, is what `b` was: also of loads."""
-    if same_value(a, b, context.table, turn):
+    if same_value(a, b, turn):
         return True
     x, y = a.op, b.op
     if x is None or y is None or x.name != y.name or a.type != b.type or x.name == "phi" \
-            or not turn.varies(a) or not (context.table[x.name].pure or x.name == "load") \
+            or not turn.varies(a) or not (x.pure or x.name == "load") \
             or attributes_key(x.attributes) != attributes_key(y.attributes) \
             or x.results.index(a) != y.results.index(b) or (x.guard is None) != (y.guard is None):
         return False
     return len(x.inputs()) == len(y.inputs()) and all(
-        _same(p, q, turn, context) for p, q in zip(x.inputs(), y.inputs(), strict=True))
+        _same(p, q, turn) for p, q in zip(x.inputs(), y.inputs(), strict=True))

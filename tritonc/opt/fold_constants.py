@@ -20,20 +20,19 @@ from tritonc.ir.cfg import remove_edge, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.numbers import NotFoldable, evaluate, fit
-from tritonc.ir.ops import OpInfo
 
 
 def fold_constants(kernel: Kernel, context: Context) -> bool:
     """Fold until nothing changes.  Blocks that no branch reaches any more are removed."""
     changed = remove_unreachable(kernel)
-    while _fold_operations(kernel, context) | _fold_phis(kernel) | _fold_branches(kernel):
+    while _fold_operations(kernel) | _fold_phis(kernel) | _fold_branches(kernel):
         changed = True
     return changed
 
 
-def fold(op: Op, info: OpInfo) -> Number | None:
+def fold(op: Op) -> Number | None:
     """The number in all elements of the operation's one result, if its operands are constants."""
-    if not op.operands or not info.pure or info.meaning is None or len(op.results) != 1:
+    if not op.operands or not op.pure or op.info.meaning is None or len(op.results) != 1:
         return None
     numbers = []
     for value in op.operands:
@@ -42,15 +41,15 @@ def fold(op: Op, info: OpInfo) -> Number | None:
             return None
         numbers.append(fit(value.type, number))
     try:
-        return evaluate(info, op, numbers)[0]
+        return evaluate(op.info, op, numbers)[0]
     except NotFoldable:
         return None
 
 
-def _fold_operations(kernel: Kernel, context: Context) -> bool:
+def _fold_operations(kernel: Kernel) -> bool:
     changed = False
     for op in kernel.ops():
-        number = fold(op, context.table[op.name])
+        number = fold(op)
         if number is not None:
             op.name, op.operands, op.attributes = "constant", [], {"value": number}
             changed = True

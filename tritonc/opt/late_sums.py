@@ -18,7 +18,7 @@ from __future__ import annotations
 from math import nan
 
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming, split_edge
+from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, Type, element
@@ -43,10 +43,10 @@ def late_sums(kernel: Kernel, context: Context) -> bool:
 def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
     if loop.preheader is None or loop.latch is None or len(loop.exits) != 1 \
             or loop.exits[0][0] is not loop.header \
-            or any(op.name == "dot" for block in loop.blocks for op in block.ops):
+            or any(op.name == "dot" for op in loop.ops()):
         return False
     readers = uses(kernel)
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     found = [(phi, total) for phi in loop.header.phis()
              if (total := _total(phi, loop, inside, readers)) is not None]
     if not found:
@@ -104,9 +104,7 @@ def _move(kernel: Kernel, loop: Loop, outside: Block, phi: Op, total: Op,
     before = Builder(loop.preheader, len(loop.preheader.ops) - 1, span)
     zero = before.constant(neutral, tile.type)
     block = next(b for b in loop.blocks if total in b.ops)
-    partial = Op("phi", [zero, zero], {}, (tile.type,), None, phi.span,
-                 [loop.preheader, loop.latch])
-    partial.result.name = phi.result.name
+    partial = make_phi([zero, zero], [loop.preheader, loop.latch], phi.result.name, phi.span)
     more = make_op(total.name, [partial.result, tile], span=span)
     partial.operands[1] = more.result
     if context.contract and _same_expression(tile.op, part) and readers.get(tile) == [part]:

@@ -25,7 +25,7 @@ from tritonc.ir import rules
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
-from tritonc.ir.ops import OUTPUT, READ, OpInfo
+from tritonc.ir.ops import OUTPUT, READ
 from tritonc.ir.types import Tile
 
 _CHEAP = (rules.stated_type, rules.make_range, rules.splat, rules.broadcast, rules.reshape)
@@ -38,14 +38,13 @@ def licm(kernel: Kernel, context: Context) -> bool:
     changed = False
     for loop in reversed(cfg.loops):
         if loop.preheader is not None:
-            changed |= _hoist(cfg, loop, loop.preheader, context)
+            changed |= _hoist(cfg, loop, loop.preheader)
     return changed
 
 
-def _hoist(cfg: Cfg, loop: Loop, preheader: Block, context: Context) -> bool:
-    table, block_of = context.table, cfg.block_of
-    rows = [table[op.name] for block in loop.blocks for op in block.ops]
-    writes, ends = any(map(changes_memory, rows)), any(OUTPUT in row.effects for row in rows)
+def _hoist(cfg: Cfg, loop: Loop, preheader: Block) -> bool:
+    block_of, writes = cfg.block_of, any(map(changes_memory, loop.ops()))
+    ends = any(OUTPUT in op.effects for op in loop.ops())
     invariant: dict[Op, None] = {}
     roots: list[Op] = []
     for block in loop.blocks:
@@ -53,14 +52,14 @@ def _hoist(cfg: Cfg, loop: Loop, preheader: Block, context: Context) -> bool:
         first = (each_time and not ends
                  and all(cfg.dominates(block, source) for source, _ in loop.exits))
         for op in block.ops:
-            if op.name == "phi" or not _may_leave(op, table[op.name], first, writes):
+            if op.name == "phi" or not _may_leave(op, first, writes):
                 continue
             if any(v.op is not None and v.op not in invariant and block_of[v.op] in loop.block_set
                    for v in op.inputs()):
                 continue
             invariant[op] = None
             tile = any(isinstance(v.type, Tile) for v in op.results)
-            if not tile or (each_time and table[op.name].rule not in _CHEAP):
+            if not tile or (each_time and op.info.rule not in _CHEAP):
                 roots.append(op)
     leave: set[Op] = set()
     while roots:
@@ -78,11 +77,11 @@ def _hoist(cfg: Cfg, loop: Loop, preheader: Block, context: Context) -> bool:
     return True
 
 
-def _may_leave(op: Op, info: OpInfo, first: bool, writes: bool) -> bool:
+def _may_leave(op: Op, first: bool, writes: bool) -> bool:
     if not op.results:
         return False
-    if speculatable(op, info):
+    if speculatable(op):
         return True
-    if info.effects == _LOADS:
+    if op.effects == _LOADS:
         return first and not writes and not op.attributes.get("volatile", False)
-    return first and info.pure
+    return first and op.pure

@@ -10,7 +10,7 @@ a mask is full where its slack is at least that of the test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -19,9 +19,8 @@ from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import attributes_key, defined_by, int_of
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.ops import READ, OpInfo
+from tritonc.ir.ops import READ
 from tritonc.ir.types import shape
 
 READS = frozenset({READ})
@@ -67,14 +66,14 @@ def _sides(value: Value, name: str) -> list[Value]:
     return [value] if op is None else [v for side in op.operands for v in _sides(side, name)]
 
 
-def seen(kernel: Kernel, cfg: Cfg, table: Mapping[str, OpInfo]) -> list[Linear]:
+def seen(kernel: Kernel, cfg: Cfg) -> list[Linear]:
     """Polynomials that are not negative in programs of which anything can be seen: those whose
     masks let one element of each store through.  What others compute is of no account.
 
     Of values that no loop changes: a store has the last one, and an iteration has its own."""
     found: list[list[Linear]] = []
     for op in kernel.ops():
-        if table[op.name].effects <= READS or op.name in ("br", "cond_br", "ret"):
+        if op.effects <= READS or op.name in ("br", "cond_br", "ret"):
             continue
         if op.guard is None or cfg.block_of[op] in cfg.innermost:
             return []
@@ -131,7 +130,6 @@ class Same:
     """Whether values of two loops are the same where phis of one are their partners (`pairs`), and
     what is known of the second's phis holds (`facts`)."""
 
-    context: Context
     pairs: dict[Value, Value]
     facts: Known
     known: dict[tuple[Value, Value], bool] = field(default_factory=dict)
@@ -164,7 +162,7 @@ class Same:
             right.pop("other", None)
         elif not self.values(a.guard, guard):
             return False
-        if not self.context.table[a.name].effects <= READS \
+        if not a.effects <= READS \
                 or attributes_key(left) != attributes_key(right) \
                 or len(a.operands) != len(b.operands):
             return False

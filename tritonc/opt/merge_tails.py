@@ -30,7 +30,7 @@ from __future__ import annotations
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import defined_by, int_of, speculatable
+from tritonc.analysis.values import slice_of, speculatable, step_of
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_operands, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -49,13 +49,13 @@ def merge_tails(kernel: Kernel, context: Context) -> bool:
 def _merge_one(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     for loop in cfg.loops:
-        if any(op.name == "dot" for block in loop.blocks for op in block.ops) and any(
+        if any(op.name == "dot" for op in loop.ops()) and any(
                 _merge_sides(kernel, cfg, block, context) for block in loop.blocks):
             return True
-        if not _simple(loop) or not any(op.name == "dot" for b in loop.blocks for op in b.ops) \
-                or not _reads_only(loop.blocks, context):
+        if not _simple(loop) or not any(op.name == "dot" for op in loop.ops()) \
+                or not _reads_only(loop.blocks):
             continue
-        after, between = _behind(cfg, loop, context)
+        after, between = _behind(cfg, loop)
         tail = next((other for other in cfg.loops if other.header is after), None)
         if tail is not None and _merge_loops(kernel, cfg, loop, tail, between, context):
             return True
@@ -72,11 +72,11 @@ def _merge_sides(kernel: Kernel, cfg: Cfg, choice: Block, context: Context) -> b
     sides = end.blocks
     if any(cfg.predecessors[side] != [choice] or side.terminator.name != "br"
            for side in sides) or sides[0].successors != sides[1].successors \
-            or not _reads_only(sides, context):
+            or not _reads_only(sides):
         return False
     (join,) = sides[0].successors
     for fails, (plain, masked) in enumerate((sides, sides[::-1])):
-        same = Same(context, {}, Known(slacks(end.operands[0], {}, bool(fails))))
+        same = Same({}, Known(slacks(end.operands[0], {}, bool(fails))))
         if all(same.values(incoming(phi, plain), incoming(phi, masked)) for phi in join.phis()):
             for phi in join.phis():
                 remove_operands(phi, (plain,))
@@ -96,17 +96,17 @@ def _simple(loop: Loop) -> bool:
             and loop.header.terminator.blocks[0] in loop)
 
 
-def _reads_only(blocks: list[Block], context: Context) -> bool:
-    return all(context.table[op.name].effects <= READS and not op.attributes.get("volatile")
+def _reads_only(blocks: list[Block]) -> bool:
+    return all(op.effects <= READS and not op.attributes.get("volatile")
                for block in blocks for op in block.ops if op is not block.terminator)
 
 
-def _behind(cfg: Cfg, loop: Loop, context: Context) -> tuple[Block, list[Block]]:
+def _behind(cfg: Cfg, loop: Loop) -> tuple[Block, list[Block]]:
     """Where a loop leads to, past blocks that only compute; and these."""
     block = loop.exits[0][1]
     between: list[Block] = []
     while block.terminator.name == "br" and len(cfg.predecessors[block]) == 1 and all(
-            speculatable(op, context.table[op.name]) or op.name == "phi"
+            speculatable(op) or op.name == "phi"
             for op in block.ops[:-1]):
         between.append(block)
         block = block.successors[0]
@@ -118,7 +118,7 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
     """Let `tail` begin where `loop` does, if it does the same."""
     assert loop.preheader is not None and loop.latch is not None
     if not _simple(tail) or tail.preheader not in between or any(
-            block.phis() for block in between) or not _reads_only(tail.blocks, context):
+            block.phis() for block in between) or not _reads_only(tail.blocks):
         return False
     assert tail.preheader is not None and tail.latch is not None
     pairs: dict[Value, Value] = {}
@@ -135,15 +135,15 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
         pairs[start] = phi.result
     tests = slacks(loop.header.terminator.operands[0], pairs)
     goes_on = slacks(tail.header.terminator.operands[0], {})
-    facts = Known([test - number(slack) for test in tests], seen(kernel, cfg, context.table))
+    facts = Known([test - number(slack) for test in tests], seen(kernel, cfg))
     if not goes_on or not all(map(facts.follows, goes_on)):
         return False
-    same = Same(context, pairs, facts)
+    same = Same(pairs, facts)
     if not all(same.values(incoming(_phi(p), loop.latch), incoming(_phi(q), tail.latch))
                for p, q in pairs.items()):
         return False
     starts = set(tail.header.phis())
-    outside = {result for block in loop.blocks for op in block.ops for result in op.results}
+    outside = {result for op in loop.ops() for result in op.results}
     for block in cfg.order:
         if block not in loop and any(v in outside and op not in starts
                                      for op in block.ops for v in op.inputs()):
@@ -165,10 +165,8 @@ def _reaches(loop: Loop, value: Value) -> tuple[Value, int] | None:
     end = Affinity().of(value)
     for phi in loop.header.phis() if end is not None and value.type == I32 else ():
         form = Affinity().of(incoming(phi, loop.preheader))
-        after = defined_by(incoming(phi, loop.latch), "add")
-        step = int_of(after.operands[1]) if after is not None else None
-        if form is None or end is None or after is None or after.operands[0] is not phi.result \
-                or not step or step < 0:
+        step = step_of(loop, phi)
+        if form is None or end is None or not step or step < 0:
             continue
         way = end.offset - form.offset
         if slacks(loop.header.terminator.operands[0], {}) == [
@@ -192,8 +190,8 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
         return False
     block, join = end.blocks
     if cfg.predecessors[block] != [choice] or block.successors != [join] \
-            or not _reads_only([block], context) or block.phis() \
-            or not all(speculatable(op, context.table[op.name]) for op in choice.ops[:-1]):
+            or not _reads_only([block]) or block.phis() \
+            or not all(speculatable(op) for op in choice.ops[:-1]):
         return False
     pairs = {phi.result: phi.result for phi in loop.header.phis()}
     test, goes_on = slacks(loop.header.terminator.operands[0], {}), slacks(end.operands[0], {})
@@ -209,7 +207,7 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
             continue
         if before is not then or (before.op is not None and cfg.block_of[before.op] is block):
             return False
-    same = Same(context, pairs, facts)
+    same = Same(pairs, facts)
     if not all(same.values(incoming(_phi(p), loop.latch), then) for p, then in after.items()):
         return False
     last = _stepped(goes_on[0], loop)
@@ -221,7 +219,7 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
            for user in readers.get(phi.result, ())):
         return False
     body = loop.latch
-    kept = _needed([incoming(_phi(p), body) for p in pairs if p not in after], body)
+    kept = slice_of([incoming(_phi(p), body) for p in pairs if p not in after], set(body.ops))
     condition = choice.ops[:-1]
     body.ops = [*(op for op in body.ops[:-1] if op in kept), *block.ops[:-1], body.terminator]
     for p, then in after.items():
@@ -238,17 +236,6 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
     context.remark("merge_tails", "merged with the masked iteration that follows",
                    header.terminator.span)
     return True
-
-
-def _needed(values: list[Value], block: Block) -> set[Op]:
-    found: set[Op] = set()
-    stack = [v.op for v in values]
-    while stack:
-        op = stack.pop()
-        if op is not None and op in block.ops and op not in found:
-            found.add(op)
-            stack += [v.op for v in op.inputs()]
-    return found
 
 
 def _stepped(slack: Linear, loop: Loop) -> Linear | None:

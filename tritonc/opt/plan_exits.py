@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.values import speculatable
+from tritonc.analysis.values import slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Op
 from tritonc.ir.ops import READ
 from tritonc.ir.types import Tile, is_pointer
@@ -30,12 +29,12 @@ class Plan:
     sinks: bool = True
 
 
-def plan(cfg: Cfg, loop: Loop, context: Context) -> Plan | tuple[Op, str] | None:
+def plan(cfg: Cfg, loop: Loop) -> Plan | tuple[Op, str] | None:
     """How to bring the loop into its form; None if it has it; or what prevents it, and why."""
     assert loop.latch is not None
     header = loop.header
     sources = [block for block, _ in loop.exits]
-    hindered = _may_move(cfg, loop, header, context)
+    hindered = _may_move(cfg, loop, header)
     early: list[Block] = []
     if header in sources and header is not loop.latch and not hindered:
         early = [header]
@@ -43,17 +42,17 @@ def plan(cfg: Cfg, loop: Loop, context: Context) -> Plan | tuple[Op, str] | None
             following = _stay(early[-1], loop)
             if following not in sources or cfg.predecessors[following] != [early[-1]]:
                 break
-            hindered = _may_move(cfg, loop, following, context)
+            hindered = _may_move(cfg, loop, following)
             if not hindered:
                 early.append(following)
     rest = [block for block in sources if block not in early]
-    late = _late(cfg, loop, rest, early, context)
+    late = _late(cfg, loop, rest, early)
     if isinstance(late, str):
         if sources == [header]:
             return None if header.terminator.blocks[0] in loop else Plan([header], [], False)
         return rest[-1].terminator, hindered or late
     if late and early:
-        why = _may_move(cfg, loop, header, context)
+        why = _may_move(cfg, loop, header)
         if why:
             return late[0].terminator, why
     if not late and early == [header] and header.terminator.blocks[0] in loop \
@@ -62,8 +61,7 @@ def plan(cfg: Cfg, loop: Loop, context: Context) -> Plan | tuple[Op, str] | None
     return Plan(early, late)
 
 
-def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block],
-          context: Context) -> list[Block] | str:
+def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block]) -> list[Block] | str:
     """The blocks from the first of the exits of `rest` to the latch; or what stands between."""
     if not rest:
         return []
@@ -74,7 +72,7 @@ def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block],
     late = [loop.latch]
     while not all(block in late for block in rest):
         first = late[0]
-        why = _may_run(first, context)
+        why = _may_run(first)
         if why:
             return why
         source = cfg.predecessors[first]
@@ -99,47 +97,37 @@ def _stay(block: Block, loop: Loop) -> Block:
     return next(to for to in block.successors if to in loop)
 
 
-def _early(op: Op, context: Context) -> bool:
+def _early(op: Op) -> bool:
     """May run for an iteration that does not come, a load if it is guarded."""
     if op.name == "dot":
         return False
-    info = context.table[op.name]
-    if speculatable(op, info):
+    if speculatable(op):
         return True
-    return (op.name == "load" and info.effects == _READS and not op.attributes.get("volatile")
+    return (op.name == "load" and op.effects == _READS and not op.attributes.get("volatile")
             and not is_pointer(op.result.type))
 
 
-def _may_run(block: Block, context: Context) -> str:
+def _may_run(block: Block) -> str:
     """Whether all of a block may run where the test before it fails; if not, what hinders."""
     if block.phis():
         return "two paths lead to it"
-    found = next((op for op in block.ops[:-1] if not _early(op, context)), None)
+    found = next((op for op in block.ops[:-1] if not _early(op)), None)
     return f"'{found.name}' comes after it" if found is not None else ""
 
 
 def needed_by_test(cfg: Cfg, loop: Loop, block: Block) -> set[Op]:
     """The operations of a block that its test needs, and what is read behind the loop."""
-    stack = list(block.terminator.operands)
-    outside = [op for other in cfg.order if other not in loop for op in other.ops]
-    own = {result: op for op in block.ops for result in op.results}
-    stack += [v for op in outside for v in op.inputs() if v in own]
-    found: set[Op] = set()
-    while stack:
-        op = own.get(stack.pop())
-        if op is not None and op not in found and op.name != "phi":
-            found.add(op)
-            stack += op.inputs()
-    return found
+    behind = [v for other in cfg.order if other not in loop for op in other.ops
+              for v in op.inputs()]
+    return slice_of([*block.terminator.operands, *behind], set(block.ops) - set(block.phis()))
 
 
-def _may_move(cfg: Cfg, loop: Loop, block: Block, context: Context) -> str:
+def _may_move(cfg: Cfg, loop: Loop, block: Block) -> str:
     """Whether a block's test may move into the block before; if not, what hinders."""
     needed = needed_by_test(cfg, loop, block)
     if block is not loop.header and block.phis():
         return "two paths lead to it"
     for op in block.ops[len(block.phis()):-1]:
-        info = context.table[op.name]
-        if not (_early(op, context) if op in needed else info.pure or _early(op, context)):
+        if not (_early(op) if op in needed else op.pure or _early(op)):
             return f"'{op.name}' comes before it"
     return ""

@@ -59,7 +59,7 @@ def separate_axes(kernel: Kernel, context: Context) -> bool:
     users = uses(kernel)
     mapping: dict[Value, Value] = {}
     for loop in cfg.loops:
-        dots = [op for block in loop.blocks for op in block.ops if op.name == "dot"]
+        dots = [op for op in loop.ops() if op.name == "dot"]
         if loop.preheader is None or not dots or any(
                 scalar(op.operands[0].type).bits < LEAST_BITS for op in dots):
             continue

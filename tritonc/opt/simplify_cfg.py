@@ -15,7 +15,15 @@ An empty block before a loop's header stays: it is the loop's preheader or its o
 from __future__ import annotations
 
 from tritonc.analysis.values import constant_of, defined_by
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_edge, remove_unreachable
+from tritonc.ir.cfg import (
+    Cfg,
+    Loop,
+    add_incoming,
+    incoming,
+    redirect,
+    remove_edge,
+    remove_unreachable,
+)
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 
@@ -141,8 +149,7 @@ def _thread_jumps(kernel: Kernel) -> bool:
             for phi in target.phis():
                 value = incoming(phi, block)
                 own = value.op if value.op in phis else None
-                phi.operands.append(incoming(own, source) if own is not None else value)
-                phi.blocks.append(source)
+                add_incoming(phi, incoming(own, source) if own is not None else value, source)
             redirect(source, block, target)
             remove_edge(source, block)
             remove_unreachable(kernel)

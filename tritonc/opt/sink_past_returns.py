@@ -11,6 +11,7 @@ A test of parameters alone then stands alone, and the blocks of a persistent lau
 
 from __future__ import annotations
 
+from tritonc.analysis.values import slice_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
@@ -29,22 +30,15 @@ def sink_past_returns(kernel: Kernel, context: Context) -> bool:
             continue
         going = [to for to in end.blocks if [op.name for op in to.ops] != ["ret"]]
         if len(going) == 1 and cfg.predecessors[going[0]] == [block] and not going[0].phis():
-            changed |= _sink(block, going[0], context)
+            changed |= _sink(block, going[0])
     return changed
 
 
-def _sink(block: Block, target: Block, context: Context) -> bool:
-    needed: set[Op] = set()
-    stack = [v.op for v in block.terminator.operands]
-    while stack:
-        op = stack.pop()
-        if op is not None and op not in needed:
-            needed.add(op)
-            stack += [v.op for v in op.inputs()]
+def _sink(block: Block, target: Block) -> bool:
+    needed = slice_of(block.terminator.operands)
     sunk: list[Op] = []
     for op in reversed(block.ops[:-1]):
-        info = context.table[op.name]
-        if op.name == "phi" or not info.effects <= _READS or op.attributes.get("volatile"):
+        if op.name == "phi" or not op.effects <= _READS or op.attributes.get("volatile"):
             break
         if op not in needed:
             sunk.insert(0, op)

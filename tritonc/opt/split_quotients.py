@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, step_of
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, incoming
+from tritonc.ir.cfg import Cfg, add_incoming, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Type, is_int, is_pointer
@@ -122,19 +122,16 @@ class _Split:
         if loop is None or loop.header is not block or loop.preheader is None \
                 or loop.latch is None or len(phi.operands) != 2 or not is_int(phi.result.type):
             return None
-        step = incoming(phi, loop.latch).op
-        if step is None or step.name not in ("add", "sub") or step.operands[0] is not phi.result:
+        step = step_of(loop, phi)
+        if step is None or step % by:
             return None
-        length, start = int_of(step.operands[1]), incoming(phi, loop.preheader)
-        first = self.part(start, by)
-        if length is None or length % by or first is None:
+        first = self.part(incoming(phi, loop.preheader), by)
+        if first is None:
             return None
-        new = Op("phi", [first], {}, (phi.result.type,), blocks=[loop.preheader])
-        new.result.name = phi.result.name
-        constant = make_op("constant", [], phi.result.type, value=length // by)
-        following = make_op(step.name, [new.result, constant.result])
-        new.operands.append(following.result)
-        new.blocks.append(loop.latch)
+        new = make_phi([first], [loop.preheader], phi.result.name)
+        constant = make_op("constant", [], phi.result.type, value=abs(step) // by)
+        following = make_op("add" if step > 0 else "sub", [new.result, constant.result])
+        add_incoming(new, following.result, loop.latch)
         loop.header.ops.insert(0, new)
         loop.preheader.ops.insert(-1, constant)
         loop.latch.ops.insert(-1, following)

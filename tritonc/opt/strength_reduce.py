@@ -95,7 +95,7 @@ class _Reduction:
         self.offsets: dict[Value, Value] = {}  # of the chain's values from the start
 
     def run(self) -> None:
-        order = [op for block in self.loop.blocks for op in block.ops if op in self.chain]
+        order = [op for op in self.loop.ops() if op in self.chain]
         key = self._key(order)
         if key is not None and key in self.shared:
             phi_offset = self.shared[key]

@@ -29,9 +29,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.analysis.conditions import OPPOSITE, next_turn, same_condition
-from tritonc.analysis.values import defined_by, int_of, speculatable
+from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_edge, split_edge
+from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, redirect, remove_edge, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -54,14 +54,14 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
         if loop.preheader is None or loop.latch is None or not loop.exits \
                 or not _accesses(loop):
             continue
-        found = plan(cfg, loop, context)
+        found = plan(cfg, loop)
         if found is not None:
-            _repeat_invariants(cfg, loop, context)
-            found = plan(cfg, loop, context)
+            _repeat_invariants(cfg, loop)
+            found = plan(cfg, loop)
         if isinstance(found, Plan):
-            seen.add(_Unification(kernel, cfg, loop, found, context).run())
+            seen.add(_Unification(kernel, cfg, loop, found).run())
             changed = True
-        elif found and any(op.name == "dot" for block in loop.blocks for op in block.ops):
+        elif found and any(op.name == "dot" for op in loop.ops()):
             context.remark("unify_exits", "this exit prevents pipelining of the loop: "
                            f"{found[1]}", found[0].span, missed=True)
 
@@ -69,20 +69,17 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
 def _accesses(loop: Loop) -> bool:
     """Whether there is something to pipeline; a loop that waits for a lock stays as it is."""
     return any(op.name in ("load", "store") and not op.attributes.get("volatile")
-               for block in loop.blocks for op in block.ops)
+               for op in loop.ops())
 
 
-def _repeat_invariants(cfg: Cfg, loop: Loop, context: Context) -> None:
+def _repeat_invariants(cfg: Cfg, loop: Loop) -> None:
     """What does not change in the loop is computed anew behind it, where it is read there: no phi
     carries it."""
     varying: dict[Value, None] = {}
-    for block in loop.blocks:
-        for op in block.ops:
-            if not speculatable(op, context.table[op.name]) \
-                    or any(v in varying for v in op.inputs()):
-                varying.update(dict.fromkeys(op.results))
-    ops = [op for block in loop.blocks for op in block.ops
-           if op.results and op.results[0] not in varying]
+    for op in loop.ops():
+        if not speculatable(op) or any(v in varying for v in op.inputs()):
+            varying.update(dict.fromkeys(op.results))
+    ops = [op for op in loop.ops() if op.results and op.results[0] not in varying]
     own = {result: op for op in ops for result in op.results}
     for block in cfg.order:
         if block in loop:
@@ -91,27 +88,20 @@ def _repeat_invariants(cfg: Cfg, loop: Loop, context: Context) -> None:
             if op.name == "phi":
                 for i, (value, source) in enumerate(zip(op.operands, op.blocks, strict=True)):
                     if value in own and source not in loop:
-                        op.operands[i] = _again(value, own, ops, source, len(source.ops) - 1)
+                        op.operands[i] = _again(value, ops, source, len(source.ops) - 1)
         found: dict[Value, Value] = {}
         for op in list(block.ops):
             for value in op.inputs():
                 if op.name != "phi" and value in own and value not in found:
-                    found[value] = _again(value, own, ops, block, len(block.phis()))
+                    found[value] = _again(value, ops, block, len(block.phis()))
             if op.name != "phi":
                 op.replace_inputs(found)
 
 
-def _again(value: Value, own: dict[Value, Op], ops: list[Op], block: Block, at: int) -> Value:
+def _again(value: Value, ops: list[Op], block: Block, at: int) -> Value:
     """A copy of what computes an invariant, at a place behind the loop."""
-    needed: set[Op] = set()
-    stack = [value]
-    while stack:
-        op = own.get(stack.pop())
-        if op is not None and op not in needed:
-            needed.add(op)
-            stack += op.inputs()
     mapping: dict[Value, Value] = {}
-    block.ops[at:at] = copy_ops([op for op in ops if op in needed], mapping)
+    block.ops[at:at] = copy_ops(needed(ops, [value]), mapping)
     return mapping[value]
 
 
@@ -126,10 +116,9 @@ class _Exit:
 class _Unification:
     """The rewriting of one loop."""
 
-    def __init__(self, kernel: Kernel, cfg: Cfg, loop: Loop, chosen: Plan,
-                 context: Context) -> None:
+    def __init__(self, kernel: Kernel, cfg: Cfg, loop: Loop, chosen: Plan) -> None:
         assert loop.preheader is not None and loop.latch is not None
-        self.kernel, self.loop, self.context = kernel, loop, context
+        self.kernel, self.loop = kernel, loop
         self.early, self.late, self.sinks = chosen.early, chosen.late, chosen.sinks
         self.preheader, self.latch, self.header = loop.preheader, loop.latch, loop.header
         self.needed = {block: needed_by_test(cfg, loop, block) for block in self.early}
@@ -150,7 +139,7 @@ class _Unification:
             loop = next(loop for loop in cfg.loops if loop.header is self.header)
             for exit in exits:
                 if exit.stay.op is not None and exit.stay.op in self.header.phis():
-                    derive(cfg, loop, exit.stay.op, self.kernel, self.context)
+                    derive(cfg, loop, exit.stay.op, self.kernel)
         return self.header
 
     def _land(self, cfg: Cfg) -> None:
@@ -172,9 +161,8 @@ class _Unification:
             ends: dict[Block, Value] = {}
             for source, landing in self.landings.items():
                 if cfg.dominates(inside[value], source):
-                    phi = Op("phi", [value], None, (value.type,), blocks=[source],
-                             span=value.op.span if value.op is not None else None)
-                    phi.result.name = value.name
+                    phi = make_phi([value], [source], value.name,
+                                   value.op.span if value.op is not None else None)
                     landing.ops.insert(0, phi)
                     ends[landing] = phi.result
             rewire(self.kernel, after, value, ends, readers)
@@ -202,15 +190,13 @@ class _Unification:
         """A last test that the header will make again, and that leads to the same, goes."""
         if self.late != [self.latch] or self.early[:1] != [self.header]:
             return
-        if not all(speculatable(op, self.context.table[op.name]) for op in
-                   self.header.ops[len(self.header.phis()):-1]):
+        if not all(speculatable(op) for op in self.header.ops[len(self.header.phis()):-1]):
             return
         turn = next_turn(self.loop)
         here, there = self.latch.terminator, self.header.terminator
         opposite = (here.blocks[0] is self.landings[self.latch]) \
             is not (there.blocks[0] is self.landings[self.header])
-        if not same_condition(there.operands[0], here.operands[0], self.context.table, turn,
-                              opposite=opposite):
+        if not same_condition(there.operands[0], here.operands[0], turn, opposite=opposite):
             return
         ours, header = self.landings[self.latch], self.landings[self.header]
         target = ours.successors[0]
@@ -306,9 +292,7 @@ class _Unification:
         return op.result
 
     def _phi(self, header: Block, start: Value, after: Value) -> Value:
-        phi = Op("phi", [start, after], None, (after.type,), span=self.span,
-                 blocks=[self.preheader, self.latch])
-        phi.result.name = after.name
+        phi = make_phi([start, after], [self.preheader, self.latch], after.name, self.span)
         header.ops.insert(len(header.phis()), phi)
         return phi.result
 
@@ -358,14 +342,8 @@ class _Unification:
 
     def _with_test(self, block: Block, stay: Value) -> dict[Op, None]:
         """The operations of a block that its test needs, its opposite included, in order."""
-        needed = set(self.needed[block])
-        stack = [stay.op]
-        while stack:
-            op = stack.pop()
-            if op is not None and op not in needed and op in block.ops:
-                needed.add(op)
-                stack += [v.op for v in op.inputs()]
-        return dict.fromkeys(op for op in block.ops if op in needed)
+        wanted = self.needed[block] | slice_of([stay], set(block.ops))
+        return dict.fromkeys(op for op in block.ops if op in wanted)
 
     def _body(self, following: Block, others: list[Op]) -> Block:
         """Let the block after the header begin with what the header's test does not need."""

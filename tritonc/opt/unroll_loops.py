@@ -17,7 +17,7 @@ so that the passes below see what is left.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import defined_by, int_of, wrap
+from tritonc.analysis.values import defined_by, int_of, step_of, wrap
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -58,7 +58,7 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
                 or loop.latch is loop.header or len(loop.exits) != 1 \
                 or loop.exits[0][0] is not loop.header:
             continue
-        ops = [op for block in loop.blocks for op in block.ops]
+        ops = list(loop.ops())
         test, times = _asked(loop)
         if test is not None and times is not None and times != 1:
             test.attributes["unroll"] = 1
@@ -113,21 +113,17 @@ def iterations(loop: Loop, most: int) -> int | None:
         return None
     phi = phis[0]
     t = phi.result.type
-    moved = incoming(phi, loop.latch).op
-    start = int_of(incoming(phi, loop.preheader))
-    if start is None or moved is None or moved.name not in ("add", "sub") \
-            or moved.operands[0] is not phi.result or not isinstance(t, Scalar):
-        return None
-    step = int_of(moved.operands[1])
+    start, step = int_of(incoming(phi, loop.preheader)), step_of(loop, phi)
     others = [int_of(v) for v in test.operands if v is not phi.result]
-    if step is None or len(others) != 1 or others[0] is None:
+    if start is None or step is None or not isinstance(t, Scalar) \
+            or len(others) != 1 or others[0] is None:
         return None
     stay, value = end.blocks[0] in loop, start
     for count in range(most + 1):
         a, b = (value if v is phi.result else others[0] for v in test.operands)
         if compare_int(test, a, b) is not stay:
             return count
-        value = wrap(value + (step if moved.name == "add" else -step), t.bits)
+        value = wrap(value + step, t.bits)
     return None
 
 

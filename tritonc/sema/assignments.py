@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonc.frontend import syntax
-from tritonc.sema.context import Context, is_poisoned
-from tritonc.sema.operations import implicit, memory, operators, structs, subscripts
+from tritonc.sema.context import Context
+from tritonc.sema.operations import convert, implicit, memory, operators, structs, subscripts
 from tritonc.sema.predicates.if_conversion import merge
 from tritonc.sema.scope import Entity, Poisoned, Table, Variable
 from tritonc.sema.types import constants
@@ -47,7 +47,7 @@ def place(context: Context, node: syntax.Expression) -> Place | None:
         pointer = context.operand(node.pointer)
         return None if pointer.poisoned else MemoryPlace(pointer, None, node, node.pointer.span)
     if isinstance(node, syntax.MaskedDeref):
-        mask = memory.mask_term(context, context.operand(node.mask), node.mask.span)
+        mask = convert.truth(context, context.operand(node.mask), node.mask.span, "a mask")
         pointer = context.operand(node.pointer)
         if mask.poisoned or pointer.poisoned:
             return None
@@ -162,10 +162,8 @@ def _merge(context: Context, target: Variable, value: Term, span: Span) -> Term:
     if target.parts:
         members = [_merge(context, part, member, span)
                    for part, member in zip(target.parts, value.members, strict=True)]
-        return POISON if is_poisoned(*members) else Term(target.type, members=tuple(members))
+        return Term(target.type, members=tuple(members))
     merged = merge(context, target, value, span)
-    if merged is None:
-        return POISON
     context.write(target, merged)
     return merged
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tritonc.frontend import syntax
 from tritonc.ir import numbers
@@ -25,7 +25,7 @@ from tritonc.sema.types.ctypes import (
     ctype,
 )
 from tritonc.sema.types.exact import Exact, round_exact
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import CompileError, Diagnostics, Note, Span
 
 if TYPE_CHECKING:
@@ -110,6 +110,11 @@ class Context:
                                suggestion=suggestion)
         return POISON
 
+    def refuse(self, name: str, span: Span, message: str, *notes: Note) -> NoReturn:
+        """Report an error, and give up the expression.  Raises Refused."""
+        self.error(name, span, message, *notes)
+        raise Refused
+
     def instances(self) -> tuple[Note, ...]:
         """Of which generic functions the code is that is being lowered."""
         found, frame = [], self.frame
@@ -123,8 +128,10 @@ class Context:
     def about(self, *operands: syntax.Expression) -> Iterator[None]:
         """Messages may name what the operands of the operation are."""
         outer, self.involved = self.involved, operands
-        yield
-        self.involved = outer
+        try:
+            yield
+        finally:
+            self.involved = outer
 
     def declarations(self) -> tuple[Note, ...]:
         """Where the variables that are operands of what is being made were declared."""
@@ -140,15 +147,18 @@ class Context:
     # --- reading the tree ---
 
     def lower(self, node: syntax.Node) -> Any:
-        """Lower any node: a Term for an expression, None for a statement."""
+        """Lower any node: a Term for an expression, nothing for a statement."""
         self.nesting += 1
         if self.nesting > MAX_NESTING:
             self.diagnostics.error("inline-limit", node.span,
                                    "calls and expressions are nested too deeply here")
             raise CompileError(self.diagnostics.items)
-        result = self.handlers[type(node)](self, node)
-        self.nesting -= 1
-        return result
+        try:
+            return self.handlers[type(node)](self, node)
+        except Refused:
+            return POISON
+        finally:
+            self.nesting -= 1
 
     def operand(self, node: syntax.Expression, structs: bool = False) -> Term:
         """Lower an expression that has to have a value; poisoned if it has none, or is a struct
@@ -284,11 +294,13 @@ class Context:
     @contextmanager
     def inner_scope(self) -> Iterator[Scope]:
         outer = self.scope
-        self.scope = Scope(outer)
-        yield self.scope
-        if self.frame is not None:
-            self.frame.ended.update(self.scope.names)
-        self.scope = outer
+        inner = self.scope = Scope(outer)
+        try:
+            yield inner
+        finally:
+            if self.frame is not None:
+                self.frame.ended.update(inner.names)
+            self.scope = outer
 
     # --- variables ---
 

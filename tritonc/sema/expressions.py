@@ -12,7 +12,7 @@ from tritonc.sema.builtins import table
 from tritonc.sema.builtins.products import dot
 from tritonc.sema.context import Context
 from tritonc.sema.functions import call_function
-from tritonc.sema.operations import casts, choices, memory, operators, structs
+from tritonc.sema.operations import casts, choices, convert, memory, operators, structs
 from tritonc.sema.operations.subscripts import rotate, subscript
 from tritonc.sema.scope import (
     Counter,
@@ -42,7 +42,7 @@ from tritonc.sema.types.ctypes import (
     ctype,
     integer_ends,
 )
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
 
@@ -182,8 +182,7 @@ def range_(context: Context, node: syntax.Range) -> Term:
     if low < least or high - 1 > most:
         return context.error("range-bounds", node.span, f"the range {low} ... {high} does not "
                              "fit int")
-    if not shapes.check_size(context, (high - low,), node.span):
-        return POISON
+    shapes.check_size(context, (high - low,), node.span)
     context.at(node.span)
     return context.op("range", ctype(INT, (high - low,)), start=low, stop=high)
 
@@ -224,9 +223,9 @@ def masked_deref(context: Context, node: syntax.MaskedDeref) -> Term:
         return constants.not_constant(context, node.span, context.constant_for,
                                       "'*?' loads from memory")
     widen = context.widened is node
-    mask = memory.mask_term(context, context.operand(node.mask), node.mask.span)
+    mask = convert.truth(context, context.operand(node.mask), node.mask.span, "a mask")
     pointer = context.operand(node.pointer)
-    return memory.load(context, pointer, mask, node.span, node.pointer.span, widen)
+    return memory.load(context, pointer, good(mask), node.span, node.pointer.span, widen)
 
 
 # --- calls ---

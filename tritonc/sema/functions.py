@@ -46,10 +46,7 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
         arguments = [context.operand(a) for a in node.arguments]
         return library.inline(context, entity, arguments, context.frame.lift)
     arguments = _arguments(context, entity, node)
-    best = generics.chosen(context, entity, arguments, node)
-    if best is None:
-        return POISON
-    entity = best
+    entity = generics.chosen(context, entity, arguments, node)
     declared = Note(f"'{entity.name}' is declared here", entity.span)
     if len(arguments) != len(entity.node.parameters):
         count = len(entity.node.parameters)
@@ -62,8 +59,7 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
     if entity.node.body is None:
         return context.error("undeclared-name", node.callee_span, f"'{entity.name}' is declared "
                              "but has no body in this file", declared)
-    if not may_inline(context, entity, node):
-        return POISON
+    check_depth(context, entity, node)
     entity.used = True
     instance = generics.instance(context, entity, arguments, [a.span for a in node.arguments])
     if instance is None:
@@ -99,15 +95,16 @@ def _arguments(context: Context, entity: FunctionEntity, node: syntax.Call) -> l
     return found
 
 
-def may_inline(context: Context, entity: FunctionEntity, node: syntax.Call) -> bool:
+def check_depth(context: Context, entity: FunctionEntity, node: syntax.Call) -> None:
+    """Refuse a call of a function inside itself, and one too many."""
     depth = 0
     frame = context.frame
     while frame is not None:
         if frame.function is entity:
             chain = Note(f"'{entity.name}' is called here first", frame.call or entity.span)
-            context.error("recursion", node.span, f"'{entity.name}' calls itself, directly or "
-                          "through others; functions are inlined, so there is no recursion", chain)
-            return False
+            context.refuse("recursion", node.span, f"'{entity.name}' calls itself, directly or "
+                           "through others; functions are inlined, so there is no recursion",
+                           chain)
         depth += 1
         frame = frame.outer
     context.calls += 1
@@ -117,7 +114,6 @@ def may_inline(context: Context, entity: FunctionEntity, node: syntax.Call) -> b
             f"{context.kernel.name}' too large: more than {MAX_DEPTH} calls inside each other, "
             f"{MAX_CALLS} calls or {MAX_OPERATIONS} operations")
         raise CompileError(context.diagnostics.items)
-    return True
 
 
 def inline(context: Context, instance: generics.Instance, values: list[Term], call: Span) -> Term:

@@ -24,7 +24,7 @@ from tritonc.sema.types.ctypes import (
     ctype,
     pointer_to,
 )
-from tritonc.sema.types.term import Term
+from tritonc.sema.types.term import Term, good
 from tritonc.source import Note, Span
 
 
@@ -166,10 +166,11 @@ def _axes(count: int) -> str:
 
 
 def chosen(context: Context, entity: FunctionEntity, arguments: list[Term], node: syntax.Call
-           ) -> FunctionEntity | None:
-    """The overload that fits the arguments best; None after a message."""
-    if len(entity.overloads) < 2 or any(t.poisoned for t in arguments):
-        return entity if len(entity.overloads) < 2 else None
+           ) -> FunctionEntity:
+    """The overload that fits the arguments best."""
+    if len(entity.overloads) < 2:
+        return entity
+    arguments = [good(t) for t in arguments]
     ranked = [(cost, each) for each in entity.overloads
               if (cost := _cost(context, each, arguments)) is not None]
     best = min((cost for cost, _ in ranked), default=None)
@@ -179,10 +180,9 @@ def chosen(context: Context, entity: FunctionEntity, arguments: list[Term], node
     given = ", ".join(str(t.type) for t in arguments)
     notes = [Note(f"{'this fits equally' if fitting else 'this does not fit'}", each.span)
              for each in (fitting or entity.overloads)]
-    context.error("call-arguments", node.span, f"several functions '{entity.name}' fit ({given}) "
-                  "equally well" if fitting else
-                  f"no function '{entity.name}' takes ({given})", *notes)
-    return None
+    context.refuse("call-arguments", node.span, f"several functions '{entity.name}' fit ({given}) "
+                   "equally well" if fitting else
+                   f"no function '{entity.name}' takes ({given})", *notes)
 
 
 def _cost(context: Context, entity: FunctionEntity, arguments: list[Term]) -> int | None:

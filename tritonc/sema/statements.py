@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tritonc.frontend import syntax
@@ -25,7 +26,7 @@ from tritonc.sema.types.ctypes import (
     CType,
     ctype,
 )
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import Note, Span
 
 HINTS = frozenset({"align", "multiple_of"})  # qualifiers that promise a divisor
@@ -133,7 +134,9 @@ def _initial_value(context: Context, node: syntax.Variable, type: CType, given: 
                                  f"tile, but '{node.name}' is {type}",
                                  Note("elsewhere, write get_global_range[T](axis)"))
         axis = context.operand(initializer.arguments[0])
-        term = launch.slice_of(context, initializer, axis, type.shape[0])
+        term = POISON
+        with suppress(Refused):
+            term = launch.slice_of(context, initializer, axis, type.shape[0])
     else:
         term = structs.value(context, initializer, type, f"'{node.name}'")
     context.at(initializer.span)

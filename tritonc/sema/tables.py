@@ -10,6 +10,8 @@ variables declared here.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit, operators
@@ -19,26 +21,20 @@ from tritonc.sema.scope import Counter, Poisoned, Table
 from tritonc.sema.statements import static_assert
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import INT_TYPE, PointerTo, ctype
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Refused, Term, good
 from tritonc.source import Note, Span
 
 MAX_STEPS = 400_000  # statements and operands: 24 for each int that constant memory holds
 _WHAT = "a value that fills a constant table"
 
 
-class Stop(Exception):
-    """An error was reported; the tables stay as they are."""
-
-
 def fill_tables(context: Context, statements: list[syntax.Statement]) -> None:
-    """Execute the statements that stand outside functions."""
+    """Execute the statements that stand outside functions, until one is wrong."""
     context.constant_for = _WHAT
-    try:
+    with suppress(Refused):
         filler = _Filler(context)
         for statement in statements:
             filler.run(statement)
-    except Stop:
-        pass
     context.constant_for = None
     context.scope = context.unit.scope
 
@@ -50,10 +46,6 @@ class _Filler:
         self.sizes: dict[syntax.Expression, int] = {}  # in nodes
         self.quick = Quick(context)
 
-    def fail(self, name: str, span: Span, message: str, *notes: Note) -> Stop:
-        self.context.error(name, span, message, *notes)
-        return Stop()
-
     def value(self, node: syntax.Expression) -> Term:
         """The value of a constant expression; assignments only as whole statements."""
         size = self.sizes.get(node)
@@ -63,10 +55,7 @@ class _Filler:
         number = self.quick.integer(node)
         if number is not None:
             return Term(INT_TYPE, constant=number)
-        term = constants.constant(self.context, node, _WHAT)
-        if term.poisoned:
-            raise Stop
-        return term
+        return good(constants.constant(self.context, node, _WHAT))
 
     def condition(self, node: syntax.Expression | None) -> bool:
         if node is None:
@@ -75,18 +64,15 @@ class _Filler:
         if known is not None:
             self.steps += 3  # it has as many nodes at least
             return known
-        term = convert.truth(self.context, self.value(node), node.span)
-        if term.poisoned:
-            raise Stop
-        return bool(term.constant)
+        return bool(good(convert.truth(self.context, self.value(node), node.span)).constant)
 
     # --- statements; the result is "break", "continue" or "" ---
 
     def run(self, node: syntax.Statement) -> str:
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise self.fail("constant-table", node.span, "filling constant tables takes more than "
-                            f"{MAX_STEPS} steps: a loop that does not end?")
+            self.context.refuse("constant-table", node.span, "filling constant tables takes more "
+                                f"than {MAX_STEPS} steps: a loop that does not end?")
         if isinstance(node, syntax.ExpressionStatement):
             self.execute(node.expression)
         elif isinstance(node, syntax.For):
@@ -110,8 +96,8 @@ class _Filler:
         elif isinstance(node, syntax.Continue):
             return "continue"
         elif not isinstance(node, syntax.Empty | syntax.LocalTypedef):
-            raise self.fail("file-statement", node.span, "outside functions only statements that "
-                            "fill constant tables can stand")
+            self.context.refuse("file-statement", node.span, "outside functions only statements "
+                                "that fill constant tables can stand")
         return ""
 
     def inside(self, statements: list[syntax.Statement]) -> str:
@@ -142,16 +128,16 @@ class _Filler:
         for variable in node.variables:
             type = constants.value_type(self.context, variable.type, f"'{variable.name}'")
             if type is None:
-                raise Stop
+                raise Refused
             if type.shape or isinstance(type.element, PointerTo):
-                raise self.fail("file-statement", variable.name_span, f"'{variable.name}' is "
-                                f"{type}; statements outside functions compute with scalars")
+                self.context.refuse("file-statement", variable.name_span, f"'{variable.name}' "
+                                    f"is {type}; statements outside functions compute with scalars")
             counter = Counter(variable.name, variable.name_span, type)
             earlier = self.context.scope.declare(counter)
             if earlier is not None:
-                raise self.fail("redefinition", variable.name_span, f"'{variable.name}' is "
-                                "declared twice in one block",
-                                Note("the other declaration is here", earlier.span))
+                self.context.refuse("redefinition", variable.name_span, f"'{variable.name}' is "
+                                    "declared twice in one block",
+                                    Note("the other declaration is here", earlier.span))
             if variable.initializer is not None:
                 self.set(counter, self.value(variable.initializer), variable.initializer.span)
 
@@ -186,7 +172,7 @@ class _Filler:
                 elif isinstance(place, Counter) and place.value is None:
                     context.error("uninitialized", target.span, f"'{place.name}' is read before it "
                                   "gets a value")
-                raise Stop
+                raise Refused
         if isinstance(place, Counter):
             self.set(place, value, span)
         else:
@@ -196,10 +182,8 @@ class _Filler:
         if value.type == counter.type == INT_TYPE:
             counter.value = value
             return
-        converted = implicit.assign(self.context, value, counter.type, span, f"'{counter.name}'")
-        if converted.poisoned:
-            raise Stop
-        counter.value = converted
+        counter.value = good(implicit.assign(self.context, value, counter.type, span,
+                                             f"'{counter.name}'"))
 
     def place(self, node: syntax.Expression) -> Counter | tuple[Table, Term]:
         """A variable, or a table and an index."""
@@ -222,24 +206,21 @@ class _Filler:
             if entity is None:
                 self.context.lower(base)  # reports that there is no such name
             if entity is None or isinstance(entity, Poisoned):
-                raise Stop
-        raise self.fail("file-statement", node.span, "outside functions only elements of constant "
-                        "tables, and variables of the same statement, can be assigned")
+                raise Refused
+        self.context.refuse("file-statement", node.span, "outside functions only elements of "
+                            "constant tables, and variables of the same statement, can be assigned")
 
     def store(self, entity: Table, index: Term, value: Term, span: Span) -> None:
         table = entity.table
         if table.data is None:
             table.data = [0.0 if table.element.is_float else 0] * table.count
-        if constant_element(self.context, entity, index, span).poisoned:
-            raise Stop
+        good(constant_element(self.context, entity, index, span))
         assert isinstance(entity.type.element, PointerTo)
         converted = value
         if value.type != INT_TYPE or not holds_ints(entity):
-            converted = implicit.assign(
+            converted = good(implicit.assign(
                 self.context, value, ctype(entity.type.element.target), span,
-                f"an element of '{entity.name}'")
-        if converted.poisoned:
-            raise Stop
+                f"an element of '{entity.name}'"))
         at = index.number
         assert at is not None and isinstance(converted.constant, int | float)
         table.data[at] = converted.constant

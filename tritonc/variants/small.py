@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tritonc.ir.context import Context, SmallBody
 from tritonc.ir.core import Kernel, Module
-from tritonc.ir.ops import OPS, READ, WRITE
+from tritonc.ir.ops import READ, ROWS, WRITE
 from tritonc.options import Options
 from tritonc.source import CompileError
 
@@ -30,8 +30,7 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
     without a product, or where programs may wait for each other.  `lower` makes the source's
     Triton-IR with other tunables; the kernel has not gone through the backend."""
     ops = [*kernel.ops()]
-    if all(op.name != "dot" for op in ops) or any(
-            OPS[op.name].effects >= {READ, WRITE} for op in ops):
+    if all(op.name != "dot" for op in ops) or any(op.effects >= {READ, WRITE} for op in ops):
         return None
 
     def make(warps: int) -> SmallBody | None:
@@ -49,7 +48,7 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
         if options.verify_each:
             from tritonc.ir.verify import verify
 
-            hooks.verify = lambda kernel, context: verify(kernel, table=context.table)
+            hooks.verify = lambda kernel, context: verify(kernel, table=ROWS)
         try:
             small = lowered(Variant(chosen.binding), whole.kernels[0], whole, lower)
             pass_manager.run(small, own, [*passes.OPT, *passes.BACKEND], level=options.opt_level,

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.values import defined_by, removable
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -70,8 +69,7 @@ def _drop(kernel: Kernel, values: list[Value]) -> None:
     readers, homes = uses(kernel), {op: block for block in kernel.blocks for op in block.ops}
     while values:
         op = values.pop().op
-        if op in homes and not any(readers.get(r) for r in op.results) and removable(
-                op, ALL_OPS[op.name]):
+        if op in homes and removable(op) and not any(readers.get(r) for r in op.results):
             homes.pop(op).ops.remove(op)
             for value in dict.fromkeys(op.inputs()):
                 readers[value] = [reader for reader in readers[value] if reader is not op]

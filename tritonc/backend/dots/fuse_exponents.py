@@ -24,9 +24,12 @@ factor e^(m - m) is 1, and a row's exponentials have one scale.
 
 Of |x| beyond 2^26 that says nothing.  Scores of products are not so large; what programs put in
 their place where a mask hides them (-1e30, the least float) is, and a row of which no other number
-has been seen has it as its m.  So where x may be of that kind, it is not taken apart, and a row
-whose |m| is so large has another scale: its exponentials are 2^(x - m), by an exact difference,
-which is 1 where x = m, and near 0 where the two differ: by 8 or more.
+has been seen has it as its m.  So where x may be of that kind, a row whose |m| is so large has
+another scale.  Without factors, its exponentials are 2^(x - m), by an exact difference, which is 1
+where x = m, and near 0 where the two differ: by 8 or more.  With factors, x and m are both scaled
+so that m is 2^20: where x = m the exponential is 1 but for that scale's rounding, the same for all
+such x.  A mask's number is divided by the factors, and the greatest product is that number itself
+where the greatest element is the quotient.
 
 That a factor is above 0 is known of constants; of other scalars it is a fact that `specialize` has
 tested (`assume_positive`, which `wanted_factors` asks for).
@@ -38,22 +41,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
 
+import numpy as np
+
 from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numbers import round_to
-from tritonc.ir.types import F32, Tile, element, scalar, shape
+from tritonc.ir.types import BF16, F32, Tile, element, scalar, shape
 
 LOG2_E = float(round_to(F32, log2(2.718281828459045)))
+LEAST = -float(np.finfo(np.float32).max)
+_HIDDEN = -float("inf")
 GREAT = 2.0**26  # beyond which neighbouring floats are 8 apart
 MODERATE = 100  # a scalar within 2^-100 and 2^100 times a few constants overflows in no product
 FEW = 20  # the same of a constant
 
 _SPREADS = ("broadcast", "reshape")
 # What keeps the relative error of an operand.
-_RELATIVE = frozenset({"fmul", "fneg", "fabs", "select", "psi", "broadcast", "reshape", "trans",
-                       "convert_layout"})
+_RELATIVE = frozenset({"fmul", "fdiv", "fneg", "fabs", "select", "psi", "broadcast", "reshape",
+                       "trans", "convert_layout"})
 _NARROW = 11  # bits of a significand
 
 
@@ -70,7 +77,7 @@ class _Exponential:
     peak: Op | None
     z: Value
     factors: list[Value]  # scalars, the first one multiplied first
-    masks: list[Op]  # the innermost first
+    masks: list[tuple[Op, float]]  # the innermost first, each with what it has where it hides
     any_sign: bool = False  # of the factors, since no greatest element is looked for
     great: bool = False  # whether elements may be beyond GREAT
     great_row: bool = False  # whether m may be
@@ -173,10 +180,9 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
     if not shape(row.type) or row.op is None:
         return None
     great = _may_be_great(x)
-    steps = [_Exponential(op, x, row, None, x, [], [], great=great)]
-    if not great:
-        steps += _steps(op, x, row)
+    steps = [_Exponential(op, x, row, None, x, [], [], great=great), *_steps(op, x, row)]
     for step in steps:
+        step.great = great
         step.great_row = great or _may_be_great(row, is_row=True)
     for peak in _peaks(row):
         (reduced,) = peak.operands
@@ -189,9 +195,9 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
             if reduced is step.z and not step.masks and op.name == "exp":
                 return step
     if only_rounded(op.result, readers, summed=False):
-        best = max((step for step in steps if not step.masks), key=lambda step: len(step.factors))
+        best = max(steps, key=lambda step: len(step.factors))
         best.any_sign = True
-        return best if op.name == "exp" else None
+        return best if op.name == "exp" or best.masks else None
     return None
 
 
@@ -208,16 +214,19 @@ def _may_be_great(value: Value, is_row: bool = False) -> bool:
         if (op.name in ("load", "phi") and not is_row) or (
                 number is not None and GREAT <= abs(number) < float("inf")):
             return True
-        stack += [v for v in op.operands if isinstance(v.type, Tile) and element(v.type) == F32]
+        stack += [v for v in op.operands
+                  if isinstance(v.type, Tile) and element(v.type) in (F32, BF16)]
     return False
 
 
 def _steps(op: Op, x: Value, row: Value) -> Iterator[_Exponential]:
     """What x is a product of, looking through ever more of its factors and masks."""
-    value, factors, masks = x, list[Value](), list[Op]()
+    value, factors, masks = x, list[Value](), list[tuple[Op, float]]()
     while (step := value.op) is not None:
-        if step.name == "select" and constant_of(step.operands[2]) == -float("inf"):
-            masks.insert(0, step)
+        number = constant_of(step.operands[2]) if step.name == "select" else None
+        if number is not None and (number == _HIDDEN or (number <= -GREAT and not factors and all(
+                other == _HIDDEN for _, other in masks))):
+            masks.insert(0, (step, float(number)))
             value = step.operands[1]
             continue
         y, factor = _uniform_last(step.operands) if step.name == "fmul" else (None, None)
@@ -276,6 +285,7 @@ class _Rewrite:
         self.kernel, self.found = kernel, found
         self.home = {op: block for block in kernel.blocks for op in block.ops}
         self.replaced: dict[Value, Value] = {}
+        self.hidden: tuple[float, Value] | None = None  # a mask's number; it over the factors
 
     def run(self) -> None:
         found = self.found
@@ -283,16 +293,23 @@ class _Rewrite:
         self.peak(z)
         assert found.row.op is not None
         scaled = self.scaled(self.behind(found.row.op), found.row)
-        t = found.x.type
-        assert isinstance(t, Tile)
+        t, rows = found.x.type, found.row.type
+        assert isinstance(t, Tile) and isinstance(rows, Tile)
         b = self.before(found.op)
-        negative = b.value("fneg", scaled)
-        factor = self.factor(b, t)
-        if found.great and found.unit != 1.0:
-            own = self.chosen(b, found.row, *(b.constant(number, found.row.type)
-                                              for number in (found.unit, 1.0)))
+        negative, factor, own = b.value("fneg", scaled), self.factor(b, t), None
+        if found.great and found.factors:
+            less = self.less(b)
+            own = b.value("fmul", b.constant(found.unit, rows), less)
+            negative = b.value("fneg", b.value("fmul", found.row, own))
+            factor = self.spread(b, b.value("fmul", less, self.factor(b, rows)))
+        elif found.great and found.unit != 1.0:
+            own = self.chosen(b, found.row, *(b.constant(n, rows) for n in (found.unit, 1.0)))
             factor = self.spread(b, own)
         exponent = b.value("fma", z, factor, self.spread(b, negative))
+        for mask, number in found.masks if found.any_sign else ():
+            hidden = b.value("fma", b.constant(number, rows),
+                             own or b.constant(found.unit, rows), negative)
+            exponent = b.value("select", mask.operands[0], exponent, self.spread(b, hidden))
         self.replaced[found.op.result] = b.value("exp2", exponent)
         if found.op.name == "exp":
             self.rows(scaled)
@@ -308,11 +325,30 @@ class _Rewrite:
         return Builder(block, max(at, len(block.phis())), op.span)
 
     def masked(self) -> Value:
-        """z under the masks of x."""
+        """z under the masks of x; of factors of any sign the exponents are masked."""
         value = self.found.z
-        for mask in self.found.masks:
-            value = self.before(mask).value("select", mask.operands[0], value, mask.operands[2])
+        for mask, number in () if self.found.any_sign else self.found.masks:
+            b, other = self.before(mask), mask.operands[2]
+            if number != _HIDDEN and self.found.factors:
+                self.hidden = number, self.quotient(mask, number)
+                other = b.value("splat", self.hidden[1], type=other.type)
+            value = b.value("select", mask.operands[0], value, other)
         return value
+
+    def quotient(self, mask: Op, number: float) -> Value:
+        """A number divided by the factors, a finite float; where they are known."""
+        rest = list[Value]()
+        for factor in self.found.factors:
+            known = constant_of(factor)
+            number, rest = (number, [*rest, factor]) if known is None else (number / known, rest)
+        b = self.before(mask)
+        if len(rest) == 1:
+            made = rest[0].op
+            b = self.behind(made) if made is not None else Builder(self.kernel.entry, 0, mask.span)
+        value = b.constant(max(LEAST, float(round_to(F32, number))), F32)
+        for factor in rest:
+            value = b.value("fdiv", value, factor)
+        return b.value("fmax", value, b.constant(LEAST, F32)) if rest else value
 
     def peak(self, z: Value) -> None:
         """The greatest elements of z, then multiplied as x was."""
@@ -320,9 +356,13 @@ class _Rewrite:
         if peak is None or not self.found.factors:
             return
         b = self.before(peak)
-        value = b.value("reduce", z, **peak.attributes)
+        value = reduced = b.value("reduce", z, **peak.attributes)
         for factor in self.found.factors:
             value = b.value("fmul", value, self.uniform(b, factor, value))
+        if self.hidden is not None:
+            number, quotient = self.hidden
+            none = b.value("fcmp", reduced, self.uniform(b, quotient, value), predicate="oeq")
+            value = b.value("select", none, b.constant(number, value.type), value)
         self.replaced[peak.result] = value
 
     def uniform(self, b: Builder, factor: Value, like: Value) -> Value:
@@ -361,6 +401,14 @@ class _Rewrite:
         """One of two rows, by how great the elements of `row` are."""
         less = b.value("fcmp", b.value("fabs", row), b.constant(GREAT, row.type), predicate="olt")
         return b.value("select", less, usual, great)
+
+    def less(self, b: Builder) -> Value:
+        """1; where the row is great 2^20 over its size, in two steps, which are normal floats."""
+        row = self.found.row
+        small = b.value("fmul", b.value("fabs", row), b.constant(2.0**-30, row.type))
+        inverse = b.value("fdiv", b.constant(1.0, row.type), small, approximate=True)
+        return self.chosen(b, row, b.constant(1.0, row.type),
+                           b.value("fmul", inverse, b.constant(2.0**-10, row.type)))
 
     def spread(self, b: Builder, value: Value) -> Value:
         """A row as x - m has it."""

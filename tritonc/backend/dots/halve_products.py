@@ -22,7 +22,6 @@ from __future__ import annotations
 from tritonc.backend.dots.promote import halves_of, is_zero
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.pipeline.slices import Slices
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -58,9 +57,9 @@ def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
     found: dict[Value, list[Value]] = {end: [] for end in ends}
     for index, half in enumerate(halves):
         zero = make_op("constant", [], part_type(t, bits), span=start.span, value=0.0)
-        own = make_op("wgmma", [*start.operands[:2], zero.result], span=start.span, table=ALL_OPS,
+        own = make_op("wgmma", [*start.operands[:2], zero.result], span=start.span,
                       columns=half, **start.attributes)
-        ended = make_op("wgmma_wait", [own.result], span=wait.span, table=ALL_OPS, pending=0)
+        ended = make_op("wgmma_wait", [own.result], span=wait.span, pending=0)
         ops += [zero, own, ended]
         parts = Slices(inside, wait.result, bits)
         parts.begin(ops, {(wait.result, bits): ended.result})
@@ -68,8 +67,7 @@ def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
             found[end].append(parts.of(end, index))
     replaced: dict[Value, Value] = {}
     for end, values in found.items():
-        ops.append(make_op("join_parts", values, end.type, table=ALL_OPS, span=start.span,
-                           bits=bits))
+        ops.append(make_op("join_parts", values, end.type, span=start.span, bits=bits))
         ops[-1].result.name = end.name
         replaced[end] = ops[-1].result
     at = block.ops.index(cone[-1]) + 1
@@ -84,7 +82,7 @@ def _computed_beside(kernel: Kernel, block: Block, cone: list[Op]) -> set[Op]:
     the product of a row's and a column's factor."""
     readers, inside = uses(kernel), set(cone)
     for op in reversed(block.ops):
-        row = ALL_OPS[op.name]
+        row = op.info
         if op.name in SPREAD or (row.elementwise and row.pure and all(
                 inside.issuperset(readers.get(result, ())) for result in op.results)):
             inside.add(op)
@@ -103,8 +101,8 @@ def _made_of(kernel: Kernel, block: Block, value: Value) -> tuple[list[Op], list
                 if made is value:
                     return [], []
                 ends.append(made)
-            elif op not in block.ops or not ALL_OPS[op.name].elementwise \
-                    or not ALL_OPS[op.name].pure or len(op.results) != 1 \
+            elif op not in block.ops or not op.info.elementwise \
+                    or not op.pure or len(op.results) != 1 \
                     or shape(op.result.type) != shape(value.type):
                 return [], []
             elif op not in cone:

@@ -15,7 +15,6 @@ Needs stage_dots.
 from __future__ import annotations
 
 from tritonc.backend.shared.shared_memory import accesses, allocation
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
@@ -34,7 +33,7 @@ def join_waits(kernel: Kernel, context: Context) -> bool:
                 at += 1
                 continue
             both = make_op("wgmma_wait", [*op.operands, *later.operands], span=later.span,
-                           table=ALL_OPS, pending=later.attributes["pending"])
+                           pending=later.attributes["pending"])
             replaced = dict(zip((*op.results, *later.results), both.results, strict=True))
             for old, new in replaced.items():
                 new.name = old.name
@@ -60,6 +59,6 @@ def _later(block: Block, at: int) -> Op | None:
             continue
         if any(access.write and access.allocation in read for access in accesses(op)):
             return None
-        if not ALL_OPS[op.name].pure and op.name not in ("load", "shared_store", "shared_load"):
+        if not op.pure and op.name not in ("load", "shared_store", "shared_load"):
             return None
     return None

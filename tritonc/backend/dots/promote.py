@@ -7,7 +7,6 @@ from typing import Any
 
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Tile, shape
@@ -22,13 +21,12 @@ COLUMNS = 32  # of which a result leaves out as many as are padding: parts of a 
 def started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c: Value,
             part: Mapping[str, Any] | None = None) -> list[Op]:
     """The start of a product of a dot's operands, or of that part of them, and the wait for it."""
-    start = make_op("wgmma", [left, right, c], span=op.span, table=ALL_OPS, instruction=row.name,
-                    **(part or {}))
+    start = make_op("wgmma", [left, right, c], span=op.span, instruction=row.name, **(part or {}))
     asked = op.attributes.get("asked", 0)
     if "columns" not in start.attributes and row.operand.bits == 16 \
             and 0 < asked <= shape(start.result.type)[-1] - COLUMNS:
         start.attributes["asked"] = -(-asked // COLUMNS) * COLUMNS
-    return [start, make_op("wgmma_wait", [start.result], span=op.span, table=ALL_OPS, pending=0)]
+    return [start, make_op("wgmma_wait", [start.result], span=op.span, pending=0)]
 
 
 def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, before: Value
@@ -51,8 +49,7 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
     for number, half in enumerate(halves or [None]):
         part = {} if half is None else {"columns": half}
         if half is not None:
-            ops.append(make_op("tile_part", [before], t, table=ALL_OPS, span=op.span, bits=bits,
-                               index=number))
+            ops.append(make_op("tile_part", [before], t, span=op.span, bits=bits, index=number))
             total = ops[-1].result
         for start in range(0, depth, PROMOTED):
             if depth > PROMOTED:
@@ -62,8 +59,7 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
             total = ops[-1].result
         parts.append(total)
     if halves:
-        ops.append(make_op("join_parts", parts, op.result.type, table=ALL_OPS, span=op.span,
-                           bits=bits))
+        ops.append(make_op("join_parts", parts, op.result.type, span=op.span, bits=bits))
     return ops
 
 

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from math import prod
 
 from tritonc.analysis import axis_info
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
@@ -74,7 +74,7 @@ def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
             else:
                 found[op] = None
             continue
-        info = ALL_OPS[op.name]
+        info = op.info
         if op.name == "phi" and not (isinstance(op.result.type, Tile) and is_float(op.result.type)):
             continue  # a counter, or what is compared with it
         if op.name == "phi" or not info.pure or not (info.elementwise or op.name in _SHAPES
@@ -88,16 +88,8 @@ def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
 def _looks_up(load: Op, inside: set[Op]) -> bool:
     """Whether its addresses follow from what the loop loads, each from an element or a part of one,
     as those of a table do."""
-    stack, seen = list(load.inputs()), set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen or op not in inside or op.name == "phi":
-            continue
-        if op.name == "load" and SMALL * _size(op.result) >= _size(load.result):
-            return True
-        seen.add(op)
-        stack += op.inputs()
-    return False
+    return any(op.name == "load" and SMALL * _size(op.result) >= _size(load.result)
+               for op in slice_of(load.inputs(), inside, ("phi",)))
 
 
 def is_plain(operand: Value, masked: bool = False) -> bool:
@@ -141,7 +133,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
         loop = cfg.innermost.get(block)
         if loop is None or loop.latch is None:
             continue
-        inside = {op for b in loop.blocks for op in b.ops}
+        inside = set(loop.ops())
         for op in [op for op in block.ops if op.name == "dot"]:
             row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
             if row is None or (row.kind != matrix.WGMMA and not _own_warps(kernel, op, row)):
@@ -220,17 +212,12 @@ def added_loads(block: Block, lines: bool = False) -> list[Op]:
     extents = {shape(op.result.type) for op in dots}
     if lines:
         extents |= {(n,) for whole in extents for n in whole}
-    made, operands = set[Op](), set[Op]()  # of a product; what products multiply
+    made = set[Op]()  # of a product
     for op in block.ops:
         if op.name == "dot" or any(v.op in made for v in op.inputs()):
             made.add(op)
-    stack = [v for op in dots for v in op.operands[:2]]
-    while stack:
-        source = stack.pop().op
-        if source is not None and source not in operands and source not in made \
-                and source in block.ops:
-            operands.add(source)
-            stack += source.operands
+    operands = slice_of((v for op in dots for v in op.operands[:2]), set(block.ops) - made,
+                        masks=False)
     return [op for op in block.ops if op.name == "load" and op not in operands
             and shape(op.result.type) in extents]
 
@@ -263,7 +250,7 @@ def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool) -> Non
     mapping: dict[Value, Value] = {}
     for load in made.raw:
         home: Block = cfg.block_of[load]
-        new = make_op("channel", [load.result], load.result.type, span=load.span, table=ALL_OPS)
+        new = make_op("channel", [load.result], load.result.type, span=load.span)
         if not in_registers:
             new.attributes["stored"] = True
         new.result.name = load.result.name

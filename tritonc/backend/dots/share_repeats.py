@@ -22,14 +22,12 @@ from tritonc.analysis import axis_info
 from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
-from tritonc.analysis.quotients import slice_of
 from tritonc.analysis.signs import Signs, known_signs
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, slice_of, step_of
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
@@ -59,7 +57,7 @@ class Runs:
         t = load.result.type
         if not isinstance(t, Tile) or load.attributes.get("volatile") or any(
                 op.name == "load" and shape(op.result.type)
-                for op in slice_of(load.operands[:1], ("load",))):
+                for op in slice_of(load.operands[:1], None, ("load",), False)):
             return None
         for axis, extent in enumerate(t.shape):
             before = dict(self.assumed)
@@ -93,7 +91,7 @@ class Runs:
                 run = gcd(inner.contiguity[axis], inner.divisibility[axis], most)
                 wanted = run if op.name != "icmp" else min(run, assume)
                 return max(least, gcd(run, self.factor(b, wanted)))
-        if not ALL_OPS[op.name].elementwise and op.name != "cmpp":
+        if not op.info.elementwise and op.name != "cmpp":
             return least
         return max(least, min(self.of(v, axis, most) for v in op.operands))
 
@@ -187,7 +185,7 @@ class SharedLoad:
 
     def add(self, after: Op, name: str, operands: list[Value], t: Type | None = None,
             **attributes: Any) -> Value:
-        op = make_op(name, operands, t, span=after.span, table=ALL_OPS, **attributes)
+        op = make_op(name, operands, t, span=after.span, **attributes)
         self.added.setdefault(after, []).append(op)
         return op.result
 
@@ -228,7 +226,7 @@ class SharedLoad:
             source = _source_axis(op, axis)
             part = None if source is None else self.narrow(op.operands[0], source)
             return None if part is None else self.add(op, op.name, [part], to)
-        info = ALL_OPS[op.name]
+        info = op.info
         if not info.elementwise and op.name != "cmpp":
             return None
         parts = [self.narrow(v, axis) for v in op.operands]
@@ -303,17 +301,14 @@ class SharedLoad:
         if phi is None or self.cfg.block_of[phi] not in loop:
             found = self.quotient(value, by)
         else:
-            step = incoming(phi, loop.latch).op if phi in loop.header.phis() else None
-            if step is None or step.name not in ("add", "sub") or step.operands[0] is not value \
-                    or (length := int_of(step.operands[1])) is None or length % by:
+            step = step_of(loop, phi) if phi in loop.header.phis() else None
+            if step is None or step % by:
                 return None
-            new = Op("phi", [self.quotient(incoming(phi, loop.preheader), by)], {}, (I32,),
-                     blocks=[loop.preheader])
-            new.result.name = value.name
-            by_one = make_op("constant", [], I32, value=length // by)
-            following = make_op(step.name, [new.result, by_one.result])
-            new.operands.append(following.result)
-            new.blocks.append(loop.latch)
+            new = make_phi([self.quotient(incoming(phi, loop.preheader), by)], [loop.preheader],
+                           value.name)
+            by_one = make_op("constant", [], I32, value=abs(step) // by)
+            following = make_op("add" if step > 0 else "sub", [new.result, by_one.result])
+            add_incoming(new, following.result, loop.latch)
             loop.header.ops.insert(0, new)
             loop.latch.ops[-1:-1] = [by_one, following]
             self.cfg.block_of.update({new: loop.header, by_one: loop.latch, following: loop.latch})

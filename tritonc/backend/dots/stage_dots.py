@@ -58,7 +58,6 @@ from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -182,11 +181,10 @@ def _store_early(kernel: Kernel) -> None:
     Registers are free sooner, and what does not change in a loop is stored before it.
     """
     behind: dict[Op, list[Op]] = {}
-    for block in kernel.blocks:
-        for op in block.ops:
-            source = op.operands[1].op if op.name == "shared_store" else None
-            if source is not None:
-                behind.setdefault(source, []).append(op)
+    for op in kernel.ops():
+        source = op.operands[1].op if op.name == "shared_store" else None
+        if source is not None:
+            behind.setdefault(source, []).append(op)
     moved = {op for stores in behind.values() for op in stores}
     for block in kernel.blocks:
         found: list[Op] = []
@@ -206,11 +204,11 @@ def _channel(op: Op, buffers: list[Op]) -> list[Op]:
     value, for whoever reads it."""
     (source,) = op.operands
     buffer = make_op("alloc_shared", [], Buffer(scalar(source.type), shape(source.type), 1,
-                                                _panel(source, ())), table=ALL_OPS, span=op.span)
+                                                _panel(source, ())), span=op.span)
     buffer.result.name = f"{source.name}_raw" if source.name else "raw"
     buffers.append(buffer)
     op.name, op.operands, op.attributes = "shared_load", [buffer.result], {}
-    return [make_op("shared_store", [buffer.result, source], table=ALL_OPS, span=op.span), op]
+    return [make_op("shared_store", [buffer.result, source], span=op.span), op]
 
 
 def _on_cores(op: Op, bits: int, buffers: list[Op]) -> list[Op]:
@@ -232,8 +230,7 @@ def _on_cores(op: Op, bits: int, buffers: list[Op]) -> list[Op]:
     for index in range(1 << bits):
         for one in staged:
             ops += one.ready(index)
-        ops.append(make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span,
-                           table=ALL_OPS))
+        ops.append(make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span))
         total = ops[-1].result
     return ops
 
@@ -266,11 +263,10 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
                 continue
             assert to is not None
             ops.append(make_op("shared_load", [one.seen], Tile(scalar(operand.type), to.shape, to),
-                               span=op.span, table=ALL_OPS))
+                               span=op.span))
             ops[-1].result.name = operand.name
             fragments.append(ops[-1].result)
-        ops.append(make_op("mma_dot", [*fragments, total], span=op.span, table=ALL_OPS,
-                           instruction=row.name))
+        ops.append(make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name))
         total = ops[-1].result
     return ops
 
@@ -297,7 +293,7 @@ def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
         for store in stores:
             if store.name == "shared_store" and row.operand == TF32:
                 store.attributes["round"] = True  # wgmma would cut the numbers that it reads
-        ops += [*stores, make_op("proxy_fence", [], span=op.span, table=ALL_OPS)]
+        ops += [*stores, make_op("proxy_fence", [], span=op.span)]
         if exact and row.operand in (F8E4M3, F8E5M2):
             ops += promoted(op, row, left.seen, right.seen, total)
         else:
@@ -325,7 +321,7 @@ def _needs_memory(operand: Value, layout: Layout) -> bool:
 def _loaded(value: Value) -> bool:
     """Whether the value comes from memory by elementwise operations only."""
     while value.op is not None and value.op.operands and (
-            ALL_OPS[value.op.name].elementwise
+            value.op.info.elementwise
             or (value.op.name == "reshape" and len(shape(value.type)) > 2)):
         value = value.op.operands[-1]
     return value.op is not None and value.op.name in ("load", "trans")

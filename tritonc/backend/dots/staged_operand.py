@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from tritonc.backend.layout.lower_conversions import part_type
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import Layout, SharedLayout, axis_bases
@@ -53,7 +52,7 @@ class InMemory:
                 layout = SharedLayout(shape(before.type), layout.offset, layout.alignment)
             source = before
         buffer = make_op("alloc_shared", [], Buffer(scalar(source.type), layout.shape, 1, layout),
-                         table=ALL_OPS, span=span)
+                         span=span)
         buffer.result.name = f"{source.name}_shared" if source.name else "shared"
         buffers.append(buffer)
         self.source, self.slices, self.span = source, slices, span
@@ -66,8 +65,7 @@ class InMemory:
     def ready(self, index: int) -> list[Op]:
         """Operations that store slice `index`; then `seen` is it."""
         part: dict[str, Any] = {"bits": self.slices, "index": index} if self.slices else {}
-        store = make_op("shared_store", [self.buffer, self.source], table=ALL_OPS, span=self.span,
-                        **part)
+        store = make_op("shared_store", [self.buffer, self.source], span=self.span, **part)
         return [store, *(self.views if index == 0 else [])]
 
 
@@ -77,7 +75,7 @@ class InRegisters:
     def __init__(self, operand: Value, layout: Layout, slices: tuple[int, ...], span: Span | None
                  ) -> None:
         self.move = make_op("convert_layout", [operand], with_layout(operand.type, layout),
-                            span=span, table=ALL_OPS)
+                            span=span)
         self.seen = self.move.result
         self.seen.name = operand.name
         self.slices, self.span = slices, span
@@ -88,6 +86,6 @@ class InRegisters:
         if self.slices:
             whole = self.move.result
             ops.append(make_op("tile_part", [whole], part_type(whole.type, self.slices),
-                               span=self.span, table=ALL_OPS, bits=self.slices, index=index))
+                               span=self.span, bits=self.slices, index=index))
             self.seen = ops[-1].result
         return ops

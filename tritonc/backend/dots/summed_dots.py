@@ -13,14 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import shape
 
 
 @dataclass
 class SummedDot:
-    """A product of two matrices that a loop adds to `phi`, which nothing else in the loop reads."""
+    """A product of two matrices of which a loop computes a sum, element by element, that nothing
+    else in the loop reads: `members` are the product, the loop's `phi`, and what is between."""
 
     dot: Op
     phi: Op
@@ -28,6 +29,7 @@ class SummedDot:
     preheader: Block
     latch: Block
     exit: Block
+    members: set[Op]
 
     @property
     def start(self) -> Value:
@@ -43,11 +45,9 @@ class SummedDot:
         """Add up another product.  `product` gets the place of the dot and the new sum so far,
         `result` a place behind the loop and the new sum, of which it makes what the old one was."""
         home = next(block for block in self.loop.blocks if self.dot in block.ops)
-        sums = Op("phi", [start], {}, (start.type,), blocks=[self.preheader])
-        sums.result.name = self.phi.result.name
+        sums = make_phi([start], [self.preheader], self.phi.result.name)
         value = product(Builder(home, home.ops.index(self.dot), self.dot.span), sums.result)
-        sums.operands.append(value)
-        sums.blocks.append(self.latch)
+        add_incoming(sums, value, self.latch)
         home.ops.remove(self.dot)
         header = self.loop.header
         header.ops[header.ops.index(self.phi)] = sums
@@ -57,36 +57,48 @@ class SummedDot:
         kernel.replace({self.phi.result: total})
 
 
-def summed_dots(kernel: Kernel) -> list[SummedDot]:
-    """All products of the kernel, if each is one of a loop of its own and they have one size and
-    one instruction; otherwise none."""
+def summed_dots(kernel: Kernel, alone: bool = True) -> list[SummedDot]:
+    """All products of the kernel, if each is one of a loop of its own and they have one size and,
+    if added up `alone`, one instruction; otherwise none."""
     dots = [op for op in kernel.ops() if op.name == "dot"]
     kinds = {(shape(dot.operands[0].type), shape(dot.operands[1].type),
-              dot.attributes.get("instruction")) for dot in dots}
+              alone and dot.attributes.get("instruction")) for dot in dots}
     if len(kinds) != 1:
         return []
     cfg, readers = Cfg(kernel), uses(kernel)
-    found = [one for one in (_summed(dot, cfg, readers) for dot in dots) if one is not None]
+    found = [one for one in (_summed(dot, cfg, readers) for dot in dots) if one is not None and (
+        not alone or (one.members == {one.dot, one.dot.operands[2].op}
+                      and one.dot.operands.count(one.phi.result) == 1))]
     return found if len(found) == len(dots) == len({one.loop for one in found}) else []
 
 
 def _summed(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> SummedDot | None:
-    """The loop that only adds this product up, if there is one."""
-    phi, loop = dot.operands[2].op, cfg.innermost.get(cfg.block_of[dot])
+    """The loop that only adds up this product, and what it makes of it, if there is one."""
+    loop = cfg.innermost.get(cfg.block_of[dot])
     if len(shape(dot.result.type)) != 2 or loop is None or loop.parent is not None \
-            or loop.latch is None or loop.preheader is None:
-        return None
-    if phi is None or phi.name != "phi" or phi not in loop.header.ops or len(loop.exits) != 1:
+            or loop.latch is None or loop.preheader is None or len(loop.exits) != 1 \
+            or not cfg.dominates(cfg.block_of[dot], loop.latch):
         return None
     (inside, leave), = loop.exits
     if inside is not loop.header or cfg.predecessors[leave] != [inside]:
         return None
-    if incoming(phi, loop.latch) is not dot.result or readers.get(dot.result) != [phi]:
+    members, stack, phis = {dot}, [dot.result], list[Op]()
+    while stack:
+        value = stack.pop()
+        for op in readers.get(value, []):
+            if op in members:
+                continue
+            if op.name == "phi" and op in loop.header.ops:
+                phis.append(op)
+            elif cfg.block_of[op] not in loop:
+                if value.op not in phis or op.name == "phi":
+                    return None
+                continue
+            elif not op.info.elementwise or not op.pure or len(op.results) != 1 \
+                    or shape(op.result.type) != shape(dot.result.type):
+                return None
+            members.add(op)
+            stack.append(op.result)
+    if len(phis) != 1:
         return None
-    if sum(cfg.block_of[op] in loop for op in readers[phi.result]) != 1:
-        return None
-    if any(op.name == "phi" and op in leave.ops for op in readers[phi.result]):
-        return None
-    if not cfg.dominates(cfg.block_of[dot], loop.latch):
-        return None
-    return SummedDot(dot, phi, loop, loop.preheader, loop.latch, leave)
+    return SummedDot(dot, phis[0], loop, loop.preheader, loop.latch, leave, members)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.target.matrix import LARGE
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import shape
@@ -40,16 +41,7 @@ def fed(block: Block) -> bool:
 def _reaches(source: Op, target: Op, inside: set[Op], values: Iterable[Value] | None = None
              ) -> bool:
     """Whether `target`, or `values` that it reads, depends on `source` within a block."""
-    seen: set[Op] = set()
-    stack: list[Value] = list(target.inputs() if values is None else values)
-    while stack:
-        op = stack.pop().op
-        if op is source:
-            return True
-        if op is not None and op in inside and op not in seen:
-            seen.add(op)
-            stack += () if op.name == "phi" else op.inputs()
-    return False
+    return source in slice_of(target.inputs() if values is None else values, inside, ("phi",))
 
 
 def large(block: Block) -> bool:

@@ -23,16 +23,13 @@ become factors of columns.  Done where wgmma can read both operands so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
-from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, shape
 
@@ -42,7 +39,7 @@ LEAST_ROWS = 64  # with which wgmma takes a product as it is
 
 def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
     """Turn the products of a kernel whose only products are sums of one size, if wgmma gains."""
-    found = _sums(kernel)
+    found = summed_dots(kernel, alone=False)
     if not all(_fits(kernel, one, target, infos) for one in found):
         return False
     for one in found:
@@ -50,7 +47,7 @@ def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
     return bool(found)
 
 
-def _turned_back(kernel: Kernel, one: Sum) -> bool:
+def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
     """Whether both operands are turned, and the sum wherever it is read."""
     readers, stack = uses(kernel), [one.phi.result]
     if "swapped" in one.dot.attributes or not all(_turns(v.op) for v in one.dot.operands[:2]):
@@ -69,7 +66,7 @@ def _turns(op: Op | None) -> bool:
     return op is not None and op.name == "trans" and tuple(op.attributes["permutation"]) == TURN
 
 
-def _fits(kernel: Kernel, one: Sum, target: Target, infos: axis_info.Infos) -> bool:
+def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
     """Whether wgmma takes the product turned, and not as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
 
@@ -84,72 +81,19 @@ def _fits(kernel: Kernel, one: Sum, target: Target, infos: axis_info.Infos) -> b
     return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, INSTRUCTIONS))
 
 
-def _computed_right(one: Sum) -> bool:
+def _computed_right(one: SummedDot) -> bool:
     """Whether the loop computes the right operand alone: turned, it goes through registers."""
     left, right = one.dot.operands[:2]
-    inside = {op for block in one.loop.blocks for op in block.ops}
+    inside = set(one.loop.ops())
     return is_plain(left, True) and not is_plain(right, True) and computed_operand(
         right, inside) is not None
 
 
-@dataclass
-class Sum:
-    """A product of two matrices of which a loop computes a sum, element by element, that nothing
-    else in the loop reads: `members` are the product, the loop's `phi`, and what is between."""
-
-    dot: Op
-    phi: Op
-    loop: Loop
-    members: set[Op]
-
-
-def _sums(kernel: Kernel) -> list[Sum]:
-    """All products of the kernel, if each is one of a loop of its own and they have one size;
-    otherwise none."""
-    dots = [op for op in kernel.ops() if op.name == "dot"]
-    cfg, readers = Cfg(kernel), uses(kernel)
-    found = [one for one in (_sum(dot, cfg, readers) for dot in dots) if one is not None]
-    sizes = {(shape(dot.operands[0].type), shape(dot.operands[1].type)) for dot in dots}
-    return found if len(sizes) == 1 and (
-        len(found) == len(dots) == len({one.loop for one in found})) else []
-
-
-def _sum(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> Sum | None:
-    loop = cfg.innermost.get(cfg.block_of[dot])
-    if len(shape(dot.result.type)) != 2 or loop is None or loop.parent is not None \
-            or loop.latch is None or loop.preheader is None or len(loop.exits) != 1 \
-            or not cfg.dominates(cfg.block_of[dot], loop.latch):
-        return None
-    (inside, leave), = loop.exits
-    if inside is not loop.header or cfg.predecessors[leave] != [inside]:
-        return None
-    members, stack, phis = {dot}, [dot.result], list[Op]()
-    while stack:
-        value = stack.pop()
-        for op in readers.get(value, []):
-            row = ALL_OPS[op.name]
-            if op in members:
-                continue
-            if op.name == "phi" and op in loop.header.ops:
-                phis.append(op)
-            elif cfg.block_of[op] not in loop:
-                if value.op not in phis or op.name == "phi":
-                    return None
-                continue
-            elif not row.elementwise or not row.pure or len(op.results) != 1 \
-                    or shape(op.result.type) != shape(dot.result.type):
-                return None
-            members.add(op)
-            stack.append(op.result)
-    return Sum(dot, phis[0], loop, members) if len(phis) == 1 else None
-
-
-def _turn(kernel: Kernel, one: Sum) -> None:
+def _turn(kernel: Kernel, one: SummedDot) -> None:
     """Give each member the turned shape, and what else it reads; what is read behind the loop is
     turned back."""
     swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS and not _turned_back(kernel, one)
     made = {op.result for op in one.members}
-    leave = one.loop.exits[0][1]
     for block in one.loop.blocks:
         for op in [op for op in block.ops if op in one.members]:
             if op is one.phi:
@@ -166,8 +110,8 @@ def _turn(kernel: Kernel, one: Sum) -> None:
                 if swapped:
                     op.attributes["swapped"] = True
             op.operands[:] = operands
-    after = Builder(leave, len(leave.phis()), one.dot.span)
-    inside = {op for block in one.loop.blocks for op in block.ops}
+    after = Builder(one.exit, len(one.exit.phis()), one.dot.span)
+    inside = set(one.loop.ops())
     for op in one.members:
         t = op.result.type
         op.result.type = Tile(element(t), shape(t)[::-1])

@@ -85,21 +85,44 @@ def load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
          other: int | float | None = None) -> dict[int, str]:
     """The `wanted` elements of the vector; `other` where the guard does not hold."""
     plain = not access.guard and access.cache in ("", "nc")
-    loaded = _plain_load(f, access, wanted) if plain else _asm_load(f, access, wanted, other)
     if access.element.bits == 1:
-        return {i: f.op(f"icmp ne i8 {name}, 0") for i, name in loaded.items()}
-    return loaded
+        return _load_bools(f, access, wanted, other, plain)
+    return _plain_load(f, access, wanted) if plain else _asm_load(f, access, wanted, other)
 
 
-def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> dict[int, str]:
-    t = memory_type(access.element)
-    vector = t if access.width == 1 else f"<{access.width} x {t}>"
+def _load_bools(f: FunctionEmitter, access: Access, wanted: Sequence[int],
+                other: int | float | None, plain: bool) -> dict[int, str]:
+    """A byte of a word is tested in the word: one instruction."""
+    words = words_of(access)
+    if not plain:
+        parts = load_words(f, access, words, wanted, other)
+    elif access.width == 1:
+        return {0: f.op(f"icmp ne i8 {_plain_vector(f, access, 'i8')}, 0")}
+    elif words.count == 1:
+        parts = {0: _plain_vector(f, access, words.type)}
+    else:
+        vector = f"<{words.count} x {words.type}>"
+        name = _plain_vector(f, access, vector)
+        parts = {w: f.op(f"extractelement {vector} {name}, i32 {w}") for w in range(words.count)}
+    bits = [255 << i * 8 for i in range(words.each)]
+    bytes_ = {i: f.op(f"and {words.type} {parts[i // words.each]}, {bits[i % words.each]}")
+              for i in wanted}
+    return {i: f.op(f"icmp ne {words.type} {name}, 0") for i, name in bytes_.items()}
+
+
+def _plain_vector(f: FunctionEmitter, access: Access, vector: str) -> str:
     text = (f"load {'volatile ' if access.volatile else ''}{vector}, "
             f"ptr addrspace({access.space}) {access.pointer}, "
             f"align {max(access.bytes, access.align)}")
     if access.cache == "nc":
         text += f", !invariant.load {NO_WRITES}"
-    name = f.op(text)
+    return f.op(text)
+
+
+def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> dict[int, str]:
+    t = memory_type(access.element)
+    vector = t if access.width == 1 else f"<{access.width} x {t}>"
+    name = _plain_vector(f, access, vector)
     if access.width == 1:
         return {0: name}
     found = {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in wanted}

@@ -27,7 +27,6 @@ from tritonc.backend.emit.registers import (
 )
 from tritonc.backend.layout.conversion import part_registers
 from tritonc.backend.pipeline.roles import COPIER, COPIES, READERS, SETUP, START
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layout_ops import slice_axes
 from tritonc.ir.ops import READ, SHARED_READ
@@ -72,14 +71,14 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
 def is_root(op: Op, machine: Machine) -> bool:
     """Whether an operation is emitted although nobody reads its results."""
     if machine.role == COPIER:
-        return op.name in (*SETUP, *COPIES, START) or ALL_OPS[op.name].terminator
+        return op.name in (*SETUP, *COPIES, START) or op.info.terminator
     if machine.role == READERS and op.name in (*SETUP, *COPIES):
         return False
     if op.name in ("printf", "assert"):
         return machine.checks
     if op.name in ("alloc_shared", "buffer_stage"):
         return False
-    effects = ALL_OPS[op.name].effects
+    effects = op.effects
     return bool(effects - {READ, SHARED_READ}) or bool(op.attributes.get("volatile"))
 
 
@@ -99,7 +98,7 @@ def reads(op: Op, mask: int, machine: Machine) -> Wanted:
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op, mask, machine)
-    if op.name == "phi" or ALL_OPS[op.name].elementwise:
+    if op.name == "phi" or op.info.elementwise:
         return [(value, mask) for value in op.inputs()]
     return [(value, _full(value)) for value in op.inputs()]
 

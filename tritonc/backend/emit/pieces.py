@@ -14,7 +14,6 @@ from tritonc.analysis.pressure import PIECE, made_alone
 from tritonc.backend.emit.demand import Machine, reads
 from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.registers import members
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.core import Op
 
 Emitter = Callable[[FunctionEmitter, Op], None]
@@ -22,7 +21,7 @@ Emitter = Callable[[FunctionEmitter, Op], None]
 
 def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> None:
     """Emit an operation, now or, for a part of a tile that comes piece by piece, on use."""
-    mine = bool(op.attributes.get("piecewise")) and ALL_OPS[op.name].pure
+    mine = bool(op.attributes.get("piecewise")) and op.pure
     if op.name == "shared_store" or not (mine or any(v in f.fetch for v in op.operands)):
         emitter(f, op)
         return

@@ -26,7 +26,6 @@ from tritonc.analysis.row_loops import (
     windows_of_bytes,
 )
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
@@ -103,7 +102,7 @@ def _streaming_threads(kernel: Kernel) -> int:
 def _steps(kernel: Kernel, largest: int) -> int:
     """The elementwise operations on tiles of the largest size in one block, at most; those that
     choose, as networks that sort do, ask other threads for elements."""
-    return max(sum(ALL_OPS[op.name].elementwise and 2 * op.result.type.size > largest
+    return max(sum(op.info.elementwise and 2 * op.result.type.size > largest
                    for op in block.ops if len(op.results) == 1 and op.name not in _CHOOSE
                    and isinstance(op.result.type, Tile)) for block in kernel.blocks)
 

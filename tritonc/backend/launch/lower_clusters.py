@@ -15,7 +15,6 @@ Needs assign_layouts.  Comes before the pipeline, which takes the shared memory 
 
 from __future__ import annotations
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -39,8 +38,7 @@ def lower_clusters(kernel: Kernel, context: Context) -> bool:
                   and cfg.dominates(home, cfg.block_of[op])]
         b = Builder(home, home.ops.index(arrival), arrival.span)
         for op in served:
-            mailbox = b.emit("alloc_shared", type=_mailbox(kernel, op), table=ALL_OPS,
-                             private=True).result
+            mailbox = b.emit("alloc_shared", type=_mailbox(kernel, op), private=True).result
             arrival.operands.append(mailbox)
             op.operands.append(mailbox)
         if served:

@@ -30,14 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tritonc.analysis.quotients import slice_of
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, reached, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
@@ -61,7 +60,7 @@ def wanted(kernel: Kernel, context: Context) -> bool:
         return False
     found = False
     for op in kernel.ops():
-        if ALL_OPS[op.name].effects >= {READ, WRITE}:
+        if op.effects >= {READ, WRITE}:
             return False
         name = op.attributes.get("instruction") if op.name == "dot" else None
         found |= name is not None and BY_NAME[name].kind == WGMMA
@@ -85,7 +84,7 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         return False
     loop = Cfg(kernel).innermost.get(blocks[0])
     if loop is not None and any(op.name == "load" for op in slice_of(
-            loop.header.terminator.operands[:1], ("load",))):
+            loop.header.terminator.operands[:1], None, ("load",), False)):
         return False
     fixed = [v for v in operands if v.op not in blocks[0].ops]
     stored = [op.operands[1] for block in part if block not in general for op in block.ops
@@ -102,15 +101,8 @@ def _alternatives(kernel: Kernel) -> bool:
     general = rare(kernel, part) if maps_last(part) else []
     found = [block for block in part if block not in general
              and any(op.name == "dot" for op in block.ops)]
-    reached: dict[Block, set[Block]] = {}
-    for block in found:
-        seen, stack = {block}, [block]
-        while stack:
-            new = set(stack.pop().successors) - seen
-            seen |= new
-            stack += new
-        reached[block] = seen
-    return any(a not in reached[b] and b not in reached[a] for a in found for b in found)
+    after = {block: reached([block]) for block in found}
+    return any(a not in after[b] and b not in after[a] for a in found for b in found)
 
 
 def rare(kernel: Kernel, part: list[Block]) -> list[Block]:
@@ -149,7 +141,7 @@ def body(kernel: Kernel) -> list[Block]:
     while True:
         end = start.terminator
         if end.name != "cond_br" or end.blocks[0] is end.blocks[1] \
-                or any(not ALL_OPS[op.name].pure or op.name in (*_NUMBERS, "phi")
+                or any(not op.pure or op.name in (*_NUMBERS, "phi")
                        for op in start.ops[:-1]):
             return found
         going = [block for block in end.blocks if [op.name for op in block.ops] != ["ret"]]
@@ -194,7 +186,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
         part[0].ops.remove(op)
         b.insert(op)
     own, total = own_number(b, axes(part))
-    blocks = b.emit("get_num_multiprocessors", type=I32, table=ALL_OPS).result
+    blocks = b.emit("get_num_multiprocessors", type=I32).result
     if each > 1:
         blocks = b.value("mul", blocks, b.constant(each, I32))
     b.emit("cond_br", b.value("icmp", own, blocks, predicate="slt"), blocks=[begin, over])
@@ -205,7 +197,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
         # The minimum changes nothing, but says that the number is not negative.
         starts.append(b.value("umin", b.value("sub", last, own), blocks))
     b.emit("br", blocks=[head])
-    numbers = [Op("phi", [value], {}, (I32,), blocks=[begin]) for value in starts]
+    numbers = [make_phi([value], [begin]) for value in starts]
     number = numbers[0]
     number.result.name = "instance"
     head.ops += numbers
@@ -214,8 +206,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
            blocks=[start, done])
     b = Builder(following)
     for phi, before in zip(numbers, reversed(numbers), strict=True):
-        phi.operands.append(b.value("add", before.result, blocks))
-        phi.blocks.append(following)
+        add_incoming(phi, b.value("add", before.result, blocks), following)
     b.emit("br", blocks=[head])
     for block in part:
         if block.terminator.name == "ret":

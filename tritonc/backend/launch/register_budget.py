@@ -146,18 +146,17 @@ def _votes(op: Op) -> bool:
 
 def _has(loop: Loop, name: str, count: int) -> bool:
     """Whether so many operations of that name are in the loop."""
-    return sum(op.name == name for block in loop.blocks for op in block.ops) >= count
+    return sum(op.name == name for op in loop.ops()) >= count
 
 
 def _loads_tiles(loop: Loop) -> bool:
-    return any(op.name == "load" and isinstance(op.result.type, Tile)
-               for block in loop.blocks for op in block.ops)
+    return any(op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
 
 
 def _in_flight(loop: Loop) -> float:
     """Of products on wgmma that run at once: results, and operands in registers, which take the
     place of results where both are too many for products to run ahead (`advance_dots`)."""
-    ops = [op for block in loop.blocks for op in block.ops if op.name == "wgmma"]
+    ops = [op for op in loop.ops() if op.name == "wgmma"]
     results = sum(_size(op.result) for op in ops)
     operands = sum(_size(v) for op in ops for v in op.operands[:2])
     return results + (operands if results + operands <= MOST_REGISTERS else 0) + IN_FLIGHT

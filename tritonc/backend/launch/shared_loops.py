@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from tritonc.analysis.conditions import SWAPPED
 from tritonc.analysis.values import int_of, speculatable
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ
@@ -59,9 +58,9 @@ def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedL
     exit_block = loop.exits[0][1]
     if cfg.predecessors[exit_block] != [loop.header] or exit_block.phis():
         return "other paths join behind the loop"
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     for op in inside:
-        row = ALL_OPS[op.name]
+        row = op.info
         if not row.terminator and (row.effects - {READ} or op.attributes.get("volatile")):
             return f"the loop contains a {op.name}, whose order matters"
     counters, sums, others = [], [], []
@@ -108,11 +107,11 @@ def _steps(loop: Loop, counters: list[Counter], others: list[Op], inside: set[Op
             others.append(op)
             stack.append((op, incoming(op, loop.latch)))
             continue
-        if isinstance(value.type, Tile) or not speculatable(op, ALL_OPS[op.name]):
+        if isinstance(value.type, Tile) or not speculatable(op):
             return f"'{phi.result.name}' is neither a counter nor a sum"
         needed.add(op)
         stack += [(phi, v) for v in op.inputs()]
-    return [op for block in loop.blocks for op in block.ops if op in needed]
+    return [op for op in loop.ops() if op in needed]
 
 
 def _counter(phi: Op, loop: Loop, inside: set[Op]) -> Counter | None:

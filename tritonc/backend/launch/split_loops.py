@@ -28,8 +28,7 @@ from math import prod
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
-from tritonc.backend.launch.sum_in_memory import ALIGNED, add_parameter, add_up
-from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.backend.launch.sum_in_memory import add_parameter, add_up
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
@@ -54,15 +53,14 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
         f"{context.target.name} has no clusters", kernel.span)
     if isinstance(found, tuple):
         reason, span = found
+        if in_memory:
+            raise fail("variant", span, f"no loop is split among blocks: {reason}")
         context.remark(NAME, f"no loop is split over a cluster: {reason}", span, missed=True)
         return False
     plans = [(one, sums, None if in_memory else _owner(kernel, one, sums, blocks)) for one in found
              for sums in [_sums_behind(kernel, one)]]
     if in_memory:
-        if any(scalar(value.type).bytes != 4 for _, sums, _ in plans for value in sums):
-            raise fail("variant", kernel.span, "sums in memory are of 32 bits")
-        bytes = max(sum(map(_bytes, sums)) for _, sums, _ in plans)
-        add_parameter(kernel, -(-bytes // ALIGNED) * ALIGNED)
+        add_parameter(kernel, [sums for _, sums, _ in plans])
     for one, sums, owner in () if in_memory else plans:
         received = sum(map(_bytes, sums)) * (blocks - 1) >> len(owner or ())
         if received > context.target.shared_per_block // 2:
@@ -73,9 +71,8 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     for one, sums, owner in plans:
         _split(kernel, one, sums, owner, blocks)
     kernel.attributes["cluster"] = blocks
-    context.remark(NAME, f"the iterations of this loop are split among {blocks} blocks" if in_memory
-                   else f"the iterations of this loop are split among the {blocks} blocks of a "
-                         "cluster",
+    where = f"{blocks} blocks" if in_memory else f"the {blocks} blocks of a cluster"
+    context.remark(NAME, f"the iterations of this loop are split among {where}",
                    found[-1].loop.header.terminator.span)
     return True
 
@@ -98,7 +95,7 @@ def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]
         return reason
     for block in cfg.order:
         for op in block.ops:
-            row = ALL_OPS[op.name]
+            row = op.info
             if op.name == "get_num_multiprocessors":
                 return "blocks are persistent", op.span
             if op.name == "assume" or row.terminator or not row.effects - {READ}:
@@ -120,7 +117,7 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     """Give each block its share of the iterations, and the sums of all."""
     before = Builder(one.preheader, len(one.preheader.ops) - 1,
                      one.loop.header.terminator.span)
-    rank = before.emit("get_cluster_rank", type=I32, table=ALL_OPS).result
+    rank = before.emit("get_cluster_rank", type=I32).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
     _turn(one, before, rank, blocks)
@@ -129,14 +126,14 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     in_memory = "workspace" in kernel.attributes
     if not in_memory:
         one.preheader.ops.insert(len(one.preheader.phis()), make_op(
-            "cluster_arrive", [], span=before.span, table=ALL_OPS))
+            "cluster_arrive", [], span=before.span))
     after = Builder(one.exit, len([v for v in sums if v.op in one.exit.ops]), before.span)
     behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
     totals: dict[Value, Value] = {}
     if in_memory:
         totals, after = add_up(kernel, after, sums, rank, blocks)
     for value in () if in_memory else sums:
-        op = after.emit("cluster_reduce", value, table=ALL_OPS, kind=kind_of_sum(value),
+        op = after.emit("cluster_reduce", value, kind=kind_of_sum(value),
                         size=blocks, owner=owner or ())
         op.result.name = value.name
         totals[value] = op.result
@@ -288,7 +285,7 @@ def _element_by_element(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> b
     loads: list[Op] = []
     for block in _behind(kernel, one):
         for op in block.ops:
-            row = ALL_OPS[op.name]
+            row = op.info
             if op.name == "store":
                 if op.operands[1] not in made or op.operands[0] in made or not isinstance(
                         op.operands[0].type, Tile):

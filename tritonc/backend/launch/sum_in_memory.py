@@ -19,12 +19,14 @@ acquires, with a barrier before and after it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tritonc.backend.launch.persist import own_number
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import F32, I32, I64, Pointer, Tile, scalar, shape
+from tritonc.source import fail
 from tritonc.variants.choice import MOST_IN_MEMORY
 
 TICKETS = MOST_IN_MEMORY
@@ -34,8 +36,13 @@ _LOADED = 1 << 13  # elements of sums that are on their way at a time,
 _MOST = 8  # of so many blocks at most
 
 
-def add_parameter(kernel: Kernel, bytes: int) -> None:
-    """The memory as one more parameter, with `bytes` for each block of a program."""
+def add_parameter(kernel: Kernel, sums: Sequence[Sequence[Value]]) -> None:
+    """The memory as one more parameter; `sums` are those of each way through the kernel.  Raises
+    CompileError for sums of other sizes than memory is for."""
+    if any(scalar(value.type).bytes != 4 for values in sums for value in values):
+        raise fail("variant", kernel.span, "sums in memory have 32 bits each")
+    size = max(4 * sum(prod(shape(value.type)) for value in values) for values in sums)
+    bytes = -(-size // ALIGNED) * ALIGNED
     kernel.parameters.append(Value(Pointer(F32), name="workspace"))
     kernel.info.append(ParameterInfo(ctype="float *", multiple_of=ALIGNED, no_alias=True))
     kernel.attributes["workspace"] = bytes

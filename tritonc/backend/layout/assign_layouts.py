@@ -158,7 +158,7 @@ class _Assignment:
                 return (1, self.reduced_layout(source)) if whole else None
             known = [v for v in source.operands if shape(v.type) and v in self.primary]
             inserts = source.name == "reshape" and self.inserts_axes(source)
-            if not known or not (ALL_OPS[source.name].elementwise or inserts):
+            if not known or not (source.info.elementwise or inserts):
                 return None
             value = known[0]
         return None
@@ -398,7 +398,7 @@ class _Assignment:
         copies = layout.registers * 32 // layout.size
         return used > FEW and copies >= 4 and loop is not None and any(
             other.name == "dot" and _on_wgmma(other)
-            for block in loop.blocks for other in block.ops)
+            for other in loop.ops())
 
     def join_stores(self) -> None:
         """Loads take the layout of a store that they feed element by element, if none reads worse.
@@ -429,7 +429,7 @@ class _Assignment:
             seen.add(op)
             if op.name == "load":
                 found[op] = None
-            elif ALL_OPS[op.name].elementwise:
+            elif op.info.elementwise:
                 stack += [v for v in op.inputs() if isinstance(v.type, Tile)]
             else:
                 return None
@@ -475,7 +475,7 @@ class _Assignment:
     def is_free(self, op: Op) -> bool:
         """Whether the operation has no layout of its own and is computed wherever it is read."""
         return (bool(op.results) and all(isinstance(r.type, Tile) for r in op.results)
-                and not any(r in self.primary for r in op.results) and ALL_OPS[op.name].pure)
+                and not any(r in self.primary for r in op.results) and op.pure)
 
 
 def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
@@ -483,7 +483,7 @@ def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
     nothing else reads it."""
     while len(readers.get(value, ())) == 1:
         (op,) = readers[value]
-        alone = ALL_OPS[op.name].elementwise or op.name == "reshape"
+        alone = op.info.elementwise or op.name == "reshape"
         if not alone or len(op.results) != 1 or any(
                 v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
                 for v in op.inputs()):

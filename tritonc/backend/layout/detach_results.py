@@ -18,7 +18,6 @@ Needs vectorize, which says what is wide.
 
 from __future__ import annotations
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -35,7 +34,7 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
         for op in block.ops:
             if op.name == "store" and op.operands[1] in sums and op.attributes.get("vector", 1) > 1:
                 value = op.operands[1]
-                ops.append(make_op("detach", [value], span=op.span, table=ALL_OPS))
+                ops.append(make_op("detach", [value], span=op.span))
                 ops[-1].result.name = value.name
                 op.operands[1] = ops[-1].result
                 changed = True
@@ -46,7 +45,7 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
 
 def _sums(loop: Loop) -> list[Op]:
     """The phis of the loop to which products on CUDA cores add."""
-    dots = {op.result: op for block in loop.blocks for op in block.ops
+    dots = {op.result: op for op in loop.ops()
             if op.name == "fma_dot" and element(op.result.type) == F32}
 
     def start(value: Value) -> Value:

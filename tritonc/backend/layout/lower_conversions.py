@@ -27,7 +27,6 @@ from tritonc.analysis.axis_info import AxisInfo
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion, plan_shared
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -95,7 +94,7 @@ class _Exchange:
     def make(self, name: str, operands: list[Value], result: Type | None = None, **more: Any
              ) -> Value:
         """Add an operation; its result if it has one."""
-        self.ops.append(make_op(name, operands, result, span=self.op.span, table=ALL_OPS, **more))
+        self.ops.append(make_op(name, operands, result, span=self.op.span, **more))
         return self.ops[-1].result if self.ops[-1].results else self.value
 
     def convert(self, layout: SharedLayout, bits: tuple[int, ...]) -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from tritonc.backend.layout.access import bank_conflicts, phase_lanes, shared_accesses
 from tritonc.backend.layout.matrix_access import matrix_accesses
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -60,7 +59,7 @@ def _mark_late(kernel: Kernel) -> bool:
                 for value in op.operands[:2]:
                     if value.op in unchanged and readers[value] == [op]:
                         value.op.attributes["late"] = changed = True
-            elif ALL_OPS[op.name].effects & {SHARED_WRITE, SYNC}:
+            elif op.effects & {SHARED_WRITE, SYNC}:
                 unchanged.clear()
             elif op.name == "shared_load":
                 unchanged.add(op)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from tritonc.backend.layout import split_with
 from tritonc.backend.layout.reduced_axes import into_registers, split_axes
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import layout_ops
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -69,8 +68,7 @@ def _split(op: Op) -> list[Op]:
     left = [d for d in range(len(shape)) if d not in inside]
     moved = [left.index(d) for d in across]
     gathered = into_registers(partial, moved)
-    convert = make_op("convert_layout", [value], make(e, partial.shape, gathered), span=op.span,
-                      table=ALL_OPS)
+    convert = make_op("convert_layout", [value], make(e, partial.shape, gathered), span=op.span)
     ops.append(convert)
     final = layout_ops.slice_axes(gathered, moved)
     last = make_op("reduce", [convert.result],
@@ -82,7 +80,6 @@ def _split(op: Op) -> list[Op]:
         ops.append(make_op("reshape", [last.result], make(e, result.shape, layout_ops.reshape(
             final, result.shape)), span=op.span))
         if ops[-1].result.type != result:
-            ops.append(make_op("convert_layout", [ops[-1].result], result, span=op.span,
-                               table=ALL_OPS))
+            ops.append(make_op("convert_layout", [ops[-1].result], result, span=op.span))
     ops[-1].result.name = op.result.name
     return ops

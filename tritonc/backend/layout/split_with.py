@@ -16,7 +16,6 @@ from math import prod
 from typing import Any
 
 from tritonc.backend.layout.reduced_axes import into_registers, split_axes
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import combiner, layout_ops
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
@@ -75,7 +74,7 @@ class _Steps:
 
     def each(self, name: str, layout: Layout, **attributes: Any) -> None:
         made = [make_op(name, [v], make(element(v.type), layout.shape, layout), span=self.op.span,
-                        table=ALL_OPS, **attributes) for v in self.values]
+                        **attributes) for v in self.values]
         self.ops += made
         self.values = [new.result for new in made]
 

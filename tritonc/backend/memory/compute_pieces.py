@@ -25,7 +25,6 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import SLACK, available
 from tritonc.backend.pipeline.spread_late import spreads
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ
@@ -95,15 +94,15 @@ def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
         elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
                 _registers(op.result) >= _registers((last.results or last.operands[1:])[0])):
             found.add(op)
-        elif ALL_OPS[op.name].effects - {READ}:
+        elif op.effects - {READ}:
             quiet = False
     return found - {last}
 
 
 def _by_register(op: Op) -> bool:
     return len(op.results) == 1 and isinstance(op.result.type, Tile) and op.guard is None and (
-        ALL_OPS[op.name].elementwise or made_alone(op) or op.name == "tile_part"
-        or spreads(op)) and ALL_OPS[op.name].pure
+        op.info.elementwise or made_alone(op) or op.name == "tile_part"
+        or spreads(op)) and op.pure
 
 
 def _registers(value: Value) -> int:

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, step_of
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import I32, scalar, shape
 
 
@@ -67,9 +67,7 @@ def _counted(cfg: Cfg, loop: Loop, facts: Facts, number: Value, divisor: Value) 
             or loop.latch is None or (home is not None and home in loop):
         return None
     signs = known_signs(cfg.kernel, cfg, loop.preheader)
-    following, start = incoming(phi, loop.latch).op, incoming(phi, loop.preheader)
-    step = int_of(following.operands[1]) if following is not None and following.name == "add" \
-        and following.operands[0] is number else None
+    step, start = step_of(loop, phi), incoming(phi, loop.preheader)
     if not step or step < 0 or not signs.holds(start):
         return None
     before = Builder(loop.preheader, len(loop.preheader.ops) - 1)
@@ -91,9 +89,8 @@ def _counted(cfg: Cfg, loop: Loop, facts: Facts, number: Value, divisor: Value) 
     first = (zero, zero) if int_of(start) == 0 else parts(start)
     by = before.constant(step, I32)
     whole, by = (zero, by) if facts.factor(divisor) % step == 0 else parts(by)
-    rest, quotient = (Op("phi", [v], {}, (I32,), blocks=[loop.preheader])
-                      for v in (first[1], signed(first[0])))
-    rest.result.name, quotient.result.name = "rest", "quotient"
+    rest = make_phi([first[1]], [loop.preheader], "rest")
+    quotient = make_phi([signed(first[0])], [loop.preheader], "quotient")
     more_by = signed(before.value("add", whole, one))
     whole = signed(whole)
     loop.header.ops[:0] = [rest, quotient]
@@ -105,6 +102,5 @@ def _counted(cfg: Cfg, loop: Loop, facts: Facts, number: Value, divisor: Value) 
             (rest, after.value("select", over, after.value("sub", more, length), more)),
             (quotient, after.value("select", over, after.value("add", quotient.result, more_by),
                                    grown))):
-        new.operands.append(value)
-        new.blocks.append(loop.latch)
+        add_incoming(new, value, loop.latch)
     return quotient.result

@@ -28,13 +28,13 @@ from __future__ import annotations
 
 from tritonc.analysis.pressure import made_alone
 from tritonc.analysis.signs import non_negative
+from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.register_budget import (
     IN_FLIGHT,
     available,
     rows_hold_too_much,
 )
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
@@ -88,7 +88,7 @@ def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     if store.name != "shared_store" or store not in block.ops[first:]:
         return False
     last = block.ops.index(store)
-    if any(not ALL_OPS[op.name].pure for op in block.ops[first + 1 : last]):
+    if any(not op.pure for op in block.ops[first + 1 : last]):
         return False
     del block.ops[first]
     block.ops.insert(last - 1, load)
@@ -107,7 +107,7 @@ def _slice(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     first = block.ops.index(load)
     last = max(block.ops.index(op) for op in stores)
     ends = [i for i, op in enumerate(block.ops) if i > last and op.name in DOTS]
-    if not ends or any(ALL_OPS[op.name].effects - {READ, SHARED_READ, SHARED_WRITE}
+    if not ends or any(op.effects - {READ, SHARED_READ, SHARED_WRITE}
                        for op in block.ops[first + 1 : ends[0]]):
         return False
     load.attributes["piecewise"] = True
@@ -140,11 +140,11 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     chain = [load]
     while len(found := readers.get(chain[-1].result, [])) == 1 and made_alone(found[0]):
         chain += found
-    if len(found) != 1 or found[0] not in block.ops or not ALL_OPS[found[0].name].elementwise or \
+    if len(found) != 1 or found[0] not in block.ops or not found[0].info.elementwise or \
             len(found[0].results) != 1:
         return False
     first, last = block.ops.index(load), block.ops.index(found[0])
-    if any(ALL_OPS[op.name].effects - {READ} for op in block.ops[first + 1 : last]):
+    if any(op.effects - {READ} for op in block.ops[first + 1 : last]):
         return False
     block.ops[:] = [op for op in block.ops if op not in chain]
     at = block.ops.index(found[0])
@@ -155,14 +155,4 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
 
 def _is_own(load: Op) -> bool:
     """Whether where the load reads depends on which instance it is, or on data."""
-    seen: set[Op] = set()
-    stack = [v.op for v in load.operands]
-    while stack:
-        op = stack.pop()
-        if op is None or op in seen:
-            continue
-        if op.name == "get_program_id" or not ALL_OPS[op.name].pure:
-            return True
-        seen.add(op)
-        stack += [v.op for v in op.inputs()]
-    return False
+    return any(op.name == "get_program_id" or not op.pure for op in slice_of(load.operands))

@@ -107,7 +107,7 @@ def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
     found: dict[Op, None] = {}
     for dot in [op for op in kernel.ops() if op.name == "dot"]:
         loop = cfg.innermost.get(cfg.block_of[dot])
-        inside = {op for block in loop.blocks for op in block.ops} if loop is not None else set()
+        inside = set(loop.ops()) if loop is not None else set()
         for operand in dot.operands[:2]:
             made = computed_operand(operand, inside)
             for op in made.ops if made is not None else []:

@@ -16,7 +16,7 @@ Needs nothing; before layouts, so that exchanges are not yet in the way.
 
 from __future__ import annotations
 
-from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.analysis.values import needed
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ
@@ -41,8 +41,7 @@ _COMBINING = ("reduce", "scan", "reduce_with", "scan_with")
 
 def _passes(op: Op) -> bool:
     """Whether a load may move over the operation, if it does not need it."""
-    return not ALL_OPS[op.name].effects - {READ} and op.name != "phi" and (
-        not op.attributes.get("volatile"))
+    return not op.effects - {READ} and op.name != "phi" and (not op.attributes.get("volatile"))
 
 
 def _move(block: Block, load: Op) -> bool:
@@ -54,17 +53,9 @@ def _move(block: Block, load: Op) -> bool:
     reduced = next((i for i, op in enumerate(span) if op.name in _COMBINING), None)
     if reduced is None or not _passes(load):
         return False
-    made = {result: op for op in span[reduced:] for result in op.results}
-    needed: dict[Op, None] = {}
-    stack = [load]
-    while stack:
-        op = stack.pop()
-        if op.name in _COMBINING or not all(map(_single, op.results)):
-            return False
-        if op not in needed:
-            needed[op] = None
-            stack += [made[v] for v in op.inputs() if v in made]
-    moved = [op for op in span if op in needed]
+    moved = needed(span[reduced:], load.results)
+    if any(op.name in _COMBINING or not all(map(_single, op.results)) for op in moved):
+        return False
     block.ops[first : last + 1] = [*span[:reduced], *moved,
-                                   *(op for op in span[reduced:] if op not in needed)]
+                                   *(op for op in span[reduced:] if op not in moved)]
     return True

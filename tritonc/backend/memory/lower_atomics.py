@@ -17,7 +17,6 @@ what other threads of the instance wrote before is visible to the device first.
 
 from __future__ import annotations
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -76,10 +75,9 @@ def share(kernel: Kernel, op: Op) -> list[Op]:
         source = ops[-1].result
     assert whole.layout is not None
     buffer = make_op("alloc_shared", [], Buffer(scalar(whole), whole.shape, 1,
-                                                row_major(whole.shape)),
-                     span=op.span, table=ALL_OPS)
-    store = make_op("shared_store", [buffer.result, source], span=op.span, table=ALL_OPS)
-    load = make_op("shared_load", [buffer.result], whole, span=op.span, table=ALL_OPS)
+                                                row_major(whole.shape)), span=op.span)
+    store = make_op("shared_store", [buffer.result, source], span=op.span)
+    load = make_op("shared_load", [buffer.result], whole, span=op.span)
     ops += [buffer, store, load]
     if whole is not t:
         ops.append(make_op("reshape", [load.result], scalar(t)))

@@ -13,7 +13,6 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.backend.memory.pad_tiles import spread
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -38,6 +37,6 @@ def _lowered(op: Op, build: Builder) -> Value:
         stride = prod(from_shape[d + 1 :])
         part = build.value("mul", place, build.constant(stride, t)) if stride != 1 else place
         total = build.value("add", total, part)
-    found = build.emit("gather", source, total, table=ALL_OPS).result
+    found = build.emit("gather", source, total).result
     found.name = op.result.name
     return found

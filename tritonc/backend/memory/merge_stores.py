@@ -15,7 +15,6 @@ Guards are taken as conjunctions of predicates that must differ in one, which is
 from __future__ import annotations
 
 from tritonc.analysis import axis_info
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -52,7 +51,7 @@ def merge_stores(kernel: Kernel, context: Context) -> bool:
             ops.append(op)
             if op.name == "store":
                 last = op
-            elif not ALL_OPS[op.name].pure:
+            elif not op.pure:
                 last = None
         block.ops = ops
     return changed

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.memory.lower_atomics import ATOMICS, share
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, redirect
+from tritonc.ir.cfg import Cfg, Loop, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL
@@ -78,7 +77,7 @@ def _changes_nothing(op: Op) -> bool:
 
 
 def _legal(loop: Loop, cfg: Cfg) -> bool:
-    ops = [op for block in loop.blocks for op in block.ops]
+    ops = list(loop.ops())
     asking = [op for op in ops if _asks(op)]
     if not asking or loop.preheader is None or len(loop.exits) != 1 \
             or len({op.name == "load" for op in asking}) > 1:
@@ -86,7 +85,7 @@ def _legal(loop: Loop, cfg: Cfg) -> bool:
     outside = loop.exits[0][1]
     if cfg.predecessors[outside] != [loop.exits[0][0]]:
         return False
-    return all(op in asking or not ALL_OPS[op.name].effects - {CONTROL} for op in ops) and not any(
+    return all(op in asking or not op.effects - {CONTROL} for op in ops) and not any(
         isinstance(v.type, (Tile, Buffer)) for op in ops for v in (*op.results, *op.inputs()))
 
 
@@ -98,9 +97,9 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     for phi in loop.header.phis():
         phi.blocks = [enter if block is before else block for block in phi.blocks]
     redirect(last, behind, leave)
-    asking = [op for block in loop.blocks for op in block.ops if _asks(op)]
+    asking = [op for op in loop.ops() if _asks(op)]
     if all(map(_changes_nothing, asking)):
-        Builder(enter).emit("device_fence", table=ALL_OPS)
+        Builder(enter).emit("device_fence")
         for op in asking:
             if op.attributes.get("order", "acq_rel") == "acq_rel":
                 op.attributes["order"] = "acquire"
@@ -108,8 +107,8 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
         Builder(block).emit("br", blocks=[target])
     before.ops.pop()
     b = Builder(before)
-    b.emit("barrier", table=ALL_OPS)
-    first = b.emit("first_warp", type=I1, table=ALL_OPS).result
+    b.emit("barrier")
+    first = b.emit("first_warp", type=I1).result
     b.emit("cond_br", first, blocks=[enter, join])
     _share_in_warp(loop)
     left = _left(kernel, loop)
@@ -118,7 +117,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     added: list[Op] = []
     for value in left:
         none = b.constant(0.0 if is_float(value.type) else 0, value.type)
-        phi = Op("phi", [value, none], {}, (value.type,), blocks=[leave, before])
+        phi = make_phi([value, none], [leave, before])
         join.ops.append(phi)
         new = share(kernel, phi)
         added += new
@@ -147,21 +146,20 @@ def _share_in_warp(loop: Loop) -> None:
         for op in block.ops:
             ops.append(op)
             if _asks(op):
-                same = make_op("from_first_lane", [op.result], span=op.span, table=ALL_OPS)
+                same = make_op("from_first_lane", [op.result], span=op.span)
                 same.result.name = op.result.name
                 replaced[op.result] = same.result
                 added.add(same)
                 ops.append(same)
         block.ops = ops
-    for block in loop.blocks:
-        for op in block.ops:
-            if op not in added:
-                op.replace_inputs(replaced)
+    for op in loop.ops():
+        if op not in added:
+            op.replace_inputs(replaced)
 
 
 def _left(kernel: Kernel, loop: Loop) -> list[Value]:
     """The values of the loop that are read behind it."""
-    made = {r: None for block in loop.blocks for op in block.ops for r in op.results}
-    inside = {op for block in loop.blocks for op in block.ops}
+    made = {r: None for op in loop.ops() for r in op.results}
+    inside = set(loop.ops())
     readers = uses(kernel)
     return [value for value in made if any(op not in inside for op in readers.get(value, ()))]

@@ -35,7 +35,6 @@ from collections.abc import Sequence
 from math import nan, prod
 from typing import NamedTuple
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import combiner
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
@@ -219,7 +218,7 @@ class _Padding:
 
     def needs_guard(self, op: Op) -> bool:
         """It has an effect, or may trap; and it has padding."""
-        info = ALL_OPS[op.name]
+        info = op.info
         if not info.guardable or not any(self.is_padded(v) for v in op.operands):
             return False
         if info.may_trap:  # a guard of its own may have no value in the padding
@@ -281,7 +280,7 @@ class _Padding:
                     d for d, axis in enumerate(axes) if axis is None or axis in known.axes))
             return
         index = _padded_numbers(build, before, after)
-        found = build.emit("gather", source, index, table=ALL_OPS).result
+        found = build.emit("gather", source, index).result
         found.name = result.name
         self.before[found] = after
         self.replaced[result] = found

@@ -33,8 +33,8 @@ from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.facts import Facts
 from tritonc.backend.launch import persist
 from tritonc.backend.layout.layout_choice import spread
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
@@ -93,7 +93,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
         size = sizes[base, kind]
         if (base, kind) not in tables:
             buffer = make_op("alloc_shared", [], Buffer(I32, (size,), 1, row_major((size,))),
-                             table=ALL_OPS, span=op.span, pinned=True)
+                             span=op.span, pinned=True)
             buffer.result.name = "table"
             tables[base, kind] = buffer.result
         counted[op] = _counted(op, tables[base, kind], size, facts)
@@ -150,7 +150,7 @@ def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:
             return "only additions of 32-bit integers can be"
     for op in kernel.ops():
         if op.attributes.get("volatile") or op.name in ("atomic_cas", "dot") \
-                or (SYNC in ALL_OPS[op.name].effects and READ in ALL_OPS[op.name].effects):
+                or (SYNC in op.effects and READ in op.effects):
             return "the kernel has ordered accesses"
         if op.name == "get_program_id" and op.attributes["axis"] > 1:
             return "the launch has three axes"
@@ -168,7 +168,7 @@ def _meets(kernel: Kernel, atomic: Op) -> str | None:
     more is known, one of the same addresses may: additions have no order among them."""
     roots = pointer_roots(kernel)
     for op in _after(kernel, atomic):
-        if op.name != "atomic_rmw" and ALL_OPS[op.name].effects & {READ, WRITE} and op.operands \
+        if op.name != "atomic_rmw" and op.effects & {READ, WRITE} and op.operands \
                 and may_alias(kernel, op.operands[0], atomic.operands[0], roots):
             return f"a later {op.name} may access the same memory; `restrict` says that it does not"
     return None
@@ -176,16 +176,9 @@ def _meets(kernel: Kernel, atomic: Op) -> str | None:
 
 def _after(kernel: Kernel, first: Op) -> list[Op]:
     """The operations that may come after another one in its program."""
-    later: list[Op] = []
-    reached: list[Block] = []
-    for block in kernel.blocks:
-        if first in block.ops:
-            later += block.ops[block.ops.index(first) + 1 :]
-            reached += [b for b in block.successors if b not in reached]
-    for block in reached:
-        later += block.ops
-        reached += [b for b in block.successors if b not in reached]
-    return later
+    home = next(block for block in kernel.blocks if first in block.ops)
+    return [*home.ops[home.ops.index(first) + 1 :],
+            *(op for block in reached(home.successors) for op in block.ops)]
 
 
 def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
@@ -199,7 +192,7 @@ def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
     ops: list[Op] = []
 
     def new(name: str, operands: list[Value], type: Type | None = None, **more: Any) -> Value:
-        ops.append(make_op(name, operands, type, span=op.span, table=ALL_OPS, **more))
+        ops.append(make_op(name, operands, type, span=op.span, **more))
         return ops[-1].result
 
     low, high = facts.interval(index)
@@ -209,7 +202,7 @@ def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
                      with_element(t, I32))
     if low >= 0 and high < size:
         ops.append(make_op("shared_atomic", [table, narrow, op.operands[1]], guard=op.guard,
-                           span=op.span, table=ALL_OPS, kind=op.attributes["kind"]))
+                           span=op.span, kind=op.attributes["kind"]))
         return ops
     limit = new("constant", [], t, value=size)
     inside = new("icmp", [index, limit], predicate="ult")
@@ -217,7 +210,7 @@ def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
     if op.guard is not None:
         inside, outside = (new("and", [op.guard, test]) for test in (inside, outside))
     ops.append(make_op("shared_atomic", [table, narrow, op.operands[1]], guard=inside,
-                       span=op.span, table=ALL_OPS, kind=op.attributes["kind"]))
+                       span=op.span, kind=op.attributes["kind"]))
     op.guard = outside
     return [*ops, op]
 
@@ -247,14 +240,14 @@ def _tile(kernel: Kernel, table: Value, e: Scalar | Pointer) -> Tile:
 def _fill(kernel: Kernel, begin: Block, table: Value, neutral: int) -> None:
     b = Builder(begin, len(begin.ops) - 1)
     none = b.emit("constant", type=_tile(kernel, table, I32), value=neutral).result
-    b.emit("shared_store", table, none, table=ALL_OPS)
+    b.emit("shared_store", table, none)
 
 
 def _add_up(kernel: Kernel, done: Block, base: Value, kind: str, table: Value) -> None:
     """Add the table to memory, but for what changes nothing."""
     t = _tile(kernel, table, I32)
     b = Builder(done, len(done.ops) - 1)
-    sums = b.emit("shared_load", table, type=t, table=ALL_OPS).result
+    sums = b.emit("shared_load", table, type=t).result
     none = b.emit("constant", type=t, value=NEUTRAL[kind]).result
     some = b.value("icmp", sums, none, predicate="ne")
     index = b.emit("range", type=t, start=0, stop=t.size).result

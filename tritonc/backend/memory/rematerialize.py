@@ -32,7 +32,6 @@ from collections.abc import Iterator, Sequence
 from tritonc.analysis.pressure import Estimate
 from tritonc.analysis.values import int_of
 from tritonc.backend.launch.register_budget import SURE, available
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -93,7 +92,7 @@ def _chain(value: Value, quotients: bool) -> list[Op] | None:
         if op.name in (*_INDICES, "constant") or (
                 op.name in DIVISIONS and not quotients and not is_number(op.operands[1])):
             return True
-        if not (ALL_OPS[op.name].elementwise or op.name in _SHAPES) or op.guard is not None \
+        if not (op.info.elementwise or op.name in _SHAPES) or op.guard is not None \
                 or is_float(one.type) or len(op.results) != 1:
             return False
         if not all(map(visit, op.operands)):
@@ -162,7 +161,7 @@ def _copy(chain: list[Op]) -> tuple[list[Op], dict[Value, Value]]:
         if value in inside or isinstance(value.type, Tile) or element(value.type).bits < 32 or (
                 value.op is not None and value.op.name == "constant"):
             continue
-        first.append(make_op("again", [value], table=ALL_OPS))
+        first.append(make_op("again", [value]))
         first[-1].result.name = value.name
         mapping[value] = first[-1].result
     first += _opaque_ranges(chain, mapping)
@@ -176,7 +175,7 @@ def _opaque_ranges(chain: list[Op], mapping: dict[Value, Value]) -> list[Op]:
         if value.op is None or value.op.name not in _INDICES:
             continue
         zero = make_op("constant", [], I32, value=0)
-        hidden = make_op("again", [zero.result], table=ALL_OPS)
+        hidden = make_op("again", [zero.result])
         tile = make_op("splat", [hidden.result], value.type)
         added = make_op("add", [value, tile.result])
         ops += [zero, hidden, tile, added]

@@ -17,7 +17,6 @@ vectorize: a comparison keeps the width that was found for it.
 
 from __future__ import annotations
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -110,7 +109,7 @@ def _repeat(block: Block, reader: Op, mask: Value, chain: list[Op]) -> None:
     made: list[Op] = []
     for limit in {_limit(op): None for op in chain if op.name == "icmp"}:
         assert limit is not None
-        made.append(make_op("again", [limit], table=ALL_OPS))
+        made.append(make_op("again", [limit]))
         made[-1].result.name = limit.name
         mapping[limit] = made[-1].result
     made += copy_ops(chain, mapping)

@@ -24,9 +24,8 @@ from functools import reduce
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import Linear, emit, number
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I1, I32, I64, Tile, scalar, shape
@@ -35,6 +34,7 @@ ENOUGH = 16  # registers of the tile: fewer selects cost no more than the branch
 MOST_WAYS = 4  # in which a mask may hold for a whole tile
 SMALL = 1 << 20  # coefficients of the sums, so that they stay within 64 bits
 LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
+_PASSED = ("and", "or", "broadcast", "reshape", "convert_layout", "cmpp")
 
 
 def skip_masks(kernel: Kernel, context: Context) -> bool:
@@ -66,12 +66,12 @@ def _whole(op: Op, affinity: Affinity) -> list[list[Linear]]:
 def _ways(value: Value, affinity: Affinity) -> list[list[Linear]]:
     """The same of a mask that holds everywhere: of `or`, one side that does is enough."""
     mask = value.op
-    if mask is None:
+    if mask is None or (mask.name not in _PASSED and mask.name != "icmp"):
         return []
     if mask.name == "icmp":
         sums = _comparison(mask, affinity)
         return [sums] if sums is not None else []
-    if mask.name not in ("and", "or", "broadcast", "reshape", "convert_layout"):
+    if value is not mask.results[0]:
         return []
     sides = [_ways(v, affinity) for v in mask.operands]
     if mask.name == "and":
@@ -151,9 +151,7 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[list[Linear]]) 
         whole.append(full)
     b.emit("cond_br", reduce(lambda one, other: b.value("or", one, other), whole),
            blocks=[rest, masked])
-    joined = Op("phi", [select.operands[1], select.result], {}, (select.result.type,),
-                blocks=[block, masked])
-    joined.result.name = select.result.name
+    joined = make_phi([select.operands[1], select.result], [block, masked], select.result.name)
     place = kernel.blocks.index(block) + 1
     kernel.blocks[place:place] = [masked, rest]
     kernel.replace({select.result: joined.result})
@@ -170,7 +168,7 @@ def _only_for(select: Op, before: list[Op], kernel: Kernel, tested: set[Value]) 
     not the test, which reads the values `tested`."""
     readers, found, kept = uses(kernel), {select}, {select.operands[1], *tested}
     for op in reversed(before):
-        if op.name != "phi" and ALL_OPS[op.name].pure and op.results and all(
+        if op.name != "phi" and op.pure and op.results and all(
                 reader in found for r in op.results for reader in readers.get(r, [])
                 ) and kept.isdisjoint(op.results):
             found.add(op)

@@ -37,17 +37,17 @@ from collections.abc import Hashable
 from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.signs import MOST
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.fuse_exponents import MODERATE
 from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.wanted import Wanted
 from tritonc.backend.memory.wanted_apart import apart_tests
 from tritonc.backend.memory.wanted_facts import wanted_facts
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, add_incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -158,13 +158,7 @@ def _place(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:
 def _gathered(block: Block, wanted: list[Op]) -> int:
     """Move what computes `wanted` before the other operations of the block, as far as memory
     allows; returns the position behind it."""
-    needed, stack = set(wanted), list(wanted)
-    inside = set(block.ops)
-    while stack:
-        for value in stack.pop().inputs():
-            if value.op in inside and value.op not in needed and value.op is not None:
-                needed.add(value.op)
-                stack.append(value.op)
+    needed = {*wanted, *slice_of((v for op in wanted for v in op.inputs()), set(block.ops))}
     writes = next((i for i, op in enumerate(block.ops) if WRITE in _effects(op)), len(block.ops))
     movable = all(op.name == "phi" or not _effects(op) or (
         _effects(op) == {READ} and block.ops.index(op) < writes) for op in needed)
@@ -177,7 +171,7 @@ def _gathered(block: Block, wanted: list[Op]) -> int:
 
 
 def _effects(op: Op) -> frozenset[str]:
-    return ALL_OPS[op.name].effects
+    return op.effects
 
 
 # ---- the two bodies
@@ -211,8 +205,7 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> dict[Va
             for phi in outside.phis():
                 for value, source in list(zip(phi.operands, phi.blocks, strict=True)):
                     if source in copies:
-                        phi.operands.append(mapping.get(value, value))
-                        phi.blocks.append(copies[source])
+                        add_incoming(phi, mapping.get(value, value), copies[source])
     _assume(fast, mapping, found)
     kernel.blocks += fast
     _test(dispatch, found, fast[0], first)

@@ -18,7 +18,6 @@ from __future__ import annotations
 from tritonc.backend.memory.specialize import add_body, promise
 from tritonc.backend.memory.wanted import Wanted
 from tritonc.backend.memory.wanted_facts import wanted_of
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -62,7 +61,7 @@ def _addressed_here(cfg: Cfg, block: Block, store: Op, found: Wanted) -> int:
             continue
         if done:
             needed.append(op)
-        elif op not in seen and op.name not in _ROOTS and ALL_OPS[op.name].pure \
+        elif op not in seen and op.name not in _ROOTS and op.pure \
                 and cfg.block_of[op] not in cfg.innermost:
             seen.add(op)
             stack.append((op, True))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import emit
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -54,8 +53,7 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
             key = fixed, loop.preheader
             if key not in strides:
                 strides[key] = _computed(form, loop.preheader)
-            new = make_op("step_pointers", [fixed, offset.operands[0], *strides[key]],
-                          span=op.span, table=ALL_OPS)
+            new = make_op("step_pointers", [fixed, offset.operands[0], *strides[key]], span=op.span)
             new.result.name = op.result.name
             block.ops[i] = new
             replaced[op.result] = new.result

@@ -25,7 +25,6 @@ from collections.abc import Hashable
 from tritonc.analysis.affine import Affinity, Mask
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Needs, Signs, known_signs
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -121,7 +120,7 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
         guards = [(op.guard, nothing)] if op.guard is not None else []
         unread = not op.results or op.result not in found
         return [(op.operands[0], nothing), (op.operands[1], bounds if unread else nothing), *guards]
-    info = ALL_OPS[op.name]
+    info = op.info
     read = [found[r] for r in op.results if r in found]
     if not read and info.pure:
         return []

@@ -22,7 +22,6 @@ from tritonc.analysis.aliases import no_alias, pointer_roots
 from tritonc.analysis.facts import Facts, full
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.analysis.signs import Needs, Signs, known_signs, loop_order
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
@@ -68,7 +67,7 @@ def wanted_apart(kernel: Kernel) -> Apart:
         if root is None or root not in kernel.parameters or no_alias(kernel, root):
             continue
         used.setdefault(root, []).append(op)
-        if WRITE in ALL_OPS[op.name].effects:
+        if WRITE in op.effects:
             written.add(root)
         if cfg.block_of.get(op) in cfg.innermost and isinstance(pointer.type, Tile):
             moving.add(root)
@@ -95,7 +94,7 @@ def wanted_apart(kernel: Kernel) -> Apart:
 
 def _multiplies_and_stores(loop: Loop) -> bool:
     """Whether a result is stored before operands of the next product are loaded."""
-    ops = [op for block in loop.blocks for op in block.ops]
+    ops = list(loop.ops())
     return any(op.name == "dot" for op in ops) and any(op.name == "store" for op in ops)
 
 
@@ -103,7 +102,7 @@ def _accesses(kernel: Kernel) -> Iterator[tuple[Op, Value]]:
     """What reads or writes global memory, with its pointer."""
     for op in kernel.ops():
         pointer = next((v for v in op.operands if is_pointer(v.type)), None)
-        if pointer is not None and ALL_OPS[op.name].effects & {READ, WRITE}:
+        if pointer is not None and op.effects & {READ, WRITE}:
             yield op, pointer
 
 
@@ -267,7 +266,7 @@ def _early(kernel: Kernel) -> set[Op]:
     """What the entry computes of parameters, program ids and numbers that it loads first."""
     found: set[Op] = set()
     for op in kernel.entry.ops:
-        effects = ALL_OPS[op.name].effects
+        effects = op.effects
         if effects - {READ} or op.attributes.get("volatile"):
             break
         if op.name != "phi" and all(v.op is None or v.op in found for v in op.inputs()):

@@ -20,6 +20,7 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.extents import Extent, Extents
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import MOST, known_signs
+from tritonc.analysis.values import slice_of
 from tritonc.backend.memory.wanted import Plain, is_number, testable_scalars
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.copies import copy_blocks
@@ -47,16 +48,10 @@ def suppose_inside(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], dict[Op,
 
 def _slice(kernel: Kernel) -> set[Op]:
     """What decides on the addresses and masks of tiles that are loaded and stored."""
-    found: set[Op] = set()
-    stack = [v for op in kernel.ops() if op.name in ("load", "store")
-             for v in (op.operands[0], op.guard) if v is not None]
-    while stack:
-        op = stack.pop().op
-        if op is not None and op not in found and op.name not in ("load", "phi") \
-                and shape(op.results[0].type):
-            found.add(op)
-            stack += op.inputs()
-    return found
+    tiles = {op for op in kernel.ops() if op.name not in ("load", "phi")
+             and op.results and shape(op.results[0].type)}
+    return slice_of((v for op in kernel.ops() if op.name in ("load", "store")
+                     for v in (op.operands[0], op.guard) if v is not None), tiles)
 
 
 class _Supposed:

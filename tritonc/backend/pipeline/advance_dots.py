@@ -49,9 +49,8 @@ from tritonc.backend.pipeline.scale_early import scale_early
 from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS
 from tritonc.backend.pipeline.wait_early import wait_early
 from tritonc.backend.shared.shared_memory import allocations
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, incoming
+from tritonc.ir.cfg import Cfg, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -170,9 +169,7 @@ class _Rotation:
         for op in parts.last:
             for value in op.inputs():
                 if value in made and value not in found:
-                    phi = Op("phi", [in_first[value], value], {}, (value.type,),
-                             blocks=[self.first, self.body])
-                    phi.result.name = value.name
+                    phi = make_phi([in_first[value], value], [self.first, self.body], value.name)
                     found[value] = phi.result
                     header.ops.insert(0, phi)
         return found
@@ -191,9 +188,7 @@ class _Rotation:
                     if op in parts.phis:
                         latest = incoming(op, self.body)
                         value = final.get(latest, latest)
-                    phi = Op("phi", [at_entry[result], value], {}, (result.type,),
-                             blocks=[self.before, self.last])
-                    phi.result.name = result.name
+                    phi = make_phi([at_entry[result], value], [self.before, self.last], result.name)
                     merged[result] = phi.result
                     self.after.ops.append(phi)
         for op in outside:
@@ -217,7 +212,7 @@ class _Rotation:
         """One warpgroup after the other starts its products, so that it computes beside those of
         the next."""
         def step(name: str) -> Op:
-            return make_op("take_turns", [], table=ALL_OPS, step=name)
+            return make_op("take_turns", [], step=name)
 
         ops, (one, two) = self.body.ops, self.parts.products
         ops.insert(ops.index(one), step("wait"))

@@ -29,8 +29,7 @@ from tritonc.backend.pipeline.repeat_loop import repeat_loop
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
-from tritonc.ir.copies import copy_blocks, copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Kernel
 from tritonc.ir.types import Tile
 
 MOST_OPS = 150  # of a loop that is repeated for its loads
@@ -44,7 +43,7 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
         phis = {phi.result for phi in loop.header.phis()}
         held = any(op.name == "wgmma_wait" and "held" in op.attributes
                    and phis.intersection(op.operands[-op.attributes["held"]:])
-                   for block in loop.blocks for op in block.ops)
+                   for op in loop.ops())
         if held and loop.latch is not None and [e[0] for e in loop.exits] == [loop.header] \
                 and any(op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
             _double(kernel, loop)
@@ -58,7 +57,7 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
 def _iterations_ahead(loop: Loop) -> int:
     """How many iterations wait between the load of a tile and its use; 0 for loops of products, of
     recurrences, which wait for each other anyway, and where nothing is gained."""
-    ops = [op for block in loop.blocks for op in block.ops]
+    ops = list(loop.ops())
     if loop.latch is None or [edge[0] for edge in loop.exits] != [loop.header] or \
             len(ops) > MOST_OPS or any(op.name in (*DOTS, "reduce", "scan") for op in ops):
         return 0
@@ -74,61 +73,10 @@ def _iterations_ahead(loop: Loop) -> int:
 
 
 def _double(kernel: Kernel, loop: Loop) -> None:
-    header, latch, (_, leave) = loop.header, loop.latch, loop.exits[0]
-    assert latch is not None
-    inside = {op for block in loop.blocks for op in block.ops}
-    copies, mapping = copy_blocks(loop.blocks, ".2")
-    second = dict(zip(loop.blocks, copies, strict=True))
-    phis = header.phis()
-    following = {phi.result: incoming(phi, latch) for phi in phis}
-    # The second iteration begins with what the first one leaves.
-    begins = {mapping[phi.result]: following[phi.result] for phi in phis}
-    second[header].ops = second[header].ops[len(phis):]
-    for block in copies:
-        for op in block.ops:
-            op.replace_inputs(begins)
-    after = {value: begins.get(new, new) for value, new in mapping.items()}
-    for phi in phis:
-        at = phi.blocks.index(latch)
-        phi.blocks[at] = second[latch]
-        phi.operands[at] = after.get(following[phi.result], following[phi.result])
-    _redirect(latch, header, second[header])
-    _redirect(second[latch], second[header], header)
-    readers = uses(kernel)
-    inside |= {op for block in copies for op in block.ops}
-    at = 1 + max(kernel.blocks.index(block) for block in loop.blocks)
-    kernel.blocks[at:at] = copies
-    # Each iteration's registers are waited for where they are, before both ways out meet.
+    """Each iteration's registers are waited for where they are, before both ways out meet."""
+    leave = loop.exits[0][1]
     number = len(leave.phis())
     end = 1 + next(i for i, op in enumerate(leave.ops) if op.name == "wgmma_wait")
     waiting = leave.ops[number:end]
     leave.ops[number:end] = []
-    known = [{}, dict(after)]
-    edges = [Block(f"{leave.name}.{i}") for i in (1, 2)]
-    for edge, mapping, source in zip(edges, known, (header, second[header]), strict=True):
-        edge.ops = [*copy_ops(waiting, mapping), Op("br", [], {}, (), blocks=[leave])]
-        _redirect(source, leave, edge)
-    at = kernel.blocks.index(leave)
-    kernel.blocks[at:at] = edges
-    for phi in leave.phis():
-        phi.operands = [mapping.get(v, v) for v in phi.operands for mapping in known]
-        phi.blocks = edges
-    replaced: dict[Value, Value] = {}
-    for op in (*header.ops, *waiting):
-        for value in op.results:
-            if any(reader not in inside and reader not in waiting
-                   for reader in readers.get(value, ())):
-                joined = Op("phi", [mapping.get(value, value) for mapping in known], {},
-                            (value.type,), blocks=edges)
-                joined.result.name = value.name
-                replaced[value] = joined.result
-    kept = {op for edge in edges for op in edge.ops} | inside
-    for block in kernel.blocks:
-        for op in block.ops:
-            if op not in kept:
-                op.replace_inputs(replaced)
-    leave.ops[:0] = [value.op for value in replaced.values() if value.op is not None]
-
-
-def _redirect(block: Block, old: Block, new: Block) -> None:
-    block.terminator.blocks = [new if b is old else b for b in block.terminator.blocks]
+    repeat_loop(kernel, loop, 2, waiting)

@@ -42,9 +42,8 @@ from tritonc.backend.layout.layout_choice import fma_operand
 from tritonc.backend.pipeline.async_access import copy_width
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.shared.shared_memory import VIEWS, allocation
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -153,19 +152,17 @@ def _carry(one: _Product) -> None:
     for side, chain in enumerate(one.views):
         entry += _slice(one, side, chain, incoming(one.read, one.preheader), 0)
         ahead += _slice(one, side, chain, incoming(one.read, body), 1)
-        phi = Op("phi", [entry[-1].result, ahead[-1].result], {}, (entry[-1].result.type,),
-                 blocks=[one.preheader, body])
-        phi.result.name = "ahead"
+        phi = make_phi([entry[-1].result, ahead[-1].result], [one.preheader, body], "ahead")
         one.header.ops.insert(0, phi)
         first.append(phi.result)
-    one.preheader.ops[-1:-1] = [make_op("async_wait", [], table=ALL_OPS, **wait), *entry]
+    one.preheader.ops[-1:-1] = [make_op("async_wait", [], **wait), *entry]
     body.ops.remove(one.wait)
     at = body.ops.index(dot)
     behind = body.ops[at + 1 : -1]
     pieces, behind = _pieces(behind)
     if not any(op.name == "async_wait" and not op.attributes["pending"]
                for piece in (*pieces, behind) for op in piece):
-        behind.append(make_op("async_wait", [], table=ALL_OPS, **wait))
+        behind.append(make_op("async_wait", [], **wait))
     half, now, ops = depth // 2, first, list[Op]()
     for k in range(depth - 1):
         later = _load(one, k + 1)
@@ -180,7 +177,7 @@ def _carry(one: _Product) -> None:
 
 
 def _multiply(one: _Product, fragments: list[Value], total: Value) -> Op:
-    return make_op("fma_dot", [*fragments, total], span=one.dot.span, table=ALL_OPS)
+    return make_op("fma_dot", [*fragments, total], span=one.dot.span)
 
 
 def _load(one: _Product, k: int) -> list[Op]:
@@ -191,8 +188,7 @@ def _load(one: _Product, k: int) -> list[Op]:
 def _load_slice(one: _Product, side: int, buffer: Value, k: int) -> Op:
     layout = fma_operand(layout_of(one.dot.result), 1, side == 0)
     t = Tile(scalar(buffer.type), layout.shape, layout)
-    return make_op("load_slice", [buffer], t, span=one.dot.span, table=ALL_OPS, axis=1 - side,
-                   index=k)
+    return make_op("load_slice", [buffer], t, span=one.dot.span, axis=1 - side, index=k)
 
 
 def _slice(one: _Product, side: int, views: list[Op], stage: Value, ahead: int) -> list[Op]:
@@ -222,7 +218,7 @@ def _pieces(behind: list[Op]) -> tuple[list[list[Op]], list[Op]]:
             first, *others = _parts(op)
             found += [[*waiting, first], *([other] for other in others)]
             waiting = []
-        elif ALL_OPS[op.name].pure or op.name in ("async_wait", "shared_load"):
+        elif op.pure or op.name in ("async_wait", "shared_load"):
             waiting.append(op)
         else:
             return [], behind
@@ -250,5 +246,5 @@ def _parts(store: Op) -> list[Op]:
     bits = layout.register[held:]
     if not bits:
         return [store]
-    return [make_op("shared_store", [buffer, value], span=store.span, table=ALL_OPS, bits=bits,
+    return [make_op("shared_store", [buffer, value], span=store.span, bits=bits,
                     index=index, **store.attributes) for index in range(1 << len(bits))]

@@ -19,7 +19,6 @@ from tritonc.backend.pipeline.late_sums import late_chains, split_lanes
 from tritonc.backend.pipeline.order_products import Chain
 from tritonc.backend.pipeline.roles import COPIES, has_copier
 from tritonc.backend.shared.shared_memory import VIEWS, allocation, allocations
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Loop
 from tritonc.ir.copies import copy_ops
@@ -76,8 +75,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
             or len(loop.exits) != 1 or loop.exits[0][0] is not header):
         return None
     body, leave = loop.blocks[1], loop.exits[0][1]
-    if loop.latch is not body or body.phis() or not all(
-            ALL_OPS[op.name].pure for op in header.ops[:-1]):
+    if loop.latch is not body or body.phis() or not all(op.pure for op in header.ops[:-1]):
         return None
     readers = uses(kernel)
     waits = [op for op in body.ops if op.name == "wgmma_wait"]
@@ -140,7 +138,7 @@ def _part_waits(body: Block) -> list[Op]:
             ops.append(op)
             continue
         for value, result in zip(op.operands, op.results, strict=True):
-            wait = make_op("wgmma_wait", [value], span=op.span, table=ALL_OPS, pending=0)
+            wait = make_op("wgmma_wait", [value], span=op.span, pending=0)
             wait.results, result.op = [result], wait
             found[value.op] = wait
             ops.append(wait)
@@ -225,7 +223,7 @@ def _apart(parts: Parts, shared: set[Op]) -> bool:
         return False  # such as the loop's condition
     touched: set[Op] = set()
     for op in first:
-        effects = ALL_OPS[op.name].effects
+        effects = op.effects
         loads = effects == {READ} and not op.attributes.get("volatile")
         roots = allocations(op)
         fills = op.name == "proxy_fence" or (op.name == "shared_store" and roots <= shared)
@@ -233,10 +231,8 @@ def _apart(parts: Parts, shared: set[Op]) -> bool:
                 *RING, "wgmma", "wgmma_wait", "shared_load"):
             return False
         touched |= roots if effects else set()
-    return all(not ALL_OPS[op.name].effects
-               or (op.name in (*RING, "wgmma", "wgmma_wait")
-                   and not allocations(op) & touched - shared)
-               for op in last)
+    return all(not op.effects or (op.name in (*RING, "wgmma", "wgmma_wait")
+                                  and not allocations(op) & touched - shared) for op in last)
 
 
 def _repeat_views(parts: Parts, shared: set[Op]) -> None:

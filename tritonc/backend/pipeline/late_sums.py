@@ -13,7 +13,6 @@ that only go around the loop, `split_lanes` parts a reduction into the thread's 
 from __future__ import annotations
 
 from tritonc.backend.layout.reduced_axes import split_axes
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import layout_ops
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Block, Op, Value
@@ -33,8 +32,8 @@ def late_chains(header: Block, body: Block, readers: dict[Value, list[Op]]) -> l
                 chain |= fresh
                 stack += fresh
         if isinstance(phi.result.type, Tile) and len(chain) > 1 and all(
-                op is phi or (op in body.ops and op.name != "phi" and ALL_OPS[op.name].pure
-                              and not ALL_OPS[op.name].terminator) for op in chain):
+                op is phi or (op in body.ops and op.name != "phi" and op.pure
+                              and not op.info.terminator) for op in chain):
             found.append(phi)
     return found
 

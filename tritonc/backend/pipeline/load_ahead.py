@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
+from tritonc.analysis.values import needed
 from tritonc.backend.pipeline.loop_slice import (
     Slice,
     advance,
@@ -38,9 +39,8 @@ from tritonc.backend.pipeline.loop_slice import (
     initial_values,
 )
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile, scalar
@@ -104,20 +104,13 @@ def _said(times: int, lead: set[Op], products: bool) -> str:
 
 def _lead_copies(body: Block) -> set[Op]:
     """The loads from which addresses of asynchronous copies follow, by pure operations."""
-    stack = [op.operands[1] for op in body.ops if op.name == "async_copy"]
-    home = {result: op for op in body.ops for result in op.results}
-    seen: set[Op] = set()
-    while stack:
-        op = home.get(stack.pop())
-        if op is not None and op not in seen:
-            seen.add(op)
-            stack.extend(op.inputs())
-    return {op for op in seen if op.name == "load"}
+    addresses = (op.operands[1] for op in body.ops if op.name == "async_copy")
+    return {op for op in needed(body.ops, addresses) if op.name == "load"}
 
 
 def _times(loop: Loop, room: int, most: int) -> int:
     """How many iterations ahead a loop without products loads, as far as there are registers."""
-    tiles = [op.result.type for block in loop.blocks for op in block.ops if op.name == "load"
+    tiles = [op.result.type for op in loop.ops() if op.name == "load"
              and isinstance(op.result.type, Tile)]
     held = sum(t.layout.registers * max(scalar(t).bytes, 2) for t in tiles if t.layout is not None)
     return min(most, room // held) if held else 0
@@ -125,7 +118,7 @@ def _times(loop: Loop, room: int, most: int) -> int:
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
     condition = loop.header.terminator.operands[0]
-    part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())], ALL_OPS,
+    part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())],
                       set(loop.blocks))
     return part if part is not None and not part.loads else None
 
@@ -154,8 +147,7 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     replaced: dict[Value, Value] = {}
     phis: list[Op] = []
     for load, now, then in zip(loads, values, later, strict=True):
-        phis.append(Op("phi", [now, then], {}, (load.result.type,), blocks=[before, body]))
-        phis[-1].result.name = load.result.name
+        phis.append(make_phi([now, then], [before, body], load.result.name))
         replaced[load.result] = phis[-1].result
     body.ops = [op for op in body.ops if op not in loads]
     kernel.replace(replaced)

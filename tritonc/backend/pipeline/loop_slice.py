@@ -8,14 +8,16 @@ the phis replaced by their next values those of the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tritonc.analysis.facts import full
+from tritonc.analysis.values import int_of, needed, step_of
 from tritonc.backend.pipeline.safe_divisors import never_zero
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.ops import READ, OpInfo
+from tritonc.ir.ops import READ
 from tritonc.ir.types import Scalar
 
 MOST_AHEAD = 16  # iterations that a pipeline may be ahead, and one more
@@ -35,8 +37,8 @@ class Slice:
         return [op for op in self.ops if op.name == "load"]
 
 
-def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
-               always: set[Block], comes: bool = False) -> Slice | None:
+def find_slice(loop: Loop, values: Iterable[Value], always: set[Block],
+               comes: bool = False) -> Slice | None:
     """The closed slice of `values` in the loop, or None if there is none to copy.
 
     Only operations of `always` (blocks that every iteration runs) take part, and only those that
@@ -63,22 +65,20 @@ def find_slice(loop: Loop, values: Iterable[Value], table: Mapping[str, OpInfo],
             phis[op] = None
             stack.append(incoming(op, latch))
             continue
-        info = table[op.name]
-        if block not in always or not (info.pure if comes else _may_run_early(op, info)):
+        if block not in always or not (op.pure if comes else _may_run_early(op)):
             return None
         wanted.add(op)
         stack.extend(op.inputs())
-    ordered = [op for block in loop.blocks for op in block.ops
-               if op in wanted and op.name != "phi"]
+    ordered = [op for op in loop.ops() if op in wanted and op.name != "phi"]
     return Slice(loop, ordered, [op for op in loop.header.phis() if op in phis])
 
 
-def _may_run_early(op: Op, info: OpInfo) -> bool:
+def _may_run_early(op: Op) -> bool:
     if op.name == "assume_multiple":
         return False
-    if info.may_trap:
+    if op.info.may_trap:
         return never_zero(op.operands[-1])
-    return info.pure or (info.effects == {READ} and not op.attributes.get("volatile"))
+    return op.pure or (op.effects == {READ} and not op.attributes.get("volatile"))
 
 
 def copy_slice(part: Slice, mapping: dict[Value, Value]) -> list[Op]:
@@ -94,28 +94,16 @@ def stays_false(condition: Value, part: Slice) -> bool:
     op = condition.op
     if not any(op in block.ops for block in part.loop.blocks):
         return True
-    assert op is not None and part.loop.latch is not None
-    if op.name != "icmp":
+    if op is None or op.name != "icmp":
         return False
-    phi, bound = op.operands[0].op, _constant(op.operands[1])
-    if phi is None or phi not in part.phis or bound is None:
+    phi, bound = op.operands[0].op, int_of(op.operands[1])
+    step = step_of(part.loop, phi) if phi is not None and phi in part.phis else None
+    if phi is None or bound is None or step is None or not isinstance(phi.result.type, Scalar):
         return False
-    moved = incoming(phi, part.loop.latch).op
-    if moved is None or moved.name not in ("add", "sub") or moved.operands[0] is not phi.result:
-        return False
-    step = _constant(moved.operands[1])
-    t = phi.result.type
-    if step is None or not isinstance(t, Scalar):
-        return False
-    step = -step if moved.name == "sub" else step
+    least, greatest = full(phi.result.type.bits)
     away = step > 0 if op.attributes["predicate"] in ("slt", "sle") else step < 0
     return (op.attributes["predicate"] in ("slt", "sle", "sgt", "sge") and away
-            and -(1 << t.bits - 1) <= bound + MOST_AHEAD * step < 1 << t.bits - 1)
-
-
-def _constant(value: Value) -> int | None:
-    op = value.op
-    return int(op.attributes["value"]) if op is not None and op.name == "constant" else None
+            and least <= bound + MOST_AHEAD * step <= greatest)
 
 
 def initial_values(part: Slice) -> dict[Value, Value]:
@@ -132,14 +120,6 @@ def advance(part: Slice, mapping: dict[Value, Value]) -> tuple[list[Op], dict[Va
     latch = part.loop.latch
     assert latch is not None
     after = [incoming(phi, latch) for phi in part.phis]
-    needed: set[Op] = set()
-    stack = [v.op for v in after if v.op is not None]
-    members = set(part.ops)
-    while stack:
-        op = stack.pop()
-        if op in members and op not in needed:
-            needed.add(op)
-            stack.extend(v.op for v in op.inputs() if v.op is not None)
-    made = copy_ops([op for op in part.ops if op in needed], mapping)
+    made = copy_ops(needed(part.ops, after), mapping)
     return made, {phi.result: mapping.get(value, value)
                   for phi, value in zip(part.phis, after, strict=True)}

@@ -45,7 +45,6 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import available
 from tritonc.backend.pipeline.roles import COPIES
 from tritonc.backend.shared.shared_memory import accesses, allocations
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -151,7 +150,7 @@ class Chain:
             elif op is self.body.terminator:
                 after.update(one for one in self.ops if one is not op)
                 ended.update(self.starts)
-            elif ALL_OPS[op.name].effects:
+            elif op.effects:
                 if last is not None:
                     after.add(last)
                 if op.name == "ring_release":
@@ -183,7 +182,7 @@ class Chain:
                 count = max(needed) + 1
                 done, flying = flying[:count], flying[count:]
                 wait = make_op("wgmma_wait", [one.result for one in done], span=done[-1].span,
-                               table=ALL_OPS, pending=len(flying))
+                               pending=len(flying))
                 wait.results = [self.results[one] for one in done]  # the values that they were
                 for value in wait.results:
                     value.op = wait

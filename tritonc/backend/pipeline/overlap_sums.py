@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import step_of
 from tritonc.backend.dots.promote import is_zero
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -62,7 +61,7 @@ def _part(loop: Loop) -> _Part | None:
     header, test = loop.header, loop.header.terminator
     if len(loop.blocks) != 2 or loop.preheader is None or loop.latch is None \
             or [source for source, _ in loop.exits] != [header] or test.name != "cond_br" \
-            or not all(ALL_OPS[op.name].pure for op in header.ops[:-1]):
+            or not all(op.pure for op in header.ops[:-1]):
         return None
     body, compare = loop.latch, test.operands[0].op
     starts = [op for op in body.ops if op.name == "wgmma"]
@@ -79,17 +78,14 @@ def _part(loop: Loop) -> _Part | None:
             or compare.operands[0].op not in header.phis() or compare not in header.ops:
         return None
     counter = compare.operands[0].op
-    assert counter is not None
-    following, limit = incoming(counter, body).op, compare.operands[1].op
-    step = int_of(following.operands[1]) if following is not None and following.name == "add" and (
-        following.operands[0] is counter.result) else None
+    step, limit = step_of(loop, counter) if counter is not None else None, compare.operands[1].op
     if not step or step < 0 or limit in header.ops or limit in body.ops:
         return None
     late = _made_of(body, wait)
     early = [op for op in body.ops[:-1] if op not in late]
     if not any(op.name == "ring_release" for op in late) or not all(
-            ALL_OPS[op.name].pure or op.name in _EARLY for op in early) or not all(
-            ALL_OPS[op.name].pure or op.name in ("wgmma_wait", "ring_release") for op in late):
+            op.pure or op.name in _EARLY for op in early) or not all(
+            op.pure or op.name in ("wgmma_wait", "ring_release") for op in late):
         return None
     return _Part(loop, loop.preheader, body, wait, late, step)
 
@@ -103,7 +99,7 @@ def _made_of(body: Block, wait: Op) -> set[Op]:
             late.add(op)
     for op in reversed(body.ops[:-1]):
         readers = [one for one in body.ops if op in (v.op for v in one.inputs())]
-        if readers and late.issuperset(readers) and ALL_OPS[op.name].pure:
+        if readers and late.issuperset(readers) and op.pure:
             late.add(op)
     return late
 
@@ -118,9 +114,7 @@ def _unroll(kernel: Kernel, part: _Part) -> None:
     redirect(part.preheader, header, trips)
     now: dict[Value, Value] = {}
     for phi in phis:
-        new = Op("phi", [incoming(phi, part.preheader)], {}, (phi.result.type,),
-                 blocks=[part.preheader])
-        new.result.name = phi.result.name
+        new = make_phi([incoming(phi, part.preheader)], [part.preheader], phi.result.name)
         trips.ops.append(new)
         now[phi.result] = new.result
         edge = phi.blocks.index(part.preheader)
@@ -147,5 +141,4 @@ def _unroll(kernel: Kernel, part: _Part) -> None:
     trip.ops += pending
     Builder(trip).emit("br", blocks=[trips])
     for new, phi in zip(trips.phis(), phis, strict=True):
-        new.operands.append(now[phi.result])
-        new.blocks.append(trip)
+        add_incoming(new, now[phi.result], trip)

@@ -60,7 +60,6 @@ from tritonc.backend.pipeline.tensor_pipeline import (
     tensor_pipeline,
 )
 from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -133,7 +132,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     copied = [one.load for one in channels if one.load is not None]
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     inputs = [v for load in copied for v in load.inputs()]
-    part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
+    part = find_slice(staged.loop, [staged.condition, *inputs, *held], staged.always)
     if part is None or not copied:
         return False
     if registers(staged, held) > MOST_REGISTERS:
@@ -176,7 +175,7 @@ def _turned_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict[Op,
         offset = (*layout.register[:held], *layout.thread, *layout.register[held:])
         shared = SharedLayout(t.shape, offset, VECTOR_BITS // 8)
         buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, shared), span=store.span,
-                         table=ALL_OPS, private=True)
+                         private=True)
         buffer.result.name = f"{value.name}_raw" if value.name else "raw"
         if copy_width(load.operands[0], load.guard, buffer.result, infos) == VECTOR_BITS // 8:
             raw[store] = buffer

@@ -30,7 +30,6 @@ from tritonc.backend.pipeline.staged_loop import (
     staged_loops,
     stages_that_fit,
 )
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
 
@@ -47,7 +46,7 @@ def prefetch(kernel: Kernel, context: Context) -> bool:
 
 def _overlap(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
     stored = [store.operands[1] for store in staged.stores]
-    part = find_slice(staged.loop, [staged.condition, *stored], ALL_OPS, staged.always)
+    part = find_slice(staged.loop, [staged.condition, *stored], staged.always)
     loads = part.loads if part else []
     if part is None or not loads:
         context.remark("prefetch", "loop not pipelined: an operand is not loaded from addresses "

@@ -34,9 +34,8 @@ from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
 from tritonc.backend.pipeline.tensor_access import claim
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.shared.shared_memory import accesses
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, I32, Buffer, Tile
@@ -155,8 +154,7 @@ class RegionRewrite(TensorRewrite):
         turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step),
                   *((phi, yes) for phi in self.brings))
         for phi, after in turned:
-            phi.operands.append(after.result)
-            phi.blocks.append(latch)
+            add_incoming(phi, after.result, latch)
         self.use_stage()
 
     def follow(self, leader: RegionRewrite) -> None:
@@ -183,22 +181,20 @@ class RegionRewrite(TensorRewrite):
         # The first is there already, where the threads have brought it.
         comes = make_op("undef", [], I1).result if self.here and self.warm_fixed else None
         b.insert(make_op("ring_acquire", [free, b.value("xor", phase, self.number(1)), *views],
-                         guard=comes, table=ALL_OPS))
-        b.insert(make_op("ring_expect", [full], guard=comes, table=ALL_OPS,
-                         bytes=sum(map(self.bytes, stores))))
+                         guard=comes))
+        b.insert(make_op("ring_expect", [full], guard=comes, bytes=sum(map(self.bytes, stores))))
         first = len(self.channels) - len(stores)
         for i, view in enumerate(views, first):
             self.copy(b, i, view, full, self.number(0), comes)
-        b.insert(make_op("ring_wait", [full, phase], table=ALL_OPS))
+        b.insert(make_op("ring_wait", [full, phase]))
         buffers = [store.operands[0] for store in stores]
-        for inner in self.staged.loop.blocks:
-            for op in inner.ops:
-                op.replace_inputs(dict(zip(buffers, views, strict=True)))
+        for op in self.staged.loop.ops():
+            op.replace_inputs(dict(zip(buffers, views, strict=True)))
         before.ops[-1:-1] = block.ops
         next_stage = self.turn(stage, self.fixed_stages)
         next_phase = self.turn_phase(next_stage[-1].result, phase)
         leave.ops[len(leave.phis()):len(leave.phis())] = [
-            make_op("ring_release", [free, *views], table=ALL_OPS), *next_stage, *next_phase]
+            make_op("ring_release", [free, *views]), *next_stage, *next_phase]
         turned = [(stage, self.number(0), next_stage[-1].result),
                   (phase, self.number(0), next_phase[-1].result)]
         if comes is not None:
@@ -224,10 +220,8 @@ class RegionRewrite(TensorRewrite):
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         """The stage, its phase, and the number of the iteration."""
         self.turns, self.phase, read = (
-            Op("phi", [self.number(0)], {}, (I32,), blocks=[self.staged.preheader])
-            for _ in range(3))
-        for phi, name in ((self.turns, "turn"), (self.phase, "phase"), (read, "stage")):
-            phi.result.name = name
+            make_phi([self.number(0)], [self.staged.preheader], name)
+            for name in ("turn", "phase", "stage"))
         self.staged.loop.header.ops[:0] = [self.turns, self.phase, read]
         self.ring, self.next_phase = [read, read], self.phase
         self.brings = [self.bring()] if self.here else []
@@ -237,8 +231,7 @@ class RegionRewrite(TensorRewrite):
         """Whether an iteration copies: the threads have brought the first one's operands."""
         b = Builder(self.place, at=len(self.place.ops) - 1)
         first = b.value("xor", self.filled, b.constant(True, I1))
-        phi = Op("phi", [first], {}, (I1,), blocks=[self.staged.preheader])
-        phi.result.name = "bring"
+        phi = make_phi([first], [self.staged.preheader], "bring")
         self.staged.loop.header.ops.insert(0, phi)
         return phi
 

@@ -15,13 +15,14 @@ Each iteration tests whether it comes, so that their number may be any.
 
 from __future__ import annotations
 
-from tritonc.ir.cfg import Loop, incoming, redirect
-from tritonc.ir.copies import copy_blocks
+from tritonc.ir.cfg import Loop, incoming, make_phi, redirect
+from tritonc.ir.copies import copy_blocks, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 
 
-def repeat_loop(kernel: Kernel, loop: Loop, times: int) -> None:
-    """Make `times` iterations of one; the loop is left from its header alone."""
+def repeat_loop(kernel: Kernel, loop: Loop, times: int, behind: list[Op] | None = None) -> None:
+    """Make `times` iterations of one; the loop is left from its header alone.  `behind`: what each
+    way out does by itself, before they meet."""
     header, latch, ((source, leave),) = loop.header, loop.latch, loop.exits
     assert latch is not None and source is header and times > 1
     phis = header.phis()
@@ -49,24 +50,25 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int) -> None:
         phi.blocks[at], phi.operands[at] = last, now.get(value, value)
     inside = {op for block in (*loop.blocks, *made) for op in block.ops}
     joined = Block(f"{leave.name}.joined")
-    for block, _ in left:
-        redirect(block, leave, joined)
+    edges = [Block(f"{leave.name}.{i}") for i in range(len(left)) if behind]
+    for (block, known), edge in zip(left, edges or [joined] * len(left), strict=True):
+        redirect(block, leave, edge)
+        if behind:
+            edge.ops = [*copy_ops(behind, known), Op("br", [], {}, (), blocks=[joined])]
     replaced: dict[Value, Value] = {}
-    for op in header.ops:
+    for op in (*header.ops, *(behind or ())):
         for value in op.results:
             if any(value in reader.inputs() for block in kernel.blocks for reader in block.ops
                    if reader not in inside):
-                phi = Op("phi", [known.get(value, value) for _, known in left], {}, (value.type,),
-                         blocks=[block for block, _ in left])
-                phi.result.name = value.name
+                phi = make_phi([known.get(value, value) for _, known in left],
+                               edges or [block for block, _ in left], value.name)
                 replaced[value] = phi.result
                 joined.ops.append(phi)
     joined.ops.append(Op("br", [], {}, (), blocks=[leave]))
-    for block in kernel.blocks:
-        for op in block.ops:
-            if op not in inside:
-                op.replace_inputs(replaced)
+    for op in kernel.ops():
+        if op not in inside:
+            op.replace_inputs(replaced)
     for phi in leave.phis():
         phi.blocks = [joined if block is header else block for block in phi.blocks]
     at = 1 + max(kernel.blocks.index(block) for block in loop.blocks)
-    kernel.blocks[at:at] = [*made, joined]
+    kernel.blocks[at:at] = [*made, *edges, joined]

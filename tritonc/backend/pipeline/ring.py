@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, initial_values, stays_false
 from tritonc.backend.pipeline.staged_loop import (
@@ -25,12 +26,11 @@ from tritonc.backend.pipeline.staged_loop import (
     widen,
 )
 from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import I1, I32, Tile, Type, scalar
+from tritonc.ir.types import I32, Tile, Type, scalar
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
@@ -79,7 +79,7 @@ def most_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     whole = stages_that_fit(staged, target.shared_per_block - LEFT)
     if staged.asynchronous:
         return min(ALONE_STAGES if "cluster" in kernel.attributes else MOST_ASYNCHRONOUS, whole)
-    if any(op.name == "fma_dot" for block in staged.loop.blocks for op in block.ops):
+    if any(op.name == "fma_dot" for op in staged.loop.ops()):
         return min(CORE_STAGES, whole)
     half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
     return min(MOST_STAGES, half if half >= 3 else whole)
@@ -136,7 +136,7 @@ class Rewrite:
         """Nothing is in flight after the loop."""
         if self.copies_pieces:
             leave = self.staged.exit
-            leave.ops.insert(len(leave.phis()), make_op("async_wait", [], table=ALL_OPS, pending=0))
+            leave.ops.insert(len(leave.phis()), make_op("async_wait", [], pending=0))
 
     @property
     def by_threads(self) -> bool:
@@ -207,31 +207,26 @@ class Rewrite:
                 buffer = widen(one.store.operands[0], self.stages, stage, ahead)
                 ops.append(buffer)
             ops.append(make_op("async_copy", [buffer.result, pointer, *some], guard=under,
-                               span=load.span, table=ALL_OPS))
-        return [*ops, make_op("async_commit", [], table=ALL_OPS)] if self.copies_pieces else ops
+                               span=load.span))
+        return [*ops, make_op("async_commit", [])] if self.copies_pieces else ops
 
     def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
         """The operations of an iteration up to its loads to registers, and what follows from these
         for the values to store alone."""
-        members = set(ops)
-        needed = {op for op in ops if op.name == "load"}
-        stack = [v for op in needed for v in op.inputs()]
+        loads = {op for op in ops if op.name == "load"}
+        stack = [v for op in loads for v in op.inputs()]
         stack += [mapping.get(v, v) for one in self.channels if one.load is not None and one.copied
                   for v in one.load.inputs()]
         stack += [mapping.get(v, v) for v in self.moving]
         stack += [*self.next_values(mapping).values(), *([self.runs] if self.runs else [])]
-        while stack:
-            op = stack.pop().op
-            if op in members and op is not None and op not in needed:
-                needed.add(op)
-                stack += op.inputs()
+        needed = loads | slice_of(stack, set(ops))
         return [op for op in ops if op in needed], [op for op in ops if op not in needed]
 
     def stores(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
         """The stores of what the iteration's copies loaded to registers or to buffers to turn."""
         ops = list(self.late)
         if any(one.turned for one in self.channels):
-            ops.append(make_op("async_wait", [], table=ALL_OPS, pending=0))
+            ops.append(make_op("async_wait", [], pending=0))
         for one in self.channels:
             if not one.stored:
                 continue
@@ -239,12 +234,11 @@ class Rewrite:
             buffer, value = store.operands
             found = mapping.get(value, value)
             if one.turned is not None:
-                ops.append(make_op("shared_load", [one.turned.result], value.type,
-                                   span=store.span, table=ALL_OPS))
+                ops.append(make_op("shared_load", [one.turned.result], value.type, span=store.span))
                 found = ops[-1].result
             view = widen(buffer, self.stages, stage, ahead)
             ops += [view, make_op("shared_store", [view.result, found], span=store.span,
-                                  table=ALL_OPS, **store.attributes)]
+                                  **store.attributes)]
         return ops
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
@@ -253,21 +247,18 @@ class Rewrite:
         lead: dict[Value, Value] = {}
         new: list[Op] = []
         for phi in self.part.phis:
-            op = Op("phi", [ahead[phi.result]], {}, (phi.result.type,),
-                    blocks=[self.staged.preheader])
-            op.result.name = f"{phi.result.name}_ahead" if phi.result.name else "ahead"
+            op = make_phi([ahead[phi.result]], [self.staged.preheader],
+                          f"{phi.result.name}_ahead" if phi.result.name else "ahead")
             lead[phi.result] = op.result
             new.append(op)
-        read = Op("phi", [self.number(0)], {}, (I32,), blocks=[self.staged.preheader])
-        write = Op("phi", [self.number(self.distance % self.stages)], {}, (I32,),
-                   blocks=[self.staged.preheader])
-        read.result.name, write.result.name = "stage", "next_stage"
+        read = make_phi([self.number(0)], [self.staged.preheader], "stage")
+        write = make_phi([self.number(self.distance % self.stages)], [self.staged.preheader],
+                         "next_stage")
         header.ops[:0] = [*new, read, write]
         self.leading, self.ring = new, [read, write]
         if not self.lasting:
             assert self.runs is not None
-            self.comes = Op("phi", [self.runs], {}, (I1,), blocks=[self.staged.preheader])
-            self.comes.result.name = "comes"
+            self.comes = make_phi([self.runs], [self.staged.preheader], "comes")
             header.ops.insert(0, self.comes)
             self.runs = self.comes.result
         return lead
@@ -276,9 +267,9 @@ class Rewrite:
         """What makes this iteration's operands be there."""
         ops: list[Op] = []
         if self.copies_pieces:
-            ops.append(make_op("async_wait", [], table=ALL_OPS, pending=self.distance - 1))
+            ops.append(make_op("async_wait", [], pending=self.distance - 1))
         if self.by_threads and self.staged.asynchronous:
-            ops.append(make_op("proxy_fence", [], table=ALL_OPS))
+            ops.append(make_op("proxy_fence", []))
         return ops
 
     def body(self, lead: dict[Value, Value]) -> None:
@@ -293,16 +284,13 @@ class Rewrite:
         staged.latch.ops[-1:-1] = self.stores(lead, write.result, self.distance)
         if not self.lasting:
             assert self.runs is not None
-            self.comes.operands.append(self.runs)
-            self.comes.blocks.append(staged.latch)
+            add_incoming(self.comes, self.runs, staged.latch)
         for phi, op in zip(self.part.phis, self.leading, strict=True):
-            op.operands.append(after[phi.result])
-            op.blocks.append(staged.latch)
+            add_incoming(op, after[phi.result], staged.latch)
         for phi in self.ring:
             turned = self.turn(phi.result)
             staged.latch.ops[-1:-1] = turned
-            phi.operands.append(turned[-1].result)
-            phi.blocks.append(staged.latch)
+            add_incoming(phi, turned[-1].result, staged.latch)
 
     def copies_place(self) -> int:
         """Where in the body later copies start."""
@@ -340,7 +328,7 @@ class Rewrite:
         """Products that only accumulate may still run when the next iteration starts; what one
         reads from registers then stays there (see `alternate_registers`)."""
         header, loop, leave = self.staged.loop.header, self.staged.loop, self.staged.exit
-        waits = [op for block in loop.blocks for op in block.ops if op.name == "wgmma_wait"]
+        waits = [op for op in loop.ops() if op.name == "wgmma_wait"]
         if len(waits) != 1 or Cfg(self.kernel).predecessors[leave] != [header]:
             return False
         (wait,) = waits
@@ -354,7 +342,7 @@ class Rewrite:
                      or not _fits_twice(starts[0], self.staged.body)):
             return False
         wait.attributes["pending"] = len(sums)
-        end = make_op("wgmma_wait", [phi.result for phi in sums], table=ALL_OPS, pending=0)
+        end = make_op("wgmma_wait", [phi.result for phi in sums], pending=0)
         ended: dict[Value, Value] = {}
         for phi, result in zip(sums, end.results, strict=True):
             result.name = phi.result.name
@@ -371,13 +359,12 @@ class Rewrite:
     def hold(self, left: Value, start: Op, waits: list[Op]) -> None:
         """Keep what a product reads from registers until the waits, an iteration later."""
         body = self.staged.body
-        words = make_op("pack", [left], table=ALL_OPS)
+        words = make_op("pack", [left])
         body.ops.insert(body.ops.index(start), words)
         none = make_op("constant", [], words.result.type, value=0)
         self.staged.preheader.ops.insert(-1, none)
-        held = Op("phi", [none.result, words.result], {}, (words.result.type,),
-                  blocks=[self.staged.preheader, self.staged.latch])
-        held.result.name = "in_flight"
+        held = make_phi([none.result, words.result], [self.staged.preheader, self.staged.latch],
+                        "in_flight")
         self.staged.loop.header.ops.insert(0, held)
         for wait in waits:
             wait.operands.append(held.result)
@@ -388,7 +375,7 @@ def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
     """The phis of the loop's header to which the products that `wait` waits for add, as far as
     nothing else in the loop reads one, or what the product makes of it."""
     readers = uses(kernel)
-    inside = {op for block in loop.blocks for op in block.ops}
+    inside = set(loop.ops())
     found = []
     for value, result in zip(wait.operands, wait.results, strict=True):
         start = value.op

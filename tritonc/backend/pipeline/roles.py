@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel
@@ -81,6 +80,6 @@ def first_work(kernel: Kernel) -> set[Block]:
 def chooses(block: Block) -> bool:
     """Whether a block computes scalars only, and branches or returns."""
     return all(op.name in ("cond_br", "br", "ret") or (
-        ALL_OPS[op.name].pure and op.name != "phi"
+        op.pure and op.name != "phi"
         and not any(isinstance(v.type, Tile) for v in (*op.results, *op.operands)))
         for op in block.ops)

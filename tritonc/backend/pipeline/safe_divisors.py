@@ -31,8 +31,7 @@ def safe_divisors(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     changed, infos = False, None
     for loop in cfg.loops:
-        if loop.preheader is not None and any(
-                op.name == "dot" for block in loop.blocks for op in block.ops):
+        if loop.preheader is not None and any(op.name == "dot" for op in loop.ops()):
             infos = infos or axis_info.analyze(kernel)
             changed |= _Divisors(cfg, loop, infos).run()
     return changed

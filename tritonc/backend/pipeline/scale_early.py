@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import constant_of, defined_by
-from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.analysis.values import defined_by, slice_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import incoming
 from tritonc.ir.copies import copy_ops
@@ -28,6 +27,7 @@ from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import F32, element
 
 _SPREADS = ("broadcast", "reshape", "splat")  # in a warp's own registers
+_OF_ROWS = ("fmul", "select", "fcmp", "fabs", "constant")  # what scales a row
 
 
 def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
@@ -38,18 +38,11 @@ def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
     same product behind the loop, which finds there what the loop carries.
     """
     body, total = sources[1], product.operands[2]
-    inside = set(body.ops)
-    needed: set[Op] = set()
-    stack = [total]
-    while stack:
-        op = stack.pop().op
-        if op in inside and op is not None and op not in needed:
-            needed.add(op)
-            stack += op.inputs()
+    needed = slice_of([total], set(body.ops))
     own = {r for op in needed for r in op.results}
     own |= {v for op in needed for v in op.inputs() if v.type == total.type and v.op is not None
             and v.op in header.phis()}
-    if not needed or not all(ALL_OPS[op.name].pure for op in needed) or any(
+    if not needed or not all(op.pure for op in needed) or any(
             op not in needed and op is not product and own & set(op.inputs()) for op in body.ops):
         return
     ops = [op for op in body.ops if op in needed]
@@ -82,17 +75,16 @@ def _skip_ones(body: Block, copies: list[Op]) -> dict[Value, Value]:
         for a, factor in (op.operands, op.operands[::-1]):
             power = _often_one(factor)
             if power is not None and power in body.ops:
-                some = make_op("any_other", [power.result], table=ALL_OPS, number=1.0)
+                some = make_op("any_other", [power.result], number=1.0)
                 body.ops.insert(body.ops.index(power) + 1, some)
-                copies[i] = make_op("scale", [a, factor, some.result], table=ALL_OPS, span=op.span)
+                copies[i] = make_op("scale", [a, factor, some.result], span=op.span)
                 replaced[op.result] = copies[i].result
                 break
     return replaced
 
 
 def _often_one(value: Value) -> Op | None:
-    """What computes the value, spread over a tile, if it is e or 2 to the a - max(a, b), both
-    perhaps times one constant.
+    """What computes the value, spread over a tile, if it is e or 2 to the f(a) - f(max(a, b)).
 
     Not through a change of layout: a warp asks for the factors of what it scales itself.
     """
@@ -104,11 +96,24 @@ def _often_one(value: Value) -> Op | None:
     if difference is None:
         return None
     less, greater = difference.operands
-    scaled = [defined_by(v, "fmul") for v in (less, greater)]
-    if scaled[0] is not None and scaled[1] is not None:
-        factors = [constant_of(op.operands[1]) for op in scaled if op is not None]
-        if factors[0] is None or factors[0] != factors[1]:
-            return None
-        less, greater = (op.operands[0] for op in scaled if op is not None)
-    rises = greater.op is not None and greater.op.name == "fmax" and less in greater.op.operands
-    return power if rises else None
+    most = greater
+    while most.op is not None and most.op.name in ("fmul", "select"):
+        most = most.op.operands[-1 if most.op.name == "select" else 0]
+    return power if any(_same(less, greater, a, most) for a in _compared(most)) else None
+
+
+def _compared(value: Value) -> list[Value]:
+    """What a maximum, perhaps of maxima, is taken of."""
+    if value.op is None or value.op.name != "fmax":
+        return []
+    return [v for operand in value.op.operands for v in (operand, *_compared(operand))]
+
+
+def _same(one: Value, other: Value, a: Value, b: Value) -> bool:
+    """Whether one is a function of a, and the other the same function of b."""
+    if (one is a and other is b) or one is other:
+        return True
+    if one.op is None or other.op is None or one.op.name not in _OF_ROWS:
+        return False
+    return one.op.name == other.op.name and one.op.attributes == other.op.attributes and all(
+        _same(v, w, a, b) for v, w in zip(one.op.operands, other.op.operands, strict=True))

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.backend.layout.lower_conversions import part_type
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import SYNC, WRITE
@@ -45,7 +44,7 @@ def slices(kernel: Kernel, block: Block, store: Op, value: Value, bits: Bits,
 
 
 def _computes(op: Op) -> bool:
-    row = ALL_OPS[op.name]
+    row = op.info
     return row.pure and op.name != "phi" and (row.elementwise or op.name in (
         "splat", "constant", "broadcast", "reshape", "convert_layout", "range"))
 
@@ -55,7 +54,7 @@ def _stays(kernel: Kernel, op: Op, passed: list[Op]) -> bool:
     if op.name != "load" or op.attributes.get("volatile"):
         return False
     roots = pointer_roots(kernel)
-    effects = {other: ALL_OPS[other.name].effects for other in passed}
+    effects = {other: other.effects for other in passed}
     return not any(SYNC in found or (WRITE in found and may_alias(
         kernel, op.operands[0], other.operands[0], roots)) for other, found in effects.items())
 
@@ -91,7 +90,7 @@ class Slices:
         op = value.op
         operands = self._operands(op, bits, index) if op in self.inside and op is not None else None
         if op is None or operands is None or not all(_in_registers(r, bits) for r in op.results):
-            part = make_op("tile_part", [value], part_type(value.type, bits), table=ALL_OPS,
+            part = make_op("tile_part", [value], part_type(value.type, bits),
                            bits=bits, index=index)
             self.ops.append(part)
             return {(value, bits): part.result}
@@ -113,7 +112,7 @@ class Slices:
             extents = (shape(v.type) for v in (op.operands[0], op.result))
             if len({tuple(n for n in e if n != 1) for e in extents}) != 1:
                 return None
-        elif not (ALL_OPS[op.name].elementwise or op.name == "load"):
+        elif not (op.info.elementwise or op.name == "load"):
             return None
         if any(isinstance(v.type, Tile) and not _in_registers(v, bits) for v in op.inputs()):
             return None

@@ -44,10 +44,9 @@ from tritonc.backend.pipeline.roles import (
     registers,
 )
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
-from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile
 
@@ -138,7 +137,7 @@ def _waits(kernel: Kernel, start: Op) -> bool:
         before += [b for b in cfg.predecessors[block] if b not in before]
     written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tensor_copy"}
     warm = any(op.name == "ring_fill" for op in home.ops[at:])
-    return any(WRITE in ALL_OPS[op.name].effects or _disturbs(op, written)
+    return any(WRITE in op.effects or _disturbs(op, written)
                for block in before for op in (home.ops[:at] if block is home else block.ops)
                if op.name not in SETUP and not (warm and op.name == "async_copy"))
 
@@ -156,17 +155,10 @@ def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
     """Loads of scalars that give both roles the same, whenever they come to them: nothing is stored
     before in their instance, and instances have no order."""
     starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
-    writes = {block: next((i for i, op in enumerate(block.ops)
-                           if WRITE in ALL_OPS[op.name].effects), len(block.ops))
-              for block in cfg.order}
-    behind: list[Block] = []
-    stack = [after for block in cfg.order if writes[block] < len(block.ops)
-             for after in block.successors]
-    while stack:
-        block = stack.pop()
-        if block not in behind and block not in starts:
-            behind.append(block)
-            stack += block.successors
+    writes = {block: next((i for i, op in enumerate(block.ops) if WRITE in op.effects),
+                          len(block.ops)) for block in cfg.order}
+    behind = reached((after for block in cfg.order if writes[block] < len(block.ops)
+                      for after in block.successors), stop=starts)
     return {op for block in cfg.order if block not in behind for op in block.ops[: writes[block]]
             if op.name == "load" and not isinstance(op.result.type, Tile) and op.guard is None
             and not op.attributes.get("volatile")}
@@ -183,8 +175,7 @@ def computable(values: list[Value], start: Op | None, loads: set[Op]) -> bool:
         seen.add(value)
         if value.op.name == "alloc_shared":
             continue
-        if isinstance(value.type, Tile) or not (
-                ALL_OPS[value.op.name].pure or value.op in loads):
+        if isinstance(value.type, Tile) or not (value.op.pure or value.op in loads):
             return False
         stack += value.op.inputs()
     return True

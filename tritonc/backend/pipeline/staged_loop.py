@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.layout_ops import reduction
@@ -50,14 +50,14 @@ class StagedLoop:
     @property
     def asynchronous(self) -> bool:
         """Whether the operands are read by the tensor cores' own path to memory."""
-        return any(op.name == "wgmma" for block in self.loop.blocks for op in block.ops)
+        return any(op.name == "wgmma" for op in self.loop.ops())
 
     @property
     def from_registers(self) -> bool:
         """Whether a product takes its left operand from registers: then it stays in flight, with
         the stage that it reads, while threads compute the next one."""
         return any(op.name == "wgmma" and isinstance(op.operands[0].type, Tile)
-                   for block in self.loop.blocks for op in block.ops)
+                   for op in self.loop.ops())
 
     @property
     def stage_bytes(self) -> int:
@@ -81,7 +81,7 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
                 or loop.exits[0][0] is not loop.header):
             continue
         always = {block for block in loop.blocks if cfg.dominates(block, latch)}
-        inside = {op for block in loop.blocks for op in block.ops}
+        inside = set(loop.ops())
         stores = [op for block in loop.blocks if block in always for op in block.ops
                   if op.name == "shared_store" and _feeds_dots(op, users, inside)]
         stay, leave = test.blocks
@@ -129,11 +129,10 @@ def registers(staged: StagedLoop, held: list[Value]) -> int:
     """An estimate of what a thread needs: the accumulators of the loop's products, and for each of
     the values `held`, on their way to shared memory, themselves and their addresses."""
     total = 0.0
-    for block in staged.loop.blocks:
-        for op in block.ops:
-            t = op.results[0].type if op.name in DOTS else None
-            if isinstance(t, Tile) and t.layout is not None:
-                total += t.layout.registers * scalar(t).bytes / 4
+    for op in staged.loop.ops():
+        t = op.results[0].type if op.name in DOTS else None
+        if isinstance(t, Tile) and t.layout is not None:
+            total += t.layout.registers * scalar(t).bytes / 4
     for value in held:
         t = value.type
         if isinstance(t, Tile) and t.layout is not None:
@@ -146,11 +145,10 @@ def stages_that_fit(staged: StagedLoop, limit: int) -> int:
     are in use while the loop runs."""
     own = {allocation(store.operands[0])[0] for store in staged.stores}
     others = {op: _buffer(op.result).bytes for op in staged.pinned}
-    for block in staged.loop.blocks:
-        for op in block.ops:
-            for access in accesses(op):
-                if access.allocation not in own:
-                    others[access.allocation] = _buffer(access.allocation.result).bytes
+    for op in staged.loop.ops():
+        for access in accesses(op):
+            if access.allocation not in own:
+                others[access.allocation] = _buffer(access.allocation.result).bytes
     return (limit - staged.exchange - sum(others.values())) // staged.stage_bytes
 
 
@@ -191,16 +189,7 @@ def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
 
 
 def _computed_of_shared(value: Value, inside: set[Op]) -> bool:
-    seen: set[Op] = set()
-    stack = [value.op]
-    while stack:
-        op = stack.pop()
-        if op is not None and op in inside and op not in seen and op.name != "phi":
-            if op.name == "shared_load":
-                return True
-            seen.add(op)
-            stack += [v.op for v in op.inputs()]
-    return False
+    return any(op.name == "shared_load" for op in slice_of([value], inside, ("phi",)))
 
 
 def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
@@ -221,13 +210,11 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
         return
     zero, one = (make_op("constant", [], I32, value=value) for value in (0, 1))
     kernel.entry.ops[:0] = [zero, one]
-    half = Op("phi", [zero.result], {}, (I32,), blocks=[staged.preheader])
-    half.result.name = "half"
+    half = make_phi([zero.result], [staged.preheader], "half")
     staged.loop.header.ops.insert(0, half)
     other = make_op("sub", [one.result, half.result])
     staged.latch.ops.insert(-1, other)
-    half.operands.append(other.result)
-    half.blocks.append(staged.latch)
+    add_incoming(half, other.result, staged.latch)
     first = len(body.phis())
     views = {root.result: widen(root.result, 2, half.result, 0) for root in roots}
     for op in body.ops:
@@ -243,7 +230,7 @@ def computed_stays(staged: StagedLoop, start: Op) -> bool:
             root = allocation(v)[0]
             if _buffer(root.result).stages == 1 and any(
                     op.name == "shared_store" and allocation(op.operands[0])[0] is root
-                    for block in staged.loop.blocks for op in block.ops):
+                    for op in staged.loop.ops()):
                 return False
     return True
 
@@ -253,7 +240,7 @@ def widen(buffer: Value, stages: int, stage: Value, ahead: int) -> Op:
     t = buffer.type
     assert isinstance(t, Buffer)
     buffer.type = Buffer(t.element, t.shape, stages, t.layout)
-    return make_op("buffer_stage", [buffer, stage], table=ALL_OPS, ahead=ahead)
+    return make_op("buffer_stage", [buffer, stage], ahead=ahead)
 
 
 class Guards:
@@ -280,15 +267,8 @@ class Guards:
 
 def _condition_first(ops: list[Op], condition: Value) -> tuple[list[Op], list[Op]]:
     """The operations that `condition` needs, and all others."""
-    members = set(ops)
-    needed: set[Op] = set()
-    stack = [condition.op]
-    while stack:
-        op = stack.pop()
-        if op is not None and op in members and op not in needed:
-            needed.add(op)
-            stack.extend(v.op for v in op.inputs())
-    return [op for op in ops if op in needed], [op for op in ops if op not in needed]
+    first = slice_of([condition], set(ops))
+    return [op for op in ops if op in first], [op for op in ops if op not in first]
 
 
 def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjunction: list[Op],

@@ -24,13 +24,14 @@ Needs layouts; must come before pipeline, which gives the rest of shared memory 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
+from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import counts_instances, rare_instances
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
@@ -47,11 +48,10 @@ from tritonc.backend.pipeline.tensor_access import (
 from tritonc.backend.pipeline.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, incoming, split_returns
+from tritonc.ir.cfg import Cfg, incoming, reached, split_returns
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout, axis_bases, log2
@@ -138,9 +138,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     box = (columns, extents[outer])
     index, outside = make_map(claimed, None, strip, e, box, swizzle)
     layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
-    allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), table=ALL_OPS,
-                           span=op.span, pinned=True)
-                   for _ in range(count)]
+    allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), span=op.span,
+                           pinned=True) for _ in range(count)]
     kernel.entry.ops[:0] = allocations
     buffers = [allocation.result for allocation in allocations]
     for buffer in buffers:
@@ -154,22 +153,21 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     for number in range(1 << len(bits)):
         buffer = buffers[number % len(buffers)]
         if not (at_once and number):
-            b.insert(make_op("store_wait", [], table=ALL_OPS,
-                             pending=0 if at_once else len(buffers) - 1))
+            b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
             if again:
                 made.ops[-1].attributes["written"] = True
         part = value
         if bits:
             part = sliced.part(made.ops, number)
-        writes.append(make_op("shared_store", [buffer, part], table=ALL_OPS, span=op.span))
+        writes.append(make_op("shared_store", [buffer, part], span=op.span))
         b.insert(writes[-1])
-        b.insert(make_op("proxy_fence", [], table=ALL_OPS))
+        b.insert(make_op("proxy_fence", []))
         first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)
         corner = divmod(first, t.shape[1])
         here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
                 for v, axis in zip(starts, strip.axes, strict=True)]
         here += [emit(b, start, I32) for start, _ in strip.depth]
-        sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here], table=ALL_OPS,
+        sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here],
                              span=op.span, index=index, panels=extents[inner] // columns, box=box))
         b.insert(sends[-1])
     if at_once:  # all loads before the first store
@@ -197,8 +195,8 @@ def _in_parts(kernel: Kernel, block: Block, op: Op, value: Value | None) -> bool
     for number in range(1 << len(bits)):
         parts.append(sliced.part(ops, number))
         if loads:  # or the assembler loads all parts before it computes the first one
-            ops.append(make_op("group_barrier", [], table=ALL_OPS))
-    ops.append(make_op("join_parts", parts, t, table=ALL_OPS, span=op.span, bits=bits))
+            ops.append(make_op("group_barrier", []))
+    ops.append(make_op("join_parts", parts, t, span=op.span, bits=bits))
     ops[-1].result.name = value.name
     at = block.ops.index(value.op) + 1
     block.ops[at:at] = ops
@@ -277,7 +275,7 @@ def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tupl
 def _again(cfg: Cfg, block: Block) -> bool:
     """Whether an instance may come to the block more than once."""
     start = _instances(cfg, block)
-    return block in _reached(block.successors, lambda b: b.successors, start)
+    return block in reached(block.successors, stop=[start] if start else ())
 
 
 def _instances(cfg: Cfg, block: Block) -> Block | None:
@@ -298,9 +296,9 @@ def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
     roots, target = pointer_roots(kernel), store.operands[0]
     start = _instances(cfg, block)
     at = block.ops.index(store)
-    after = _reached(block.successors, lambda b: b.successors, start)
-    before = _reached(cfg.predecessors[block] if block is not start else [],
-                      lambda b: cfg.predecessors[b] if b is not start else [], None)
+    after = reached(block.successors, stop=[start] if start else ())
+    before = reached(cfg.predecessors[block] if block is not start else [],
+                     lambda b: cfg.predecessors[b] if b is not start else [])
     ended = _ended(kernel, store)
     later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops if op is not store)]
     earlier = [op for op in (*block.ops[:at], *(op for b in before for op in b.ops))
@@ -310,44 +308,22 @@ def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
             and not _meets(kernel, earlier, target, roots, frozenset((READ, WRITE))))
 
 
-def _reached(first: Iterable[Block], following: Callable[[Block], Iterable[Block]],
-             stop: Block | None) -> list[Block]:
-    """The blocks on all paths from `first`, as far as `stop`."""
-    found: list[Block] = []
-    stack = list(first)
-    while stack:
-        block = stack.pop()
-        if block not in found and block is not stop:
-            found.append(block)
-            stack += following(block)
-    return found
-
-
 def _signals(op: Op) -> bool:
     """Whether other instances may learn from it how far this one is."""
-    effects = ALL_OPS[op.name].effects
+    effects = op.effects
     return effects >= {READ, WRITE} or op.name == "memory_barrier" or bool(
         op.attributes.get("release") or op.attributes.get("volatile"))
 
 
 def _meets(kernel: Kernel, ops: Iterable[Op], pointer: Value, roots: Roots,
            effects: frozenset[str]) -> bool:
-    return any(op.operands and ALL_OPS[op.name].effects & effects
-               and SYNC not in ALL_OPS[op.name].effects
+    return any(op.operands and op.effects & effects and SYNC not in op.effects
                and may_alias(kernel, op.operands[0], pointer, roots) for op in ops)
 
 
 def _ended(kernel: Kernel, store: Op) -> set[Op]:
     """Loads that have ended when the value is stored to shared memory: it depends on them, or
     shared memory does that was written before."""
-    found: set[Op] = set()
-    stack = [store.operands[1].op]
-    while stack:
-        op = stack.pop()
-        if op is None or op in found:
-            continue
-        found.add(op)
-        stack += [v.op for v in op.inputs()]
     readers = uses(kernel)
     seen: set[Value] = set()
 
@@ -355,16 +331,11 @@ def _ended(kernel: Kernel, store: Op) -> set[Op]:
         if value in seen:
             return True
         seen.add(value)
-        return all(op.name == "shared_store" or (ALL_OPS[op.name].pure and all(
+        return all(op.name == "shared_store" or (op.pure and all(
             map(staged, op.results))) for op in readers.get(value, ()))
 
-    found |= {op for op in kernel.ops() if op.name == "load" and staged(op.result)}
-    pending = list(found)
-    while pending:  # and those that tell them where to load
-        more = {v.op for v in pending.pop().inputs() if v.op is not None} - found
-        found |= more
-        pending += more
-    return found
+    loaded = [op.result for op in kernel.ops() if op.name == "load" and staged(op.result)]
+    return slice_of([store.operands[1], *loaded])  # with those that tell them where to load
 
 
 def _wait_at_end(kernel: Kernel, slot: Value) -> None:
@@ -373,5 +344,5 @@ def _wait_at_end(kernel: Kernel, slot: Value) -> None:
         for at, op in enumerate(block.ops):
             if op.name == "release_slot" and op.operands[0] is slot and (
                     at == 0 or block.ops[at - 1].name != "store_wait"):
-                block.ops.insert(at, make_op("store_wait", [], table=ALL_OPS, pending=0))
+                block.ops.insert(at, make_op("store_wait", [], pending=0))
                 break

@@ -28,9 +28,8 @@ from tritonc.analysis.axis_info import TOP, low_bit
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
 from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import speculatable
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile, scalar
@@ -248,7 +247,7 @@ def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
         if available(value, place, cfg) or op in moved:
             return True
         if op is None or op.name == "phi" or isinstance(value.type, Tile | Buffer) \
-                or not speculatable(op, ALL_OPS[op.name]) or not all(map(reach, op.inputs())):
+                or not speculatable(op) or not all(map(reach, op.inputs())):
             return False
         moved.append(op)
         return True
@@ -274,14 +273,7 @@ def claim_place(kernel: Kernel, user: Block) -> Block | None:
         place = cfg.immediate_dominator[place]
     if place is None:
         return None
-    after = {place}
-    stack = [place]
-    while stack:
-        for successor in stack.pop().successors:
-            if successor not in after:
-                after.add(successor)
-                stack.append(successor)
-    for block in after:
+    for block in reached([place]):
         if block.terminator.name == "ret" and not cfg.dominates(place, block):
             return None
     return place
@@ -305,18 +297,18 @@ def claim(kernel: Kernel, place: Block) -> Claim:
             assert slot is not None
             return Claim(place, slot, op, op.operands[1])
     buffers = [make_op("alloc_shared", [], Buffer(e, (extent,), 1, row_major((extent,))),
-                       table=ALL_OPS, pinned=True) for e, extent in ((I8, MAP), (I64, 1))]
+                       pinned=True) for e, extent in ((I8, MAP), (I64, 1))]
     kernel.entry.ops[:0] = buffers
     scratch, cell = (buffer.result for buffer in buffers)
     scratch.name, cell.name = "scratch", "cell"
-    slot = make_op("claim_slot", [cell], Pointer(I8), table=ALL_OPS, maps=0)
+    slot = make_op("claim_slot", [cell], Pointer(I8), maps=0)
     slot.result.name = "slot"
-    publish = make_op("publish_maps", [slot.result, scratch, cell], table=ALL_OPS, indices=())
+    publish = make_op("publish_maps", [slot.result, scratch, cell], indices=())
     place.ops[-1:-1] = [slot, publish]
     cfg = Cfg(kernel)
     for block in cfg.order:
         if block.terminator.name == "ret" and cfg.dominates(place, block):
-            block.ops.insert(-1, make_op("release_slot", [slot.result], table=ALL_OPS))
+            block.ops.insert(-1, make_op("release_slot", [slot.result]))
     return Claim(place, slot, publish, scratch)
 
 
@@ -357,12 +349,10 @@ def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Sca
     base = form.base
     if strip.origin.terms:
         base = b.value("addptr", base, emit(b, strip.origin, I64))
-    b.insert(make_op("tensor_map", [claimed.scratch, base, *extents, *strides],
-                     span=strip.op.span, table=ALL_OPS, index=index, element=str(element), box=box,
-                     swizzle=swizzle))
+    b.insert(make_op("tensor_map", [claimed.scratch, base, *extents, *strides], span=strip.op.span,
+                     index=index, element=str(element), box=box, swizzle=swizzle))
     if builder is None:
         claimed.publish.attributes["indices"] += (index,)
     else:
-        b.insert(make_op("publish_maps", claimed.publish.operands, table=ALL_OPS,
-                         indices=(index,)))
+        b.insert(make_op("publish_maps", claimed.publish.operands, indices=(index,)))
     return index, outside

@@ -55,7 +55,6 @@ from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.pipeline.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -88,7 +87,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     place = claim_place(kernel, staged.preheader)
     if place is None:
         return [], _all(staged, "whether the loop is reached depends on computed data")
-    channels, hindered = _channels(kernel, staged, place, infos)
+    channels, hindered = _channels(kernel, staged, infos)
     boxes = [one.boxes for one in channels if one.boxes is not None]
     copied = [one.load for one in channels if one.copied and one.load is not None]
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
@@ -97,7 +96,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     cfg = Cfg(kernel)
     moving = [v for a in boxes for v in a.strip.moving(staged.preheader, cfg)]
     inputs = [*moving, *(v for load in copied for v in load.inputs())]
-    part = find_slice(staged.loop, [staged.condition, *inputs, *held], ALL_OPS, staged.always)
+    part = find_slice(staged.loop, [staged.condition, *inputs, *held], staged.always)
     if part is None:
         return [], hindered or _all(staged, "whether the loop is reached depends on computed "
                                                "data")
@@ -117,7 +116,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     behind: list[Block] = []  # where one ring goes on, of a warp of its own
     room = target.shared_per_block - LEFT
     again = staged.preheader in cfg.innermost
-    followers = _followers(kernel, staged, others, place, infos, groups) if separate else []
+    followers = _followers(kernel, staged, others, infos, groups) if separate else []
     fixed = _fixed(kernel, staged, infos) if again and not followers else []
     around = [one.boxes for some in (fixed, *(later.channels for later in followers))
               for one in some if one.boxes is not None]
@@ -197,7 +196,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     return [staged, *(later.staged for later in followers)], hindered
 
 
-def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info.Infos
+def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos
               ) -> tuple[list[Channel], Hindered]:
     """The channels of the loop, by boxes where that can be; where not, why."""
     iteration = Iteration(staged.loop)
@@ -218,7 +217,7 @@ def _channels(kernel: Kernel, staged: StagedLoop, place: Block, infos: axis_info
     return channels, hindered
 
 
-def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop], place: Block,
+def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
                infos: axis_info.Infos, groups: list[list[int]]) -> list[RegionRewrite]:
     """The rewriting of the loops behind this one that a ring of the same buffers can serve."""
     cfg, roots = Cfg(kernel), pointer_roots(kernel)
@@ -228,10 +227,10 @@ def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
                 or [v.type for one in other.stores for v in one.operands[:1]] != [
                     v.type for one in staged.stores for v in one.operands[:1]]:
             continue
-        channels, hindered = _channels(kernel, other, place, infos)
+        channels, hindered = _channels(kernel, other, infos)
         moving = [v for one in channels if one.boxes is not None
                   for v in one.boxes.strip.moving(other.preheader, cfg)]
-        part = find_slice(other.loop, [other.condition, *moving], ALL_OPS, other.always)
+        part = find_slice(other.loop, [other.condition, *moving], other.always)
         loads = [one.load for one in channels if one.load is not None]
         if not hindered and part is not None and not part.loads and handed_over(kernel, other) \
                 and products(kernel, other) == groups \
@@ -265,7 +264,7 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
         return "an earlier store, not by TMA, may have written what it loads"
     moving = boxes.strip.moving(staged.preheader, cfg)
     if not all(available(v, staged.preheader, cfg) for v in boxes.strip.map_values()) \
-            or find_slice(staged.loop, moving, ALL_OPS, staged.always) is None:
+            or find_slice(staged.loop, moving, staged.always) is None:
         return "its addresses depend on results of the loop"
     if not forward(boxes.strip, known):
         return "its strides or its start may be negative"
@@ -280,11 +279,9 @@ def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]
     for block in blocks:
         if block not in starts:
             blocks += [b for b in cfg.predecessors[block] if b not in blocks]
-    return any(WRITE in ALL_OPS[op.name].effects and op.operands
-               and is_pointer(op.operands[0].type)
+    return any(WRITE in op.effects and op.operands and is_pointer(op.operands[0].type)
                and any(may_alias(kernel, op.operands[0], load.operands[0], roots)
-                       for load in loads)
-               for block in blocks for op in block.ops)
+                       for load in loads) for block in blocks for op in block.ops)
 
 
 def _all(staged: StagedLoop, why: str) -> Hindered:

@@ -12,9 +12,8 @@ from tritonc.backend.pipeline.tensor_access import Claim, available, claim, make
 from tritonc.backend.pipeline.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I1, I32, I64, Buffer, Tile
@@ -59,10 +58,9 @@ class TensorRewrite(Rewrite):
         before = self.describe(claimed)
         at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before
-        inits = [*(make_op("ring_init", [ring], table=ALL_OPS) for ring in self.rings),
-                 *(make_op("ring_init", [ring], table=ALL_OPS, released=True)
-                   for ring in self.released)]
-        fence = make_op("proxy_fence", [], table=ALL_OPS)
+        inits = [*(make_op("ring_init", [ring]) for ring in self.rings),
+                 *(make_op("ring_init", [ring], released=True) for ring in self.released)]
+        fence = make_op("proxy_fence", [])
         if self.separate:  # the rings first: who computes may wait for them alone
             ops = self.place.ops
             ops.remove(claimed.slot)
@@ -70,7 +68,7 @@ class TensorRewrite(Rewrite):
                 op.name == "tensor_map" and op.operands[0] is claimed.scratch))
             ops[where:where] = [*inits, claimed.slot]
             begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
-                            table=ALL_OPS, indices=tuple(self.maps.values()))
+                            indices=tuple(self.maps.values()))
             self.begin, self.slot = begin, begin.result
             self.slot.name = "own_slot"
             by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
@@ -84,10 +82,10 @@ class TensorRewrite(Rewrite):
         ahead = self.first_copies()
         self.hoist(at)
         if stores:  # products may read it
-            staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [], table=ALL_OPS)]
+            staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [])]
         if self.apart and (not self.separate or (self.stores_before() and not self.here)):
             # the loop has no barrier of its own, nor has a warm start made one
-            staged.preheader.ops.insert(-1, make_op("barrier", [], table=ALL_OPS))
+            staged.preheader.ops.insert(-1, make_op("barrier", []))
         return ahead
 
     def describe(self, claimed: Claim) -> list[Op]:
@@ -124,7 +122,7 @@ class TensorRewrite(Rewrite):
         for op in reversed(block.ops[:-1]):
             if op.name == "shared_store":
                 taken.insert(0, op)
-            elif op.name == "phi" or not (ALL_OPS[op.name].pure or op.name == "load"):
+            elif op.name == "phi" or not (op.pure or op.name == "load"):
                 break
         block.ops = [op for op in block.ops if op not in taken]
         return taken
@@ -140,12 +138,12 @@ class TensorRewrite(Rewrite):
         ops[:at] = _hoisted(ops[:at], warm.copies)[0]
         stage = widen(self.rings[0], self.stages, self.number(0), 0)
         ops[-1:-1] = [
-            *stores, make_op("async_wait", [], table=ALL_OPS, pending=0),
-            *(make_op(name, [], table=ALL_OPS) for name in ("proxy_fence", "barrier")),
-            stage, make_op("ring_fill", [stage.result], guard=warm.runs, table=ALL_OPS)]
+            *stores, make_op("async_wait", [], pending=0),
+            *(make_op(name, []) for name in ("proxy_fence", "barrier")),
+            stage, make_op("ring_fill", [stage.result], guard=warm.runs)]
         if self.warm_fixed:
             stage = widen(self.rings[-1], self.fixed_stages, self.number(0), 0)
-            ops[-1:-1] = [stage, make_op("ring_fill", [stage.result], table=ALL_OPS)]
+            ops[-1:-1] = [stage, make_op("ring_fill", [stage.result])]
         self.here, self.filled = 1, warm.runs
 
     def stores_before(self) -> bool:
@@ -175,7 +173,7 @@ class TensorRewrite(Rewrite):
         ops = self.staged.preheader.ops
         ops[:-1], passed = _hoisted(ops[:at], ops[at:-1])
         if any(op.name == "shared_store" for op in passed):  # products may read it, as before
-            ops.insert(-1, make_op("proxy_fence", [], table=ALL_OPS))
+            ops.insert(-1, make_op("proxy_fence", []))
 
     @property
     def apart(self) -> bool:
@@ -185,7 +183,7 @@ class TensorRewrite(Rewrite):
     def new_ring(self, name: str, stages: int = 0) -> Value:
         """Barriers for the stages, at the entry."""
         t = Buffer(I64, (1,), stages or self.stages, row_major((1,)))
-        ring = make_op("alloc_shared", [], t, table=ALL_OPS, pinned=True)
+        ring = make_op("alloc_shared", [], t, pinned=True)
         ring.result.name = name
         self.kernel.entry.ops.insert(0, ring)
         return ring.result
@@ -222,8 +220,8 @@ class TensorRewrite(Rewrite):
             phase = self.next_phase.result if self.ring else self.number(0)
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
-                             guard=runs, table=ALL_OPS))
-        b.insert(make_op("ring_expect", [barrier.result], guard=runs, table=ALL_OPS,
+                             guard=runs))
+        b.insert(make_op("ring_expect", [barrier.result], guard=runs,
                          bytes=sum(map(self.bytes, stores))))
         for i, view in zip(members, views, strict=True):
             self.copy(b, i, view.result, barrier.result, turn, runs)
@@ -247,7 +245,7 @@ class TensorRewrite(Rewrite):
                 start = b.value("add", start, part)
             starts.append(start)
         b.insert(make_op("tensor_copy", [view, barrier, self.slot, *starts], guard=runs,
-                         span=access.load.span, table=ALL_OPS, index=self.maps[i],
+                         span=access.load.span, index=self.maps[i],
                          panels=access.panels, box=access.box))
 
     @staticmethod
@@ -260,11 +258,9 @@ class TensorRewrite(Rewrite):
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         lead = super().phis(ahead)
         header, preheader = self.staged.loop.header, self.staged.preheader
-        self.phase = Op("phi", [self.number(0)], {}, (I32,), blocks=[preheader])
-        self.turns = Op("phi", [self.number(self.distance)], {}, (I32,), blocks=[preheader])
-        self.phase.result.name, self.turns.result.name = "phase", "turn_ahead"
-        self.next_phase = Op("phi", [self.number(0)], {}, (I32,), blocks=[preheader])
-        self.next_phase.result.name = "next_phase"
+        self.phase = make_phi([self.number(0)], [preheader], "phase")
+        self.turns = make_phi([self.number(self.distance)], [preheader], "turn_ahead")
+        self.next_phase = make_phi([self.number(0)], [preheader], "next_phase")
         header.ops[:0] = [self.phase, self.turns, *([self.next_phase] if self.apart else [])]
         return lead
 
@@ -274,7 +270,7 @@ class TensorRewrite(Rewrite):
     def arrival(self, product: int) -> list[Op]:
         """What makes this iteration's operands of one product be there."""
         view = widen(self.rings[product], self.stages, self.ring[0].result, 0)
-        return [view, make_op("ring_wait", [view.result, self.phase.result], table=ALL_OPS)]
+        return [view, make_op("ring_wait", [view.result, self.phase.result])]
 
     def copies_place(self) -> int:
         """Behind the start of a product: tensor cores need not wait for the first warp."""
@@ -308,7 +304,7 @@ class TensorRewrite(Rewrite):
             view = widen(self.released[i], self.stages, read.result, 0)
             at = body.ops.index(ends[-1]) + 1
             body.ops[at:at] = [view, make_op("ring_release", [
-                view.result, *(root.result for root in own)], table=ALL_OPS)]
+                view.result, *(root.result for root in own)])]
 
     def body(self, lead: dict[Value, Value]) -> None:
         super().body(lead)
@@ -324,8 +320,7 @@ class TensorRewrite(Rewrite):
             latch.ops[-1:-1] = phase
             turned.append((self.next_phase, phase[-1].result))
         for phi, value in turned:
-            phi.operands.append(value)
-            phi.blocks.append(latch)
+            add_incoming(phi, value, latch)
 
     def turn_phase(self, stage: Value, phase: Value) -> list[Op]:
         """The phase of `stage`, which follows one in `phase`: it turns with stage 0."""
@@ -349,19 +344,16 @@ class TensorRewrite(Rewrite):
         staged, (read, _) = self.staged, self.ring
         no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
         self.kernel.entry.ops[:0] = [no, yes]
-        before = Op("phi", [self.number(0), read.result], {}, (I32,),
-                    blocks=[staged.preheader, staged.latch])
-        ran = Op("phi", [no.result, yes.result], {}, (I1,),
-                 blocks=[staged.preheader, staged.latch])
-        before.result.name, ran.result.name = "stage_in_flight", "ran"
+        before = make_phi([self.number(0), read.result], [staged.preheader, staged.latch],
+                          "stage_in_flight")
+        ran = make_phi([no.result, yes.result], [staged.preheader, staged.latch], "ran")
         staged.loop.header.ops[:0] = [before, ran]
         places = [staged.body, staged.exit]
         for release in [op for op in staged.body.ops if op.name == "ring_release"]:
             for block in places:
                 views = [make_op("buffer_stage", [allocation(v)[0].result, before.result],
-                                 table=ALL_OPS, ahead=-1) for v in release.operands]
-                later = make_op("ring_release", [view.result for view in views],
-                                guard=ran.result, table=ALL_OPS)
+                                 ahead=-1) for v in release.operands]
+                later = make_op("ring_release", [view.result for view in views], guard=ran.result)
                 at = block.ops.index(next(op for op in block.ops if op.name == "wgmma_wait")) + 1
                 block.ops[at:at] = [*views, later]
             staged.body.ops.remove(release)
@@ -375,7 +367,7 @@ def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
     needed = {v for op in new for v in op.inputs()}
     while at:
         op = ops[at - 1]
-        pure = ALL_OPS[op.name].pure and op.name != "phi"
+        pure = op.pure and op.name != "phi"
         if not pure and (op.name not in ("load", "shared_store")
                          or op.attributes.get("volatile") or needed & set(op.results)):
             break

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.shared.shared_memory import allocation
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import incoming
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.core import Block, Op
 from tritonc.ir.types import Buffer
 
 
@@ -37,14 +37,15 @@ def wait_early(header: Block, sources: Sequence[Block], waits: Sequence[Op], end
     """
     body = sources[1]
     rings = [allocation(wait.operands[0])[0] for wait in waits]
-    needed, at = _needed(waits, body), body.ops.index(end)
+    cone = {*waits, *slice_of((v for wait in waits for v in wait.inputs()), set(body.ops))}
+    needed, at = [op for op in body.ops if op in cone], body.ops.index(end)
     late = {r for op in body.ops[at:] for r in op.results}
     turned = [incoming(phi, body) for phi in header.phis()
               if any(phi.result in op.inputs() for op in needed)]
     if not needed or late & set(turned) or not all(
             isinstance(ring.result.type, Buffer) and ring.result.type.stages > 1
             for ring in rings) or any(
-                not ALL_OPS[op.name].pure and op not in waits for op in needed):
+                not op.pure and op not in waits for op in needed):
         return
     for block, place, turn in ((sources[0], len(sources[0].ops) - 1, 0), (body, at, 1)):
         known = {phi.result: incoming(phi, block) for phi in header.phis()}
@@ -56,15 +57,3 @@ def wait_early(header: Block, sources: Sequence[Block], waits: Sequence[Op], end
     body.ops = [op for op in body.ops if op not in waits]
     last.ops = [op for op in last.ops if op.name != "ring_wait"
                 or allocation(op.operands[0])[0] not in rings]
-
-
-def _needed(waits: Sequence[Op], body: Block) -> list[Op]:
-    """The waits, and the operations of the body that compute what they read, in order."""
-    found = set(waits)
-    stack: list[Value] = [v for wait in waits for v in wait.inputs()]
-    while stack:
-        op = stack.pop().op
-        if op is not None and op in body.ops and op not in found:
-            found.add(op)
-            stack += op.inputs()
-    return [op for op in body.ops if op in found]

@@ -25,7 +25,6 @@ from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, find_slice, initial_values
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
@@ -73,7 +72,7 @@ def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], 
     """
     channels = [Channel(one.store, Means.COPIES, one.load) for one in channels]
     inputs = [v for one in channels if one.load is not None for v in one.load.inputs()]
-    part = find_slice(staged.loop, [staged.condition, *inputs], ALL_OPS, staged.always)
+    part = find_slice(staged.loop, [staged.condition, *inputs], staged.always)
     if part is None or part.loads:
         return None
     rewrite = Rewrite(kernel, staged, part, channels, stages, 1)
@@ -85,7 +84,7 @@ def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], 
         assert one.load is not None
         stage = widen(one.store.operands[0], fixed_stages, rewrite.number(0), 0)
         ops[:0] = [stage, make_op("async_copy", [stage.result, one.load.operands[0]],
-                                  guard=one.load.guard, span=one.load.span, table=ALL_OPS)]
+                                  guard=one.load.guard, span=one.load.span)]
     cfg = Cfg(kernel)
     always = {block for block in outer.blocks
               if outer.latch is not None and cfg.dominates(block, outer.latch)}
@@ -97,7 +96,7 @@ def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], 
         for value in found:
             if value in made and value.op is not None:
                 found += [v for v in dict.fromkeys(value.op.inputs()) if v not in found]
-        return find_slice(outer, [v for v in found if v not in made], ALL_OPS, always, comes=True)
+        return find_slice(outer, [v for v in found if v not in made], always, comes=True)
 
     whole = outside([*(v for op in ops for v in op.inputs()), rewrite.runs])
     test = outside([rewrite.runs])

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -49,7 +48,7 @@ def spread(kernel: Kernel, body: set[Block], fits: Callable[[int], bool]) -> lis
             continue
         for write, send in zip(writes, sends, strict=True):
             if send in more:
-                own = make_op("alloc_shared", [], send.operands[0].type, table=ALL_OPS,
+                own = make_op("alloc_shared", [], send.operands[0].type,
                               span=send.span, pinned=True)
                 own.result.name = send.operands[0].name
                 kernel.entry.ops.insert(0, own)
@@ -68,8 +67,7 @@ def send_together(block: Block, writes: list[Op], sends: list[Op]) -> None:
     first, last = block.ops.index(writes[0]), block.ops.index(sends[-1])
     between = block.ops[first:last]
     fences = [op for op in between if op.name == "proxy_fence"]
-    if all(ALL_OPS[op.name].pure or op.name == "load" or op in (*fences, *writes, *sends)
-           for op in between):
+    if all(op.pure or op.name == "load" or op in (*fences, *writes, *sends) for op in between):
         kept = [op for op in between if op not in (*fences[:-1], *sends)]
         block.ops[first:last] = [*kept, *sends[:-1]]
 
@@ -110,7 +108,7 @@ def by_warpgroups(kernel: Kernel, home: Block, slot: Value, own: Value) -> None:
     for block in kernel.blocks:  # all have stored before the maps go
         for at, op in reversed(list(enumerate(block.ops))):
             if op.name == "release_slot" and op.operands[0] is slot:
-                block.ops.insert(at, make_op("barrier", [], table=ALL_OPS))
+                block.ops.insert(at, make_op("barrier", []))
 
 
 def _groups(kernel: Kernel, send: Op) -> int:

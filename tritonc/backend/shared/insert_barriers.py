@@ -32,7 +32,6 @@ from tritonc.analysis.aliases import apart, pointer_roots
 from tritonc.analysis.moving import meets_itself
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -133,7 +132,7 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
         ops: list[Op] = []
         for op in block.ops:
             if needs[op]:
-                ops.append(make_op(needs[op], [], span=op.span, table=ALL_OPS))
+                ops.append(make_op(needs[op], [], span=op.span))
             ops.append(op)
         block.ops = ops
     return any(needs.values())
@@ -240,7 +239,7 @@ class _Uses:
         self.moving: dict[Op, bool] = {}
         self.roots = pointer_roots(kernel)
         used = Counter(op.operands[0] for op in kernel.ops()
-                       if ALL_OPS[op.name].effects & {READ, WRITE} and op.operands)
+                       if op.effects & {READ, WRITE} and op.operands)
         self.repeated = {pointer for pointer, count in used.items() if count > 1}
         self.stores = uses(kernel)  # of the results of delayed loads
         self.ring: dict[Op, Loop] = {}  # of a buffer: the innermost loop that uses its stages
@@ -287,7 +286,7 @@ class _Uses:
                                  if access.allocation.attributes.get("private") else None,
                                  grouped="groups" in access.allocation.attributes,
                                  piece=_piece(op), atomic=op.name == "shared_atomic"))
-        effects = ALL_OPS[op.name].effects
+        effects = op.effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
             pointer = pointers[0]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
@@ -49,7 +48,7 @@ def allocations(op: Op) -> set[Op]:
 
 def accesses(op: Op) -> list[Access]:
     """The uses of buffers that an operation makes; none for views and allocations."""
-    effects = ALL_OPS[op.name].effects
+    effects = op.effects
     if op.name in VIEWS or op.name == "alloc_shared":
         return []
     found = []
@@ -73,10 +72,4 @@ def body_of(cfg: Cfg, blocks: Iterable[Block]) -> set[Block]:
             above.terminator.attributes.get("facts")
             and all(cfg.dominates(start, block) for block in found)):
         start = above
-    reached = {start}
-    stack = [start]
-    while stack:
-        new = set(stack.pop().successors) - reached
-        reached |= new
-        stack += new
-    return reached
+    return set(reached([start]))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tritonc.ir import rules
 from tritonc.ir.layout import Layout, log2
-from tritonc.ir.ops import OPS, OUTPUT, READ, SHARED_READ, SHARED_WRITE, SYNC, OpInfo
+from tritonc.ir.ops import OPS, OUTPUT, READ, ROWS, SHARED_READ, SHARED_WRITE, SYNC, OpInfo
 from tritonc.ir.rules import Attributes, TypeMismatch, Types
 from tritonc.ir.types import (
     F32,
@@ -387,4 +387,5 @@ def _by_pieces(row: OpInfo) -> OpInfo:
 # The table of a kernel in the backend.
 ALL_OPS: dict[str, OpInfo] = {
     name: _by_pieces(row) for name, row in {**OPS, **MACHINE_OPS}.items()}
+ROWS.update(ALL_OPS)
 

@@ -55,24 +55,24 @@ def peephole(kernel: Kernel, context: Context) -> bool:
     """Apply the rules until none applies."""
     changed = False
     for _ in range(_MAX_SWEEPS):
-        if not sweep(kernel, context):
+        if not sweep(kernel):
             break
         changed = True
     return changed
 
 
-def sweep(kernel: Kernel, context: Context, only: Rule | None = None) -> bool:
+def sweep(kernel: Kernel, only: Rule | None = None) -> bool:
     """One walk over the kernel; with `only`, by that rule alone, and nothing is folded."""
-    return _Sweep(kernel, context, only).run()
+    return _Sweep(kernel, only).run()
 
 
 class _Sweep:
     """The state of one walk."""
 
-    def __init__(self, kernel: Kernel, context: Context, only: Rule | None) -> None:
+    def __init__(self, kernel: Kernel, only: Rule | None) -> None:
         self.kernel = kernel
         self.only = only
-        self.rewriter = Rewriter(kernel, context)
+        self.rewriter = Rewriter(kernel)
         self.replaced: dict[Value, Value] = {}
         self.out: list[Op] = []  # the new content of the block
         self.rules_of: dict[str, list[Rule]] = {}
@@ -106,7 +106,7 @@ class _Sweep:
         rules = self.rules_of.get(op.name)
         if rules is None:
             rules = self.rules_of[op.name] = rules_for(op, r, self.only)
-        number = fold(op, r.info(op)) if self.only is None else None
+        number = fold(op) if self.only is None else None
         if number is not None:
             return [r.constant(number, op.result.type)]
         for rule in rules:
@@ -135,7 +135,7 @@ class _Sweep:
 
 def rules_for(op: Op, r: Rewriter, only: Rule | None) -> list[Rule]:
     """The rules to try on operations of that name; those of one kind of row only where it is so."""
-    info = r.info(op)
+    info = op.info
     general = [rule for rule in ANY if uniform.applies(rule, info) and
                (info.guardable or rule not in predicates.ANY)]
     rules = [*general, *RULES.get(op.name, [])]

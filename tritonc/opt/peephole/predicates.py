@@ -283,7 +283,7 @@ def constant_guard(op: Op, r: Rewriter) -> list[Value] | None:
 
 def needless_guard(op: Op, r: Rewriter) -> Value | None:
     """An operation that is pure and cannot trap needs no guard: a division by a constant."""
-    if op.guard is None or len(op.results) != 1 or not speculatable(op, r.info(op)):
+    if op.guard is None or len(op.results) != 1 or not speculatable(op):
         return None
     return r.again(op, *op.operands).result
 

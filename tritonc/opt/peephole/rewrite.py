@@ -8,18 +8,15 @@ from typing import Any
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.values import Number, constant_of
 from tritonc.ir.build import make_op
-from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numbers import fit
-from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Tile, Type
 
 
 class Rewriter:
     """State of one sweep.  A rule makes operations through it, which come before the old one."""
 
-    def __init__(self, kernel: Kernel, context: Context) -> None:
-        self.context = context
+    def __init__(self, kernel: Kernel) -> None:
         self.facts = Facts(kernel)
         self.op: Op = kernel.entry.terminator  # the one looked at now
         self.made: list[Op] = []  # by the rule at work
@@ -29,14 +26,10 @@ class Rewriter:
         for op in kernel.ops():
             self._count(op, 1)
 
-    def info(self, op: Op) -> OpInfo:
-        return self.context.table[op.name]
-
     def emit(self, name: str, *operands: Value, type: Type | None = None,
              guard: Value | None = None, **attributes: Any) -> Op:
         """Make an operation; it has the source position of the one replaced."""
-        op = make_op(name, list(operands), type, guard=guard, span=self.op.span,
-                     table=self.context.table, **attributes)
+        op = make_op(name, list(operands), type, guard=guard, span=self.op.span, **attributes)
         self._count(op, 1)
         self.made.append(op)
         return op

@@ -41,7 +41,7 @@ def elementwise_of_broadcast(op: Op, r: Rewriter) -> Value | None:
 
     The operands of the broadcasts are of one shape; the operation then has fewer elements.
     """
-    if r.info(op).may_trap or len(op.results) != 1 or op.guard is not None:
+    if op.info.may_trap or len(op.results) != 1 or op.guard is not None:
         return None
     small: Type | None = None
     for value in op.operands:

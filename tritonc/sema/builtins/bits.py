@@ -11,26 +11,24 @@ from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, operators
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import INT, INT_TYPE, UINT, ULONG, Number, ctype
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import Term, good
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
 
 def integers(context: Context, node: syntax.Call, arguments: list[Term], unify: bool = True
-             ) -> list[Term] | None:
+             ) -> list[Term]:
     """The arguments, which must be integers, of one type; without `unify` each promoted alone."""
     for term, argument in zip(arguments, node.arguments):
         element = term.type.element
         if not isinstance(element, Number) or not element.is_int:
-            context.error("type-mismatch", argument.span, f"'{node.callee}' takes integers, found "
-                          f"{term.type}")
-            return None
+            context.refuse("type-mismatch", argument.span, f"'{node.callee}' takes integers, found "
+                           f"{term.type}")
     if unify:
         return convert.unify(context, node.span, *arguments)
-    found = [convert.unify(context, node.span, t) for t in arguments]
+    found = [t for each in arguments for t in convert.unify(context, node.span, each)]
     shape = shapes.meet_shapes(context, node.span, *arguments)
-    return None if shape is None else [shapes.broadcast(context, t, shape)
-                                       for f in found if f is not None for t in f]
+    return [shapes.broadcast(context, t, shape) for t in found]
 
 
 def _unsigned(context: Context, term: Term) -> Term:
@@ -42,20 +40,15 @@ def _unsigned(context: Context, term: Term) -> Term:
 def counted(name: str) -> Lower:
     """popc and clz: an int."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = integers(context, node, arguments)
-        if found is None:
-            return POISON
-        return convert.number(context, context.op(name, found[0].type, found[0]), INT)
+        (x,) = integers(context, node, arguments)
+        return convert.number(context, context.op(name, x.type, x), INT)
 
     return lower
 
 
 def zeros_below(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """ctz(x): the ones of ~x & (x - 1)."""
-    found = integers(context, node, arguments)
-    if found is None:
-        return POISON
-    (x,) = found
+    (x,) = integers(context, node, arguments)
     minus = Term(x.type, constant=-1)
     below = context.op("and", x.type, context.op("xor", x.type, x, minus),
                        context.op("add", x.type, x, minus))
@@ -63,17 +56,16 @@ def zeros_below(context: Context, node: syntax.Call, arguments: list[Term]) -> T
 
 
 def reversed_bits(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-    found = integers(context, node, arguments)
-    return POISON if found is None else context.op("brev", found[0].type, found[0])
+    (x,) = integers(context, node, arguments)
+    return context.op("brev", x.type, x)
 
 
 def high_product(unsigned: bool) -> Lower:
     """mulhi(a, b) in the type of its arguments, umulhi(a, b) without signs."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = integers(context, node, arguments)
-        if found is None:
-            return POISON
-        a, b = (_unsigned(context, t) for t in found) if unsigned else found
+        a, b = integers(context, node, arguments)
+        if unsigned:
+            a, b = _unsigned(context, a), _unsigned(context, b)
         element = a.type.element
         assert isinstance(element, Number)
         return context.op("smulhi" if element.signed else "umulhi", a.type, a, b)
@@ -84,10 +76,7 @@ def high_product(unsigned: bool) -> Lower:
 def rotation(left: bool) -> Lower:
     """rotl(x, n), rotr(x, n): by n modulo the width."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = integers(context, node, arguments, unify=False)
-        if found is None:
-            return POISON
-        x, n = found
+        x, n = integers(context, node, arguments, unify=False)
         result = _funnel(context, x, x, _count(context, n, x), left)
         return Term(x.type, result.value, result.constant)
 
@@ -97,11 +86,9 @@ def rotation(left: bool) -> Lower:
 def funnel(left: bool) -> Lower:
     """funnelshift_l(low, high, n), funnelshift_r(low, high, n): 32 bits of the 64 of high:low."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = integers(context, node, arguments, unify=False)
-        if found is None:
-            return POISON
-        low, high = (convert.number(context, t, UINT) for t in found[:2])
-        return _funnel(context, low, high, _count(context, found[2], low), left)
+        low, high, n = integers(context, node, arguments, unify=False)
+        low, high = convert.number(context, low, UINT), convert.number(context, high, UINT)
+        return _funnel(context, low, high, _count(context, n, low), left)
 
     return lower
 
@@ -131,10 +118,7 @@ def _funnel(context: Context, low: Term, high: Term, n: Term, left: bool) -> Ter
 
 def ceiling_quotient(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """cdiv(a, b): (a + b - 1) / b; a constant where they are."""
-    found = integers(context, node, arguments)
-    if found is None:
-        return POISON
-    a, b = found
+    a, b = integers(context, node, arguments)
     span = node.span
     total = operators.binary(context, "+", a, b, span, span)
     total = operators.binary(context, "-", total, Term(INT_TYPE, constant=1), span, span)
@@ -156,25 +140,20 @@ def _words(context: Context, offset: Term) -> tuple[Term, Term]:
     return low, convert.number(context, high, UINT)
 
 
-def _seeded(context: Context, node: syntax.Call, arguments: list[Term]) -> list[Term] | Term:
-    """The integers of a call to the library's random numbers, the first as a seed; or its value if
-    it cannot be called."""
+def _seeded(context: Context, node: syntax.Call, arguments: list[Term]) -> list[Term]:
+    """The integers of a call to the library's random numbers, the first as a seed."""
     if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      f"'{node.callee}' is a function of the library")
+        good(constants.not_constant(context, node.span, context.constant_for,
+                                    f"'{node.callee}' is a function of the library"))
     found = integers(context, node, arguments, unify=False)
-    if found is None:
-        return POISON
     return [convert.number(context, arguments[0], ULONG), *found[1:]]
 
 
 def philox(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """philox(seed, c0, c1, c2, c3): four words, as the members c0 to c3."""
-    found = _seeded(context, node, arguments)
-    if isinstance(found, Term):
-        return found
-    counters = [convert.number(context, term, UINT) for term in found[1:]]
-    words = [library.call(context, "random.tc", f"philox_{i}", [found[0], *counters], 32, node.span)
+    seed, *rest = _seeded(context, node, arguments)
+    counters = [convert.number(context, term, UINT) for term in rest]
+    words = [library.call(context, "random.tc", f"philox_{i}", [seed, *counters], 32, node.span)
              for i in range(4)]
     return structure("philox", tuple(f"c{i}" for i in range(4)), words)
 
@@ -182,11 +161,9 @@ def philox(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 def random(name: str) -> Lower:
     """rand, randn and randint of a seed and an offset."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = _seeded(context, node, arguments)
-        if isinstance(found, Term):
-            return found
-        low, high = _words(context, found[1])
-        return library.call(context, "random.tc", name, [found[0], low, high], 32, node.span)
+        seed, offset = _seeded(context, node, arguments)
+        low, high = _words(context, offset)
+        return library.call(context, "random.tc", name, [seed, low, high], 32, node.span)
 
     return lower
 

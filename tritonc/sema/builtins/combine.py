@@ -23,7 +23,7 @@ from tritonc.sema.operations import implicit
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.types import shapes
 from tritonc.sema.types.ctypes import AUTO_TYPE, CType, PointerTo, Struct, ctype, member_type
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import Refused, Term, good
 from tritonc.source import Note
 
 
@@ -31,23 +31,14 @@ def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: Fun
             scan: bool, reverse: bool = False) -> Term:
     """The reduction or scan of `x`, a tile of numbers or structs, by a function of the program."""
     given = decayed(Term(ctype(x.type.element))).type if not x.poisoned else x.type
-    best = generics.chosen(context, entity, [Term(given)] * 2, node)
-    if best is None:
-        return POISON
-    entity = best
+    entity = generics.chosen(context, entity, [Term(given)] * 2, node)
     type = _combined_type(context, entity, given, node)
-    if type is None:
-        return POISON
     first = node.arguments[0].span
     context.at(first)
-    x = implicit.assign(context, x, ctype(type.element, x.shape), first,
-                        f"what '{entity.name}' combines",
-                        Note(f"'{entity.name}' is declared here", entity.span))
-    if x.poisoned:
-        return POISON
+    x = good(implicit.assign(context, x, ctype(type.element, x.shape), first,
+                             f"what '{entity.name}' combines",
+                             Note(f"'{entity.name}' is declared here", entity.span)))
     function = _combiner(context, entity, type, node)
-    if function is None:
-        return POISON
     context.at(node.span)
     left = x.shape if scan else x.shape[:axis] + x.shape[axis + 1 :]
     parts = list(leaves(x))
@@ -92,28 +83,26 @@ def _built_in(context: Context, x: Term, kind: str, axis: int, left: shapes.Shap
 
 
 def _combined_type(context: Context, entity: FunctionEntity, given: CType, node: syntax.Call
-                   ) -> CType | None:
-    """What the function takes twice and gives once; None after a message."""
+                   ) -> CType:
+    """What the function takes twice and gives once."""
     if entity.node.body is None:
-        context.error("combining-function", node.span, f"'{entity.name}' is declared but has no "
-                      "body in this file", Note("it is declared here", entity.span))
-        return None
+        context.refuse("combining-function", node.span, f"'{entity.name}' is declared but has no "
+                       "body in this file", Note("it is declared here", entity.span))
     types: list[CType | None] = []
     if len(entity.node.parameters) == 2:
         instance = generics.instance(context, entity, [Term(given)] * 2, [node.span] * 2)
         if instance is None:
-            return None
+            raise Refused
         types = [*instance.signature.parameters, instance.signature.returns]
         if types[2] is AUTO_TYPE:
             types.pop()
         if None in types:
-            return None
+            raise Refused
     first = types[0] if types else None
     if first is None or any(t is not first for t in types) or not _plain(first):
-        context.error("combining-function", node.span, f"'{node.callee}' needs a function that "
-                      "combines two numbers, or two structs of numbers, to one of the same type; "
-                      f"'{entity.name}' does not", Note("it is declared here", entity.span))
-        return None
+        context.refuse("combining-function", node.span, f"'{node.callee}' needs a function that "
+                       "combines two numbers, or two structs of numbers, to one of the same type; "
+                       f"'{entity.name}' does not", Note("it is declared here", entity.span))
     return first
 
 
@@ -125,19 +114,21 @@ def _plain(type: CType) -> bool:
 
 
 def _combiner(context: Context, entity: FunctionEntity, type: CType, node: syntax.Call
-              ) -> combiner.Combiner | None:
-    """The function as a combiner; None after a message, once."""
+              ) -> combiner.Combiner:
+    """The function as a combiner; what it cannot do is said once."""
     known, key = context.unit.combiners, (entity, type)
+    entity.used = True
     if key not in known:
         known[key] = None
-        text = _lowered(context, entity, type, node)
-        known[key] = None if text is None else combiner.read(text)
-    entity.used = True
-    return known[key]
+        known[key] = combiner.read(_lowered(context, entity, type, node))
+    found = known[key]
+    if found is None:
+        raise Refused
+    return found
 
 
 def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax.Call
-             ) -> str | None:
+             ) -> str:
     call = node.span
     errors = context.diagnostics.errors
     kernel = Kernel(entity.name, [], [], span=entity.span)
@@ -145,16 +136,16 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
                     context.handlers, context.pure_calls)
     inner.contract, inner.frame = context.contract, context.frame
     instance = generics.instance(context, entity, [Term(type)] * 2, [call] * 2)
-    if instance is None or not functions.may_inline(inner, entity, node):
-        return None
+    if instance is None:
+        raise Refused
+    functions.check_depth(inner, entity, node)
     values = [functions.parameters_of(inner, type) for _ in range(2)]
     result = functions.inline(inner, instance, values, call)
     if context.diagnostics.errors != errors or not inner.live:
-        return None
+        raise Refused
     if result.type is not type:
-        context.error("combining-function", call, f"'{entity.name}' combines {type}, but gives "
-                      f"{result.type}", Note("it is declared here", entity.span))
-        return None
+        context.refuse("combining-function", call, f"'{entity.name}' combines {type}, but gives "
+                       f"{result.type}", Note("it is declared here", entity.span))
     results = [inner.value(leaf) for leaf in leaves(result)]
     inner.emit("ret")
     inner.ssa.finish(kernel)
@@ -163,20 +154,18 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
     cfg = Cfg(kernel)
     if cfg.loops:
         span = cfg.loops[0].header.terminator.span or entity.span
-        context.error("combining-function", span, f"'{entity.name}' combines elements of a tile "
-                      "side by side, so it cannot have loops", Note("it is given here", call))
-        return None
+        context.refuse("combining-function", span, f"'{entity.name}' combines elements of a tile "
+                       "side by side, so it cannot have loops", Note("it is given here", call))
     ops, mapping = _straight(cfg)
     results = [mapping.get(value, value) for value in results]
     ops = _needed(ops, results)
     for op in ops:
         if not combiner.combines(op):
-            context.error("combining-function", op.span or entity.span, f"'{entity.name}' combines "
-                          "elements of a tile, so it can only compute with numbers; this is "
-                          f"'{op.name}'", Note("it is given here", call))
-            return None
+            context.refuse("combining-function", op.span or entity.span, f"'{entity.name}' "
+                           "combines elements of a tile, so it can only compute with numbers; this "
+                           f"is '{op.name}'", Note("it is given here", call))
     if context.diagnostics.errors != errors:
-        return None
+        raise Refused
     return combiner.write(kernel.parameters, ops, results)
 
 

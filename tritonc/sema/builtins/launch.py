@@ -5,26 +5,28 @@ All uses of an axis's global range agree on its tile, which sets the grid.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import INT, INT_TYPE, ctype
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import Note, Span
 
+Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 AXES = 3
 
 
-def _axis(context: Context, node: syntax.Call, term: Term) -> int | None:
+def _axis(context: Context, node: syntax.Call, term: Term) -> int:
     span = node.arguments[0].span
     if context.constant_for is not None:
         constants.not_constant(context, node.span, context.constant_for,
                                "it differs from instance to instance")
-        return None
+        raise Refused
     axis = constants.integer_of(context, term, span, f"the axis of {node.callee}")
-    if axis is not None and not 0 <= axis < AXES:
-        context.error("launch-axis", span, f"a launch has axes 0 to {AXES - 1}, found {axis}")
-        return None
+    if not 0 <= axis < AXES:
+        context.refuse("launch-axis", span, f"a launch has axes 0 to {AXES - 1}, found {axis}")
     return axis
 
 
@@ -47,43 +49,31 @@ def global_range(context: Context, node: syntax.Call, arguments: list[Term]) -> 
 def slice_of(context: Context, node: syntax.Call, axis_term: Term, extent: int) -> Term:
     """The int tile of `extent` indices along an axis."""
     axis = _axis(context, node, axis_term)
-    if axis is None:
-        return POISON
-    if not _agree(context, axis, extent, node.span):
-        return POISON
+    _agree(context, axis, extent, node.span)
     context.at(node.span)
     return context.op("get_global_range", ctype(INT, (extent,)), axis=axis, extent=extent)
 
 
-def _agree(context: Context, axis: int, extent: int, span: Span) -> bool:
+def _agree(context: Context, axis: int, extent: int, span: Span) -> None:
     tile = context.kernel.tile
     earlier = context.tile_spans.get(axis)
     if earlier is None:
         if context.live:
             tile[axis] = extent
             context.tile_spans[axis] = span
-        return True
-    if tile[axis] == extent:
-        return True
-    context.error("global-range", span, f"the global range of axis {axis} is taken in tiles of "
-                  f"{extent} here, but of {tile[axis]} elsewhere; a kernel has one tile per axis",
-                  Note("the other use is here", earlier))
-    return False
+    elif tile[axis] != extent:
+        context.refuse("global-range", span, f"the global range of axis {axis} is taken in tiles "
+                       f"of {extent} here, but of {tile[axis]} elsewhere; a kernel has one tile "
+                       "per axis", Note("the other use is here", earlier))
 
 
-def program_id(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-    return _of_axis(context, node, arguments, "get_program_id")
+def of_axis(name: str) -> Lower:
+    """`get_program_id(axis)`, `get_num_programs(axis)`."""
+    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+        axis = _axis(context, node, arguments[0])
+        if context.live:
+            context.kernel.tile.setdefault(axis, 1)
+        context.at(node.span)
+        return context.op(name, INT_TYPE, axis=axis)
 
-
-def num_programs(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-    return _of_axis(context, node, arguments, "get_num_programs")
-
-
-def _of_axis(context: Context, node: syntax.Call, arguments: list[Term], name: str) -> Term:
-    axis = _axis(context, node, arguments[0])
-    if axis is None:
-        return POISON
-    if context.live:
-        context.kernel.tile.setdefault(axis, 1)
-    context.at(node.span)
-    return context.op(name, INT_TYPE, axis=axis)
+    return lower

@@ -12,30 +12,25 @@ from tritonc.sema.operations.memory import kind_of
 from tritonc.sema.operations.operators import negate
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import FLOAT, Number
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import Term, good
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
 
 def _unified(context: Context, node: syntax.Call, arguments: list[Term],
-             compute: bool = True) -> list[Term] | None:
+             compute: bool = True) -> list[Term]:
     """The arguments in one type; floating constants alone are double."""
     for term in arguments:
         if compute and not isinstance(term.type.element, Number):
-            context.error("type-mismatch", node.span, f"'{node.callee}' takes numbers, found "
-                          f"{term.type}")
-            return None
-    operands = convert.unify(context, node.span, *arguments, compute=compute)
-    return None if operands is None else [decayed(t) for t in operands]
+            context.refuse("type-mismatch", node.span, f"'{node.callee}' takes numbers, found "
+                           f"{term.type}")
+    return [decayed(t) for t in convert.unify(context, node.span, *arguments, compute=compute)]
 
 
 def function(name: str) -> Lower:
     """A function of one float; integers convert to float."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        operands = _unified(context, node, arguments)
-        if operands is None:
-            return POISON
-        x = operands[0]
+        (x,) = _unified(context, node, arguments)
         element = x.type.element
         if isinstance(element, Number) and not element.is_float:
             x = convert.number(context, x, FLOAT)
@@ -52,17 +47,13 @@ def library_function(file: str, name: str, count: int = 1, whole: tuple[int, ...
                                           f"'{node.callee}' is a function of the library")
         floats = [t for at, t in enumerate(arguments) if at not in whole]
         operands = _unified(context, node, floats)
-        if operands is None:
-            return POISON
         integers = [arguments[at] for at in whole]
         for at, term in zip(whole, integers):
             element = term.type.element
             if not isinstance(element, Number) or not element.is_int:
                 return context.error("type-mismatch", node.arguments[at].span, "an integer is "
                                      f"expected here, found {term.type}")
-        shape = shapes.meet_shapes(context, node.span, *operands, *integers)
-        if shape is None:
-            return POISON
+        shapes.meet_shapes(context, node.span, *operands, *integers)
         element = operands[0].type.element
         if isinstance(element, Number) and not element.is_float:
             operands = [convert.number(context, t, FLOAT) for t in operands]
@@ -81,11 +72,8 @@ def extremum(operation: str) -> Lower:
                 return context.error("call-arguments", node.span, f"'{node.callee}' takes two "
                                      f"arguments or more, or one tile; found {arguments[0].type}")
             return tiles.reduction(operation)(context, node, arguments)
-        operands = _unified(context, node, arguments)
-        if operands is None:
-            return POISON
-        result = operands[0]
-        for other in operands[1:]:
+        result, *others = _unified(context, node, arguments)
+        for other in others:
             result = _pick(context, operation, result, other)
         return result
 
@@ -100,10 +88,7 @@ def _pick(context: Context, operation: str, a: Term, b: Term) -> Term:
 
 def magnitude(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """abs of floats and integers."""
-    operands = _unified(context, node, arguments)
-    if operands is None:
-        return POISON
-    x = operands[0]
+    (x,) = _unified(context, node, arguments)
     element = x.type.element
     assert isinstance(element, Number)
     if element.is_float:
@@ -116,30 +101,20 @@ def select(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     condition = convert.truth(context, arguments[0], node.arguments[0].span,
                               "the condition of select")
     operands = _unified(context, node, arguments[1:], compute=False)
-    if condition.poisoned or operands is None:
-        return POISON
-    shape = shapes.meet_shapes(context, node.span, condition, operands[0])
-    if shape is None:
-        return POISON
+    shape = shapes.meet_shapes(context, node.span, good(condition), operands[0])
     context.at(node.span)
     a, b = (shapes.broadcast(context, t, shape) for t in operands)
     return context.op("select", a.type, shapes.broadcast(context, condition, shape), a, b)
 
 
 def clamp(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-    operands = _unified(context, node, arguments)
-    if operands is None:
-        return POISON
-    x, low, high = operands
+    x, low, high = _unified(context, node, arguments)
     return _pick(context, "min", _pick(context, "max", x, low), high)
 
 
 def fma(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """Of floats rounded once; of integers it is a * b + c."""
-    operands = _unified(context, node, arguments)
-    if operands is None:
-        return POISON
-    a, b, c = operands
+    a, b, c = _unified(context, node, arguments)
     element = a.type.element
     assert isinstance(element, Number)
     if element.is_float:

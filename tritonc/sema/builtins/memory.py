@@ -19,7 +19,7 @@ from tritonc.sema.types.ctypes import (
     Number,
     PointerTo,
 )
-from tritonc.sema.types.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import NOTHING, Refused, Term, good
 from tritonc.source import Span
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
@@ -36,10 +36,7 @@ def atomic(operation: str) -> Lower:
     count = {"cas": 3, "load": 1}.get(operation, 2)
 
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        stated = _stated(context, node)
-        if stated is None:
-            return POISON
-        target, shape = stated
+        target, shape = _stated(context, node)
         pointer = arguments[0]
         element = pointer.type.element
         if target is not None and isinstance(element, PointerTo) and element.target is not target:
@@ -69,7 +66,7 @@ def plain_load(context: Context, node: syntax.Call, arguments: list[Term]) -> Te
     """load(p, mask), with words about caches."""
     words, mask = _said(context), None
     if len(arguments) == 2:
-        mask = memory.mask_term(context, arguments[1], node.arguments[1].span)
+        mask = good(convert.truth(context, arguments[1], node.arguments[1].span, "a mask"))
     return memory.load(context, arguments[0], mask, node.span, node.arguments[0].span, words=words)
 
 
@@ -77,20 +74,19 @@ def plain_store(context: Context, node: syntax.Call, arguments: list[Term]) -> T
     """store(p, v, mask), with words about caches."""
     words, mask = _said(context), None
     if len(arguments) == 3:
-        mask = memory.mask_term(context, arguments[2], node.arguments[2].span)
+        mask = good(convert.truth(context, arguments[2], node.arguments[2].span, "a mask"))
     memory.store(context, arguments[0], mask, arguments[1], node.span, node.arguments[1].span,
                  node.arguments[0].span, words=words)
     return NOTHING
 
 
-def _stated(context: Context, node: syntax.Call) -> tuple[Number | None, Shape | None] | None:
-    """The element type and shape that the spelling of a call states; None after a message."""
+def _stated(context: Context, node: syntax.Call) -> tuple[Number | None, Shape | None]:
+    """The element type and shape that the spelling of a call states."""
     match = _TYPED.fullmatch(node.callee)
     if match:
         name = _NAMED_TYPES.get(match[1], match[1])
         if name not in NUMBERS:
-            context.error("type-mismatch", node.callee_span, f"'{match[1]}' is no type")
-            return None
+            context.refuse("type-mismatch", node.callee_span, f"'{match[1]}' is no type")
         return NUMBERS[name], (int(match[2]), int(match[3]))
     if node.callee.startswith("f32_"):
         return NUMBERS["float32"], None
@@ -99,14 +95,15 @@ def _stated(context: Context, node: syntax.Call) -> tuple[Number | None, Shape |
     first, *rest = node.template
     extents = [n for n in rest if not isinstance(n, syntax.TypeSpec)]
     if not isinstance(first, syntax.TypeSpec):
-        context.error("call-arguments", node.span, f"'{node.callee}' takes an element type and "
-                      f"extents first: {node.callee}(float, TM, TN)(p, v, mask)")
-        return None
+        context.refuse("call-arguments", node.span, f"'{node.callee}' takes an element type and "
+                       f"extents first: {node.callee}(float, TM, TN)(p, v, mask)")
     type = constants.value_type(context, first, "the type of an atomic operation")
     if type is None or not isinstance(type.element, Number):
-        return None
+        raise Refused
     shape = constants.extents(context, tuple(extents), first.span)
-    return None if shape is None else (type.element, shape)
+    if shape is None:
+        raise Refused
+    return type.element, shape
 
 
 def barrier(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -120,8 +117,6 @@ def barrier(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 def multiple_of(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     n = constants.integer_of(context, arguments[1], node.arguments[1].span,
                              "the second argument of multiple_of")
-    if n is None:
-        return POISON
     return promise(context, arguments[0], n, node.span, node.arguments[1].span)
 
 
@@ -141,20 +136,15 @@ def promise(context: Context, x: Term, n: int, span: Span, n_span: Span) -> Term
 
 
 def assume(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-    condition = convert.truth(context, arguments[0], node.arguments[0].span, "what is assumed")
-    if condition.poisoned:
-        return POISON
+    condition = good(convert.truth(context, arguments[0], node.arguments[0].span,
+                                   "what is assumed"))
     return _guarded(context, node, "assume", [condition])
 
 
 def _guarded(context: Context, node: syntax.Call, name: str, terms: list[Term],
              **attributes: Any) -> Term:
     """An operation of no result that the predicates in force guard."""
-    shape: Shape | None = ()
-    if terms:
-        shape = shapes.meet_shapes(context, node.span, *terms)
-    if shape is None:
-        return POISON
+    shape = shapes.meet_shapes(context, node.span, *terms) if terms else ()
     context.at(node.span)
     if context.mask is not None:
         # A condition of fewer axes than the predicate concerns all elements along them.
@@ -171,10 +161,8 @@ def _guarded(context: Context, node: syntax.Call, name: str, terms: list[Term],
 
 def check(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """assert(c) and assert(c, "message")."""
-    condition = convert.truth(context, arguments[0], node.arguments[0].span,
-                              "the condition of assert")
-    if condition.poisoned:
-        return POISON
+    condition = good(convert.truth(context, arguments[0], node.arguments[0].span,
+                                   "the condition of assert"))
     span = node.arguments[0].span
     message = " ".join(span.file.text[span.start:span.end].split())
     if len(arguments) == 2:
@@ -198,12 +186,9 @@ def printf(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     if len(letters) != len(arguments) - 1:
         return context.error("printf-format", node.span, f"the format has {len(letters)} "
                              f"directives, found {len(arguments) - 1} values")
-    values: list[Term] = []
-    for (text, letter), term, argument in zip(letters, arguments[1:], node.arguments[1:]):
-        value = _printed(context, text, letter, term, argument.span)
-        if value.poisoned:
-            return POISON
-        values.append(value)
+    values = [good(_printed(context, text, letter, term, argument.span))
+              for (text, letter), term, argument
+              in zip(letters, arguments[1:], node.arguments[1:])]
     return _guarded(context, node, "printf", values, format=format)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tritonc.frontend import syntax
-from tritonc.sema.builtins.tiles import tile_and_axis
+from tritonc.sema.builtins.tiles import axis_of
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import BOOL, INT, NUMBERS, Number, PointerTo, Struct, ctype
 from tritonc.sema.types.shapes import Shape
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import Term
 from tritonc.source import Note
 
 SIGNED = {8: "int8", 16: "int16", 32: "int32", 64: "int64"}
@@ -36,11 +36,7 @@ def take(context: Context, x: Term, index: Term, axis: int) -> Term:
 def gather(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """gather(x, index, axis)."""
     x, index, axis_term = arguments
-    found = tile_and_axis(context, node, [x, axis_term], 2)
-    if found is None:
-        return POISON
-    axis = found[1]
-    assert axis is not None
+    axis = axis_of(context, node, x, axis_term, 2)
     element = index.type.element
     if not isinstance(element, Number) or not element.is_int or element is BOOL:
         return context.error("type-mismatch", node.arguments[1].span, "the indices of gather must "
@@ -55,11 +51,8 @@ def gather(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 
 def flip(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """flip(x, axis)."""
-    found = tile_and_axis(context, node, arguments)
-    if found is None:
-        return POISON
-    x, axis = found
-    assert axis is not None
+    x, axis_term = arguments
+    axis = axis_of(context, node, x, axis_term)
     last = _number(context, x.shape[axis] - 1, x.shape)
     back = context.op("sub", last.type, last, along(context, x.shape, axis))
     return take(context, x, back, axis)
@@ -67,13 +60,8 @@ def flip(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 
 def join(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """join(a, b): a new last axis, of a and b."""
-    operands = convert.unify(context, node.span, *arguments, compute=False)
-    if operands is None:
-        return POISON
-    a, b = (decayed(t) for t in operands)
-    shape = (*a.shape, 2)
-    if not shapes.check_size(context, shape, node.span):
-        return POISON
+    a, b = (decayed(t) for t in convert.unify(context, node.span, *arguments, compute=False))
+    shapes.check_size(context, (*a.shape, 2), node.span)
     return _beside(context, a, b, len(a.shape))
 
 
@@ -90,25 +78,18 @@ def _beside(context: Context, a: Term, b: Term, axis: int) -> Term:
 def cat(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """cat(a, b, axis): b behind a."""
     a, b, axis_term = arguments
-    found = tile_and_axis(context, node, [a, axis_term], 2)
-    if found is None:
-        return POISON
-    axis = found[1]
-    assert axis is not None
+    axis = axis_of(context, node, a, axis_term, 2)
     others = [tuple(n for d, n in enumerate(t.shape) if d != axis) for t in (a, b)]
     if len(a.shape) != len(b.shape) or others[0] != others[1]:
         return context.error("shape-mismatch", node.span, "cat needs tiles whose extents are equal "
                              f"but along axis {axis}: found {a.type} and {b.type}")
     element = convert.common_element(context, node.span, a, b) if \
         a.type.element is not b.type.element else a.type.element
-    if element is None:
-        return POISON
     if isinstance(element, Number) and a.type.element is not b.type.element:
         a, b = (convert.number(context, t, element) for t in (a, b))
     m, n = a.shape[axis], b.shape[axis]
     shape = (*a.shape[:axis], m + n, *a.shape[axis + 1 :])
-    if not shapes.check_size(context, shape, node.span):
-        return POISON
+    shapes.check_size(context, shape, node.span)
     if m == n:
         return shapes.reshape(context, _beside(context, a, b, axis), shape)
     at = along(context, shape, axis)
@@ -169,8 +150,6 @@ def histogram(context: Context, node: syntax.Call, arguments: list[Term]) -> Ter
     x = arguments[0]
     bins = constants.integer_of(context, arguments[1], node.arguments[1].span, "a count of bins")
     element = x.type.element
-    if bins is None:
-        return POISON
     if not isinstance(element, Number) or not element.is_int or element is BOOL or not x.shape:
         return context.error("type-mismatch", node.arguments[0].span, "histogram counts a tile of "
                              f"integers, found {x.type}")

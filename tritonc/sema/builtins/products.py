@@ -18,7 +18,7 @@ from tritonc.sema.types.ctypes import (
     Number,
     ctype,
 )
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note, Span
 
 
@@ -61,13 +61,10 @@ def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_sp
     assert isinstance(element, Number)
     result = accumulator(element)
     shape = (a.shape[0], b.shape[1], *a.shape[2:])
-    if not shapes.check_size(context, shape, span):
-        return POISON
+    shapes.check_size(context, shape, span)
     if acc is not None:
-        acc = implicit.assign(context, acc, ctype(result, shape), acc_span or span,
-                             "the accumulator of this product")
-        if acc.poisoned:
-            return POISON
+        acc = good(implicit.assign(context, acc, ctype(result, shape), acc_span or span,
+                                   "the accumulator of this product"))
     context.at(span)
     if element is UINT8:  # Triton-IR multiplies i8 as signed
         a, b = (convert.number(context, t, INT) for t in (a, b))

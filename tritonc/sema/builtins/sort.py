@@ -6,12 +6,12 @@ from math import prod
 
 from tritonc.frontend import syntax
 from tritonc.sema.builtins.moves import SIGNED, along, structure, take
-from tritonc.sema.builtins.tiles import tile_and_axis
+from tritonc.sema.builtins.tiles import axis_of
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import BOOL, INT, LONG, NUMBERS, UINT, Number, ctype
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import Term
 from tritonc.source import Span
 
 WORD = 32  # bits that the hardware compares and chooses at once
@@ -22,11 +22,8 @@ def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 
     Floats are compared as integers: -0 before 0, NaNs behind all numbers.
     """
-    found = tile_and_axis(context, node, arguments[:2])
-    if found is None:
-        return POISON
-    x, axis = found
-    assert axis is not None
+    x = arguments[0]
+    axis = axis_of(context, node, x, arguments[1])
     descending = False
     if len(arguments) == 3:
         number = arguments[2].constant
@@ -40,8 +37,7 @@ def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
                              f"numbers of 16 bits or more, or integers, found {x.type}")
     if x.constant is not None or x.shape[axis] == 1:
         return x
-    if not _fits(context, x, axis, node.span):
-        return POISON
+    _check_padded(context, x, axis, node.span)
     result = _values(context, _sorted(context, _keys(context, x, element), axis, descending),
                      element)
     _note(context, result, x, axis)
@@ -95,23 +91,20 @@ def _greatest_first(context: Context, keys: Term, axis: int, k: int) -> Term:
     return shapes.reshape(context, keys, (*shape[:axis], k, *shape[axis + 1 :]))
 
 
-def _fits(context: Context, x: Term, axis: int, span: Span) -> bool:
-    """Whether the tile may be padded to a power of two."""
+def _check_padded(context: Context, x: Term, axis: int, span: Span) -> None:
+    """Refuse a tile that is too large once it is padded to a power of two."""
     n = x.shape[axis]
     padded = (*x.shape[:axis], 1 << (n - 1).bit_length(), *x.shape[axis + 1 :])
-    return shapes.check_size(context, padded, span)
+    shapes.check_size(context, padded, span)
 
 
 def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """topk(x, k, axis): sorted is a long, an element's key above its place from the end, so that of
     equal elements the first is the greater one."""
     x, count, axis_term = arguments
-    found = tile_and_axis(context, node, [x, axis_term], 2)
+    axis = axis_of(context, node, x, axis_term, 2)
     k = constants.integer_of(context, count, node.arguments[1].span, "a count of elements")
-    if found is None or k is None:
-        return POISON
-    x, axis = decayed(x), found[1]
-    assert axis is not None
+    x = decayed(x)
     element, n = x.type.element, x.shape[axis]
     if not isinstance(element, Number) or element.ir.bits > 32 or (
             element.is_float and element.ir.bits < 16):
@@ -120,8 +113,7 @@ def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     if not 1 <= k <= n:
         return context.error("call-arguments", node.arguments[1].span, f"the axis has {n} "
                              f"elements, so k is 1 to {n}, found {k}")
-    if not _fits(context, x, axis, node.span):
-        return POISON
+    _check_padded(context, x, axis, node.span)
     context.at(node.span)
     x = Term(x.type, context.value(x))
     keys = convert.number(context, _keys(context, x, element), LONG)

@@ -85,10 +85,10 @@ BUILTINS: tuple[Builtin, ...] = (
     _row("get_global_range[T](axis)", 1, 1, "This instance's T indices of the global range along "
          "the axis, an int tile; without [T], the whole initialiser of a 1-D tile, whose length "
          "it takes.", launch.global_range, template=True),
-    _row("get_program_id(axis)", 1, 1, "This instance's index along the axis.", launch.program_id,
-         "get_range_id"),
+    _row("get_program_id(axis)", 1, 1, "This instance's index along the axis.",
+         launch.of_axis("get_program_id"), "get_range_id"),
     _row("get_num_programs(axis)", 1, 1, "How many instances lie along the axis.",
-         launch.num_programs, "get_num_program"),
+         launch.of_axis("get_num_programs"), "get_num_program"),
     # elementwise
     _row("min(a, b, ...)", 1, None, "The least of the arguments, a number rather than a NaN; the "
          "least element of one tile.", math.extremum("min")),
@@ -299,15 +299,14 @@ def names() -> list[str]:
 _ACCESS = frozenset(word for row in BUILTINS for word in row.access)
 
 
-def _words(context: Context, said: list[syntax.Name]) -> Words | None:
-    """What words behind the arguments say; None after a message."""
+def _words(context: Context, said: list[syntax.Name]) -> Words:
+    """What words behind the arguments say."""
     found: dict[str, str] = {}
     for word in said:
         what = "order" if word.name in ORDERS else "scope" if word.name in SCOPES else "cache"
         if what in found:
-            context.error("call-arguments", word.span, f"'{found[what]}' and '{word.name}' exclude "
-                          "each other: an access takes one of them")
-            return None
+            context.refuse("call-arguments", word.span, f"'{found[what]}' and '{word.name}' "
+                           "exclude each other: an access takes one of them")
         found[what] = word.name
     if "cache" in found:
         found["cache"] = {"stream": "evict_first", "keep": "evict_last"}[found["cache"]]
@@ -362,9 +361,6 @@ def call(context: Context, row: Builtin, node: syntax.Call) -> Term:
         return constants.not_constant(context, node.span, context.constant_for,
                                       f"'{node.callee}' runs on the GPU")
     context.at(node.span)
-    words = _words(context, said) if said else None
-    if said and words is None:
-        return POISON
-    context.words = words
+    context.words = _words(context, said) if said else None
     with context.about(*node.arguments):
         return row.lower(context, node, arguments)

@@ -12,44 +12,44 @@ from tritonc.sema.operations import convert, subscripts
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import STRING_TYPE, ctype
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import Term, good
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
 
-def tile_and_axis(context: Context, node: syntax.Call, arguments: list[Term], place: int = 1
-                  ) -> tuple[Term, int | None] | None:
-    """The tile and the axis, counted from 0, of f(x) or f(x, axis); None after a message.
-
-    `place` is that of the axis among the arguments of the call.
-    """
-    x = arguments[0]
-    if not x.shape:
-        context.error("reduction", node.arguments[0].span, f"'{node.callee}' takes a tile, found "
-                      f"the scalar {x.type}")
-        return None
+def tile_and_axis(context: Context, node: syntax.Call, arguments: list[Term]
+                  ) -> tuple[Term, int | None]:
+    """The tile and the axis, counted from 0, of f(x) or f(x, axis)."""
     if len(arguments) == 1:
-        return x, None
+        return _tile(context, node, arguments[0]), None
+    return arguments[0], axis_of(context, node, arguments[0], arguments[1])
+
+
+def _tile(context: Context, node: syntax.Call, x: Term) -> Term:
+    if not x.shape:
+        context.refuse("reduction", node.arguments[0].span, f"'{node.callee}' takes a tile, found "
+                       f"the scalar {x.type}")
+    return x
+
+
+def axis_of(context: Context, node: syntax.Call, x: Term, term: Term, place: int = 1) -> int:
+    """The axis of a tile, counted from 0; `place` is its among the arguments of the call."""
     span = node.arguments[place].span
-    axis = constants.integer_of(context, arguments[1], span, "an axis")
-    rank = len(x.shape)
+    rank = len(_tile(context, node, x).shape)
+    axis = constants.integer_of(context, term, span, "an axis")
     if axis is None:
         return None
     if not -rank <= axis < rank:
         axes = "only axis 0" if rank == 1 else f"axes 0 {'and' if rank == 2 else 'to'} {rank - 1}"
-        context.error("reduction", span, f"{x.type} has {axes}, found {axis}")
-        return None
+        context.refuse("reduction", span, f"{x.type} has {axes}, found {axis}")
     context.at(node.span)
-    return x, axis % rank
+    return axis % rank
 
 
 def reduction(operation: str) -> Lower:
     """f(x) and f(x, axis)."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = tile_and_axis(context, node, arguments)
-        if found is None:
-            return POISON
-        x, axis = found
+        x, axis = tile_and_axis(context, node, arguments)
         axes = list(range(len(x.shape))) if axis is None else [axis]
         return subscripts.reduce(context, x, operation, axes, node.span)
 
@@ -59,10 +59,8 @@ def reduction(operation: str) -> Lower:
 def truth_reduction(operation: str) -> Lower:
     """any and all: elements count as conditions do."""
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        x = convert.truth(context, arguments[0], node.arguments[0].span,
-                          f"what '{node.callee}' reduces")
-        if x.poisoned:
-            return POISON
+        x = good(convert.truth(context, arguments[0], node.arguments[0].span,
+                               f"what '{node.callee}' reduces"))
         return reduction(operation)(context, node, [x, *arguments[1:]])
 
     return lower
@@ -76,10 +74,7 @@ def _flat(context: Context, x: Term, axis: int | None) -> tuple[Term, int]:
 
 def arg_reduction(operation: str) -> Lower:
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = tile_and_axis(context, node, arguments)
-        if found is None:
-            return POISON
-        x, axis = _flat(context, *found)
+        x, axis = _flat(context, *tile_and_axis(context, node, arguments))
         return subscripts.argreduce(context, x, operation, axis, node.span)
 
     return lower
@@ -87,10 +82,7 @@ def arg_reduction(operation: str) -> Lower:
 
 def scan(operation: str, reverse: bool = False) -> Lower:
     def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        found = tile_and_axis(context, node, arguments[:2])
-        if found is None:
-            return POISON
-        x, axis = _flat(context, *found)
+        x, axis = _flat(context, *tile_and_axis(context, node, arguments[:2]))
         return subscripts.scan(context, x, operation, axis, node.span, reverse)
 
     return lower
@@ -100,8 +92,8 @@ _KINDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", 
 
 
 def _operation(context: Context, node: syntax.Call, term: Term, at: int
-               ) -> str | FunctionEntity | None:
-    """What combines: the name of a built-in operation, or a function; None after a message."""
+               ) -> str | FunctionEntity:
+    """What combines: the name of a built-in operation, or a function."""
     name = term.constant
     if isinstance(name, str) and term.type is STRING_TYPE:
         entity = context.scope.lookup(name)
@@ -109,41 +101,35 @@ def _operation(context: Context, node: syntax.Call, term: Term, at: int
             return entity
         if name in _KINDS:
             return name
-    context.error("reduction", node.arguments[at].span, f"the operation of '{node.callee}' is one "
-                  f"of {', '.join(_KINDS)}, or a function of the program that combines two values")
-    return None
+    context.refuse("reduction", node.arguments[at].span, f"the operation of '{node.callee}' is "
+                   f"one of {', '.join(_KINDS)}, or a function of the program that combines two "
+                   "values")
 
 
 def _numbers(context: Context, node: syntax.Call, arguments: list[Term], operation: str
-             ) -> list[Term] | None:
+             ) -> list[Term]:
     """The arguments of an operation of the language: a tile of numbers, or of truth for any and
-    all; None after an error."""
+    all."""
     x, where = arguments[0], node.arguments[0].span
     if x.members:
-        context.error("struct-value", where, f"'{operation}' combines numbers, found the struct "
-                      f"{x.type}; a function of the program combines structs")
-        return None
+        context.refuse("struct-value", where, f"'{operation}' combines numbers, found the struct "
+                       f"{x.type}; a function of the program combines structs")
     if operation in ("any", "all"):
         x = convert.truth(context, x, where, f"what '{node.callee}' combines")
-    return None if x.poisoned else [x, *arguments[1:]]
+    return [good(x), *arguments[1:]]
 
 
 def named_reduction(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """reduce(x, axis, operation) and reduce(x, operation)."""
     at = len(arguments) - 1
     operation = _operation(context, node, arguments[at], at)
-    if operation is None:
-        return POISON
     if isinstance(operation, FunctionEntity):
-        found = tile_and_axis(context, node, arguments[:at])
-        if found is None:
-            return POISON
-        x, axis = found
+        x, axis = tile_and_axis(context, node, arguments[:at])
         if axis is None:
             x = _flattened(context, x)
         return combine.combine(context, node, x, axis or 0, operation, False)
     numbers = _numbers(context, node, arguments[:at], operation)
-    return POISON if numbers is None else reduction(_KINDS[operation])(context, node, numbers)
+    return reduction(_KINDS[operation])(context, node, numbers)
 
 
 def _flattened(context: Context, x: Term) -> Term:
@@ -163,15 +149,11 @@ def named_scan(context: Context, node: syntax.Call, arguments: list[Term]) -> Te
                                  "scan is the word 'reverse', or a constant bool")
         reverse = bool(word)
     operation = _operation(context, node, arguments[2], 2) if len(arguments) > 2 else "sum"
-    if operation is None:
-        return POISON
     if isinstance(operation, FunctionEntity):
-        found = tile_and_axis(context, node, arguments[:2])
-        if found is None or found[1] is None:
-            return POISON
-        return combine.combine(context, node, found[0], found[1], operation, True, reverse)
+        axis = axis_of(context, node, arguments[0], arguments[1])
+        return combine.combine(context, node, arguments[0], axis, operation, True, reverse)
     numbers = _numbers(context, node, arguments, operation)
-    return POISON if numbers is None else scan(_KINDS[operation], reverse)(context, node, numbers)
+    return scan(_KINDS[operation], reverse)(context, node, numbers)
 
 
 def product(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -184,12 +166,10 @@ def product(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 # --- shapes ---
 
 
-def _integers(context: Context, node: syntax.Call, arguments: list[Term], what: str
-              ) -> list[int] | None:
-    """The constant integers behind the first argument; None after a message."""
-    found = [constants.integer_of(context, t, n.span, what)
-             for t, n in zip(arguments[1:], node.arguments[1:])]
-    return None if None in found else [n for n in found if n is not None]
+def _integers(context: Context, node: syntax.Call, arguments: list[Term], what: str) -> list[int]:
+    """The constant integers behind the first argument."""
+    return [constants.integer_of(context, t, n.span, what)
+            for t, n in zip(arguments[1:], node.arguments[1:])]
 
 
 def transpose(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -201,27 +181,21 @@ def transpose(context: Context, node: syntax.Call, arguments: list[Term]) -> Ter
     if len(arguments) == 1:
         return subscripts.permute(context, x, list(reversed(range(len(x.shape)))), node.span)
     order = _integers(context, node, arguments, "an axis")
-    return POISON if order is None else subscripts.permute(context, x, order, node.span)
+    return subscripts.permute(context, x, order, node.span)
 
 
-def _extents(context: Context, node: syntax.Call, arguments: list[Term]
-             ) -> tuple[int, ...] | None:
+def _extents(context: Context, node: syntax.Call, arguments: list[Term]) -> tuple[int, ...]:
     extents = _integers(context, node, arguments, "an extent")
-    if extents is None:
-        return None
     for extent, argument in zip(extents, node.arguments[1:]):
         if extent < 1:
-            context.error("tile-extent", argument.span, "the extent of a tile must be positive, "
-                          f"found {extent}")
-            return None
-    shape = tuple(extents)
-    return shape if shapes.check_size(context, shape, node.span) else None
+            context.refuse("tile-extent", argument.span, "the extent of a tile must be positive, "
+                           f"found {extent}")
+    shapes.check_size(context, tuple(extents), node.span)
+    return tuple(extents)
 
 
 def reshaped(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     shape = _extents(context, node, arguments)
-    if shape is None:
-        return POISON
     x = arguments[0]
     count = prod(shape)
     if count != x.type.size:
@@ -233,8 +207,6 @@ def reshaped(context: Context, node: syntax.Call, arguments: list[Term]) -> Term
 
 def broadcast(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     shape = _extents(context, node, arguments)
-    if shape is None:
-        return POISON
     x = arguments[0]
     if not shapes.broadcastable(x.shape, shape):
         return context.error("shape-mismatch", node.span, f"{x.type} does not broadcast to "

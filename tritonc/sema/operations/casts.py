@@ -19,7 +19,7 @@ from tritonc.sema.types.ctypes import (
     Struct,
     ctype,
 )
-from tritonc.sema.types.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import NOTHING, POISON, Term, good
 from tritonc.source import Span
 
 
@@ -77,9 +77,7 @@ def _same_bits(context: Context, term: Term, to: Number | PointerTo) -> Term:
 
 def convert_to(context: Context, term: Term, to: CType, span: Span) -> Term:
     """An explicit conversion: the element type, then the shape (section 4 of the language)."""
-    if term.poisoned:
-        return POISON
-    converted = _element(context, term, to.element, span)
+    converted = _element(context, good(term), to.element, span)
     if converted.poisoned or not to.shape or converted.shape == to.shape:
         return converted
     if shapes.broadcastable(converted.shape, to.shape):

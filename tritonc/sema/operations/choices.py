@@ -10,6 +10,8 @@ condition's predicate.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block, Op
 from tritonc.ir.ops import OPS
@@ -21,7 +23,7 @@ from tritonc.sema.predicates.in_force import Mask
 from tritonc.sema.scope import Variable
 from tritonc.sema.types import shapes
 from tritonc.sema.types.ctypes import BOOL, BOOL_TYPE, DOUBLE, LITERAL, VOID_TYPE, CType, ctype
-from tritonc.sema.types.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import NOTHING, POISON, Refused, Term
 
 
 class _Side:
@@ -103,8 +105,6 @@ def _known_conditional(context: Context, node: syntax.Conditional, holds: bool) 
         return POISON
     with context.about(node.then, node.orelse):
         type = convert.meet_types(context, node.span, then, orelse, compute=False)
-    if type is None:
-        return POISON
     return convert.to_type(context, then if holds else orelse, type)
 
 
@@ -125,7 +125,8 @@ def _branches(context: Context, node: syntax.Conditional, condition: Term, then:
     elif not _both_values(context, node, then.term, orelse.term):
         type = None
     else:
-        with context.about(node.then, node.orelse):
+        type = None
+        with suppress(Refused), context.about(node.then, node.orelse):
             type = convert.meet_types(context, node.span, then.term, orelse.term, compute=False)
         if type is not None and type.element is LITERAL:
             type = ctype(DOUBLE, type.shape)
@@ -201,12 +202,8 @@ def _chosen(context: Context, node: syntax.Conditional, condition: Term,
     context.at(node.span)
     with context.about(node.condition, node.then, node.orelse):
         operands = convert.unify(context, node.span, then, orelse, compute=False)
-        if operands is None:
-            return POISON
         a, b = (decayed(t) for t in operands)
         shape = shapes.meet_shapes(context, node.span, condition, a)
-    if shape is None:
-        return POISON
     type = ctype(a.type.element, shape)
     a, b = convert.to_type(context, a, type), convert.to_type(context, b, type)
     if masks is None:
@@ -305,8 +302,6 @@ def _both_sides(context: Context, node: syntax.Logical, left: Term, conjunction:
     start = len(context.region.ops) if context.region is not None else 0
     with context.about(node.left, node.right):
         shape = shapes.meet_shapes(context, node.operator_span, left, right)
-    if shape is None:
-        return POISON
     context.at(node.span)
     found = context.op("and" if conjunction else "or", ctype(BOOL, shape),
                        shapes.broadcast(context, left, shape),

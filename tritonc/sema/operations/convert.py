@@ -28,7 +28,7 @@ from tritonc.sema.types.ctypes import (
     pointer_to,
 )
 from tritonc.sema.types.shapes import Shape
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import Span
 
 # --- element types ---
@@ -113,8 +113,8 @@ def is_null(term: Term) -> bool:
 # --- operands ---
 
 
-def common_element(context: Context, span: Span, *terms: Term) -> Number | None:
-    """The type of the usual arithmetic conversions; None after a message for other types.
+def common_element(context: Context, span: Span, *terms: Term) -> Number:
+    """The type of the usual arithmetic conversions; refused for other types.
 
     Floats of one type keep it, tf32 and 8-bit floats too: `arithmetic` is for computing.
     """
@@ -123,9 +123,8 @@ def common_element(context: Context, span: Span, *terms: Term) -> Number | None:
     for e, t in zip(elements, terms):
         if not isinstance(e, Number):
             number = next((u.type for u in terms if isinstance(u.type.element, Number)), None)
-            context.error("type-mismatch", span, f"a number is expected here, found {t.type}"
-                          if number is None else f"{t.type} and {number} have no type in common")
-            return None
+            context.refuse("type-mismatch", span, f"a number is expected here, found {t.type}"
+                           if number is None else f"{t.type} and {number} have no type in common")
     assert isinstance(found, Number)
     if all(e is found for e in elements):
         return found
@@ -140,37 +139,31 @@ def common_element(context: Context, span: Span, *terms: Term) -> Number | None:
     return found
 
 
-def meet_types(context: Context, span: Span, *terms: Term, compute: bool = True) -> CType | None:
-    """The type that all terms convert to for an elementwise operation; None after a message.
+def meet_types(context: Context, span: Span, *terms: Term, compute: bool = True) -> CType:
+    """The type that all terms convert to for an elementwise operation; refused if there is none.
 
     `compute`: the type is one to compute in (C's promotions); else equal types stay.
     """
     if is_poisoned(*terms):
-        return None
+        raise Refused
     if any(t.members for t in terms):
         return _common_struct(context, span, *terms)
     pointers = [t.type.element for t in terms if isinstance(t.type.element, PointerTo)]
-    to: Element | None
+    to: Element
     if pointers and all(isinstance(t.type.element, PointerTo) or is_null(t) for t in terms):
         to = _common_pointer(context, span, pointers)
     else:
-        to = common_element(context, span, *terms)
-        if to is not None:
-            to = arithmetic(to, to) if compute else _narrowest(to, terms)
-    if to is None:
-        return None
-    shape = shapes.meet_shapes(context, span, *terms)
-    return None if shape is None else ctype(to, shape)
+        common = common_element(context, span, *terms)
+        to = arithmetic(common, common) if compute else _narrowest(common, terms)
+    return ctype(to, shapes.meet_shapes(context, span, *terms))
 
 
-def _common_struct(context: Context, span: Span, *terms: Term) -> CType | None:
+def _common_struct(context: Context, span: Span, *terms: Term) -> CType:
     first = terms[0].type
     for term in terms[1:]:
         if term.type.element is not first.element:
-            context.error("type-mismatch", span, f"{first} and {term.type} have no type in common")
-            return None
-    shape = shapes.meet_shapes(context, span, *terms)
-    return None if shape is None else ctype(first.element, shape)
+            context.refuse("type-mismatch", span, f"{first} and {term.type} have no type in common")
+    return ctype(first.element, shapes.meet_shapes(context, span, *terms))
 
 
 def _narrowest(to: Number, terms: tuple[Term, ...]) -> Number:
@@ -211,18 +204,17 @@ def to_type(context: Context, term: Term, type: CType) -> Term:
     return shapes.broadcast(context, number(context, term, type.element), type.shape)
 
 
-def unify(context: Context, span: Span, *terms: Term, compute: bool = True) -> list[Term] | None:
-    """The terms in one element type and one shape (see `meet_types`); None after a message."""
+def unify(context: Context, span: Span, *terms: Term, compute: bool = True) -> list[Term]:
+    """The terms in one element type and one shape (see `meet_types`)."""
     type = meet_types(context, span, *terms, compute=compute)
-    return None if type is None else [to_type(context, t, type) for t in terms]
+    return [to_type(context, t, type) for t in terms]
 
 
-def _common_pointer(context: Context, span: Span, pointers: list[PointerTo]) -> PointerTo | None:
+def _common_pointer(context: Context, span: Span, pointers: list[PointerTo]) -> PointerTo:
     to = pointers[0]
     for e in pointers[1:]:
         if e.ir != to.ir or e.target is not to.target:
-            context.error("type-mismatch", span, f"pointers of different types: {to} and {e}")
-            return None
+            context.refuse("type-mismatch", span, f"pointers of different types: {to} and {e}")
         to = pointer_to(to.target, to.const or e.const, to.space, to.volatile or e.volatile)
     return to
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import CONSTANT
-from tritonc.sema.context import Context, is_poisoned
+from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit
 from tritonc.sema.predicates.if_conversion import holds, later
 from tritonc.sema.types import shapes
@@ -34,7 +34,7 @@ from tritonc.sema.types.ctypes import (
     PointerTo,
     ctype,
 )
-from tritonc.sema.types.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import Term, good
 from tritonc.source import Note, Span
 
 Shape = tuple[int, ...]
@@ -65,36 +65,28 @@ class Access:
     guard: Value | None
 
 
-def pointee(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number | None:
-    """What a pointer, or tile of pointers, points to; None after a message for anything else,
-    which says that `user` wants one."""
-    if pointer.poisoned:
-        return None
-    element = pointer.type.element
+def pointee(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number:
+    """What a pointer, or tile of pointers, points to; the message for anything else says that
+    `user` wants one."""
+    element = good(pointer).type.element
     if isinstance(element, PointerTo):
         return element.target
-    context.error("not-a-pointer", span, f"{user} needs a pointer or a tile of pointers, found "
-                  f"{pointer.type}", *context.declarations())
-    return None
+    context.refuse("not-a-pointer", span, f"{user} needs a pointer or a tile of pointers, found "
+                   f"{pointer.type}", *context.declarations())
 
 
-def _access(context: Context, span: Span, mask: Term | None, *terms: Term) -> Access | None:
-    """The terms broadcast together with mask and predicate; None after a message."""
+def _access(context: Context, span: Span, mask: Term | None, *terms: Term) -> Access:
+    """The terms broadcast together with mask and predicate."""
     guards = [mask] if mask is not None else []
     shape = shapes.meet_shapes(context, span, *terms, *guards)
-    if shape is None:
-        return None
     if context.mask is not None:
         predicate = holds(context, context.mask, span)
-        if predicate is None:
-            return None
         found = shapes.common_shape(shape, predicate.shape)
         if found is None:
-            context.error("shape-mismatch", span, f"an access of shape {shapes.spell(shape)} is "
-                          f"under a predicate of shape {shapes.spell(predicate.shape)}, and the "
-                          "two do not broadcast together", Note("the predicate is here",
-                                                                context.mask.span))
-            return None
+            context.refuse("shape-mismatch", span, f"an access of shape {shapes.spell(shape)} is "
+                           f"under a predicate of shape {shapes.spell(predicate.shape)}, and the "
+                           "two do not broadcast together", Note("the predicate is here",
+                                                                 context.mask.span))
         shape = found
         guards.append(predicate)
     spread = [shapes.broadcast(context, t, shape) for t in terms]
@@ -115,8 +107,6 @@ def _value_of(context: Context, span: Span, name: str, target: Number, mask: Ter
     """
     guards = [mask] if mask is not None else []
     found = shapes.meet_shapes(context, span, *terms, *guards)
-    if found is None:
-        return POISON
     shape = shapes.common_shape(found, shape) or found
     spread = [shapes.broadcast(context, t, shape) for t in terms]
     explicit = None
@@ -129,11 +119,6 @@ def _value_of(context: Context, span: Span, name: str, target: Number, mask: Ter
     return result
 
 
-def mask_term(context: Context, mask: Term, span: Span) -> Term:
-    """The mask of `*?(mask)` as bool."""
-    return convert.truth(context, mask, span, "a mask")
-
-
 def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Span,
          widen: bool = False, words: Words = PLAIN) -> Term:
     """`*pointer`; `at` is where an error about the pointer stands.
@@ -141,8 +126,6 @@ def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Spa
     `widen`: the result may take the shape of the predicate in force.
     """
     target = pointee(context, pointer, at)
-    if target is None or (mask is not None and mask.poisoned):
-        return POISON
     context.at(span)
     shape = context.mask.own[0].shape if widen and context.mask is not None else ()
     element = pointer.type.element
@@ -156,17 +139,11 @@ def store(context: Context, pointer: Term, mask: Term | None, value: Term, span:
           value_span: Span, at: Span, words: Words = PLAIN) -> Term:
     """`*pointer = value`; gives the value as it was stored."""
     target = writable(context, pointer, at)
-    if target is None or is_poisoned(value) or (mask is not None and mask.poisoned):
-        return POISON
     context.at(value_span)
-    converted = implicit.implicit(context, value, target, value_span,
-                                 f"what '{pointer.type}' points to")
-    if converted.poisoned:
-        return POISON
+    converted = good(implicit.implicit(context, good(value), target, value_span,
+                                       f"what '{pointer.type}' points to"))
     context.at(span)
     access = _access(context, span, mask, pointer, converted)
-    if access is None:
-        return POISON
     element, values = pointer.type.element, [context.value(t) for t in access.terms]
     if isinstance(element, PointerTo) and element.volatile:
         context.emit("atomic_rmw", *values, guard=access.guard, kind="store", **VOLATILE)
@@ -175,21 +152,17 @@ def store(context: Context, pointer: Term, mask: Term | None, value: Term, span:
     return converted
 
 
-def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number | None:
+def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number:
     """What a pointer points to, if the program may write there."""
     target = pointee(context, pointer, span, user)
-    if target is None:
-        return None
     element = pointer.type.element
     assert isinstance(element, PointerTo)
     if element.space == CONSTANT:
-        context.error("constant-memory", span, f"{pointer.type} points to constant memory, which "
-                      "only the host and statements outside functions may fill")
-        return None
+        context.refuse("constant-memory", span, f"{pointer.type} points to constant memory, which "
+                       "only the host and statements outside functions may fill")
     if element.const:
-        context.error("const-store", span, f"{pointer.type} points to const; nothing can be "
-                      "written through it")
-        return None
+        context.refuse("const-store", span, f"{pointer.type} points to const; nothing can be "
+                       "written through it")
     return target
 
 
@@ -217,20 +190,16 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
     """
     loads = operation == "load"
     target = (pointee if loads else writable)(context, pointer, spans[0], "an atomic operation")
-    if target is None or is_poisoned(*values) or (mask is not None and mask.poisoned):
-        return POISON
+    values = [good(value) for value in values]
     if operation not in ("load", "store") and target not in _TARGETS[operation]:
         names = ", ".join(str(t) for t in _TARGETS[operation])
         return context.error("atomic-type", spans[0], f"no atomic {operation} on {target}; it is "
                              f"possible on {names}")
     if mask is not None:
-        mask = convert.truth(context, mask, spans[-1], "a mask")
-        if mask.poisoned:
-            return POISON
-    converted = [implicit.implicit(context, v, target, s, f"what '{pointer.type}' points to")
+        mask = good(convert.truth(context, mask, spans[-1], "a mask"))
+    converted = [good(implicit.implicit(context, v, target, s,
+                                        f"what '{pointer.type}' points to"))
                  for v, s in zip(values, spans[1:])]
-    if is_poisoned(*converted):
-        return POISON
     context.at(span)
     if shape is not None:
         if not shapes.broadcastable(pointer.shape, shape) and pointer.type.size != 1:
@@ -248,8 +217,6 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
     if used and any(t.shape for t in terms):
         return _value_of(context, span, name, target, mask, terms, (), **kind)
     access = _access(context, span, mask, *terms)
-    if access is None:
-        return POISON
     return context.op(name, ctype(target, access.terms[0].shape), *access.terms,
                       guard=access.guard, **kind)
 
@@ -268,10 +235,3 @@ def kind_of(operation: str, target: Number) -> str:
             return "or" if operation == "max" else "and"
         return ("f" if target.is_float else "s" if target.signed else "u") + operation
     return operation
-
-
-def barrier(context: Context, span: Span) -> Term:
-    """`__debug_barrier()`."""
-    context.at(span)
-    context.emit("memory_barrier")
-    return NOTHING

@@ -17,7 +17,7 @@ from tritonc.sema.types.ctypes import (
     ctype,
     promote,
 )
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note, Span
 
 ARITHMETIC = {"+": ("add", "fadd"), "-": ("sub", "fsub"), "*": ("mul", "fmul")}
@@ -38,8 +38,6 @@ def binary(context: Context, operator: str, left: Term, right: Term, span: Span,
         return _shift(context, operator, left, right, span, operator_span)
     operands = convert.unify(context, operator_span, left, right,
                              compute=not _both_bool(operator, left, right))
-    if operands is None:
-        return POISON
     a, b = operands
     element = a.type.element
     assert isinstance(element, Number)
@@ -85,8 +83,6 @@ def _compare(context: Context, operator: str, left: Term, right: Term, span: Spa
              operator_span: Span) -> Term:
     both_bool = left.type.element is BOOL is right.type.element and operator in ("==", "!=")
     operands = convert.unify(context, operator_span, left, right, compute=not both_bool)
-    if operands is None:
-        return POISON
     a, b = (decayed(t) for t in operands)
     context.at(span)
     return compare(context, operator, a, b)
@@ -114,8 +110,6 @@ def _shift(context: Context, operator: str, left: Term, right: Term, span: Span,
         return context.error("type-mismatch", operator_span, f"'{operator}' takes integers, found "
                              f"{left.type} and {right.type}")
     shape = shapes.meet_shapes(context, operator_span, left, right)
-    if shape is None:
-        return POISON
     context.at(span)
     to = promote(a)
     count = right.constant
@@ -149,13 +143,10 @@ def _pointers(context: Context, operator: str, left: Term, right: Term, span: Sp
               operator_span: Span) -> Term:
     a, b = left.type.element, right.type.element
     if operator in COMPARISONS:
-        operands = None
-        if all(isinstance(t.type.element, PointerTo) or convert.is_null(t) for t in (left, right)):
-            operands = convert.unify(context, operator_span, left, right)
-            if operands is None:
-                return POISON
-        if operands is None:
+        if not all(isinstance(t.type.element, PointerTo) or convert.is_null(t)
+                   for t in (left, right)):
             return _no_such(context, operator, left, right, operator_span)
+        operands = convert.unify(context, operator_span, left, right)
         context.at(span)
         first, second = (convert.address(context, t) for t in operands)
         predicate = COMPARISONS[operator]
@@ -163,8 +154,6 @@ def _pointers(context: Context, operator: str, left: Term, right: Term, span: Sp
                           predicate=predicate if operator in ("==", "!=") else "u" + predicate)
     if operator == "-" and isinstance(a, PointerTo) and isinstance(b, PointerTo):
         operands = convert.unify(context, operator_span, left, right)
-        if operands is None:
-            return POISON
         context.at(span)
         return context.op("ptrdiff", ctype(LONG, operands[0].shape), *operands)
     if operator == "+" and isinstance(b, PointerTo):
@@ -172,8 +161,6 @@ def _pointers(context: Context, operator: str, left: Term, right: Term, span: Sp
         a, b = b, a
     if operator in ("+", "-") and isinstance(a, PointerTo) and isinstance(b, Number) and b.is_int:
         shape = shapes.meet_shapes(context, operator_span, left, right)
-        if shape is None:
-            return POISON
         context.at(span)
         offset = _offset(context, right, operator == "-")
         return context.op("addptr", ctype(a, shape), shapes.broadcast(context, left, shape),
@@ -226,13 +213,9 @@ def missing_semicolon(operator: Span) -> tuple[Note, ...]:
 
 def unary(context: Context, operator: str, term: Term, span: Span) -> Term:
     """`- + ! ~` of an operand."""
-    if term.poisoned:
-        return POISON
-    element = term.type.element
+    element = good(term).type.element
     if operator == "!":
-        condition = convert.truth(context, term, span, "the operand of '!'")
-        if condition.poisoned:
-            return POISON
+        condition = good(convert.truth(context, term, span, "the operand of '!'"))
         context.at(span)
         return invert(context, condition)
     if not isinstance(element, Number):

@@ -13,7 +13,7 @@ from tritonc.sema.operations import implicit
 from tritonc.sema.scope import Variable
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import CType, Struct, member_type
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note
 from tritonc.spelling import closest
 
@@ -74,9 +74,7 @@ def member(context: Context, node: syntax.Member) -> Term:
     part = part_of(context, node)
     if part is not None:
         return context.read(part, node.span)
-    base = context.operand(node.base, structs=True)
-    if base.poisoned:
-        return POISON
+    base = good(context.operand(node.base, structs=True))
     at = _place(context, node, base.type)
     return POISON if at is None else base.members[at]
 

@@ -19,7 +19,7 @@ from tritonc.sema.operations.operators import binary
 from tritonc.sema.scope import Table
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import BOOL, INT, Number, PointerTo, ctype, promote
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
 
@@ -37,9 +37,7 @@ def subscript(context: Context, node: syntax.Subscript) -> Term:
     if array is not None and structs.is_array(array.type):
         part = structs.part_of(context, node)
         return POISON if part is None else context.read(part, node.span)
-    base = context.operand(node.base, structs=True)
-    if base.poisoned:
-        return POISON
+    base = good(context.operand(node.base, structs=True))
     if structs.is_array(base.type):
         return structs.element(context, node, base)
     if base.members:
@@ -74,9 +72,7 @@ def indexed(context: Context, base: Term, node: syntax.Subscript) -> Term:
     """The pointer p + i of `p[i]`."""
     (entry,) = node.entries
     assert isinstance(entry, syntax.Index)
-    index = context.operand(entry.index)
-    if index.poisoned:
-        return POISON
+    index = good(context.operand(entry.index))
     element = index.type.element
     if not isinstance(element, Number) or not element.is_int:
         return context.error("subscript-index", entry.span, "memory is indexed by integers, found "
@@ -95,10 +91,8 @@ def _reshaped(context: Context, node: syntax.Subscript, base: Term,
                 groups.append((entry.operator, [axis]))
     result, gone = base, 0
     for operator, group in groups:
-        result = reduce(context, result, _REDUCTIONS[operator], [d - gone for d in group],
-                        node.span)
-        if result.poisoned:
-            return POISON
+        result = good(reduce(context, result, _REDUCTIONS[operator], [d - gone for d in group],
+                             node.span))
         gone += len(group)
     kept = iter(result.shape)
     extents = tuple(1 if isinstance(e, syntax.NewAxis) else next(kept)
@@ -153,9 +147,7 @@ def _table_element(context: Context, node: syntax.Subscript) -> Term | None:
         return context.error("subscript-index", node.span, f"constant table '{entity.name}' has "
                              "one axis and is indexed by one integer")
     index_node = node.entries[0].index
-    index = context.operand(index_node)
-    if index.poisoned:
-        return POISON
+    index = good(context.operand(index_node))
     element = index.type.element
     if not isinstance(element, Number) or not element.is_int:
         return context.error("subscript-index", index_node.span, "a table is indexed by an "
@@ -188,9 +180,7 @@ def constant_element(context: Context, entity: Table, index: Term, span: Span) -
 
 def permute(context: Context, term: Term, order: list[int], span: Span) -> Term:
     """Axis d of the result is axis order[d] of the term."""
-    if term.poisoned:
-        return POISON
-    rank = len(term.shape)
+    rank = len(good(term).shape)
     if sorted(order) != list(range(rank)):
         found = ", ".join(map(str, order))
         return context.error("subscript", span, f"({found}) is no permutation of the axes of "
@@ -207,9 +197,7 @@ def permute(context: Context, term: Term, order: list[int], span: Span) -> Term:
 
 def rotate(context: Context, term: Term, span: Span) -> Term:
     """`^a`: the axes rotated left by one."""
-    if term.poisoned:
-        return POISON
-    if not term.shape:
+    if not good(term).shape:
         return context.error("subscript", span, f"'^' rotates the axes of a tile, found "
                              f"{term.type}")
     return permute(context, term, [*range(1, len(term.shape)), 0], span)

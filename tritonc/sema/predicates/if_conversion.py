@@ -59,7 +59,7 @@ def _inside(context: Context, own: Pair, span: Span,
     if outer.full is None or shapes.common_shape(outer.shape, own[0].shape) is None:
         return Mask(own, None, outer, span, spread)
     both = conjoin(context, outer.full[0], own[0], span)
-    return Mask(own, None if both is None else _pair(context, both), outer, span, spread)
+    return Mask(own, _pair(context, both), outer, span, spread)
 
 
 @contextmanager
@@ -69,20 +69,24 @@ def region(context: Context) -> Iterator[None]:
         yield
         return
     context.region = Region()
-    yield
-    guards.settle(context)
+    try:
+        yield
+    finally:
+        guards.settle(context)
 
 
 @contextmanager
 def under(context: Context, mask: Mask | None) -> Iterator[None]:
     """`mask` is the predicate in force meanwhile."""
     outer, context.mask = context.mask, mask
-    yield
-    context.mask = outer
+    try:
+        yield
+    finally:
+        context.mask = outer
 
 
-def holds(context: Context, mask: Mask, span: Span) -> Term | None:
-    """Where `mask` and all around it hold; None after a message if there is no such shape."""
+def holds(context: Context, mask: Mask, span: Span) -> Term:
+    """Where `mask` and all around it hold; refused if there is no such shape."""
     if mask.full is not None:
         return mask.full[0]
     at = mask
@@ -93,42 +97,38 @@ def holds(context: Context, mask: Mask, span: Span) -> Term | None:
     if span.start != at.span.start:
         notes.insert(0, Note("this has to take effect under both", span))
     shapes.meet_shapes(context, at.span, at.outer.full[0], at.own[0], notes=tuple(notes))
-    return None
+    raise AssertionError("they have no shape in common")
 
 
-def conjoin(context: Context, a: Term, b: Term, span: Span, *notes: Note) -> Term | None:
-    """a and b, broadcast together; None after a message, to which `notes` belong."""
-    shape = shapes.meet_shapes(context, span, a, b, notes=notes)
-    if shape is None:
-        return None
+def conjoin(context: Context, a: Term, b: Term, span: Span) -> Term:
+    """a and b, broadcast together."""
+    shape = shapes.meet_shapes(context, span, a, b)
     return context.op("and", ctype(BOOL, shape), shapes.broadcast(context, a, shape),
                       shapes.broadcast(context, b, shape))
 
 
-def merge(context: Context, variable: Variable, new: Term, span: Span) -> Term | None:
+def merge(context: Context, variable: Variable, new: Term, span: Span) -> Term:
     """What `variable` holds after `new` was assigned under the predicate in force.
 
-    `new` has the variable's type.  None after a message.
+    `new` has the variable's type.
     """
     mask = context.mask
     if mask is None or mask is variable.mask:
         return new
     declared = Note(f"'{variable.name}' is declared here", variable.span)
     if not variable.type.shape:
-        context.error("predicated-scalar", span, f"'{variable.name}' is a scalar, but this "
-                      "assignment is under a tile predicate, which holds for each element on its "
-                      f"own", declared, Note("the predicate is here; any(...) of it is a scalar "
+        context.refuse("predicated-scalar", span, f"'{variable.name}' is a scalar, but this "
+                       "assignment is under a tile predicate, which holds for each element on its "
+                       "own", declared, Note("the predicate is here; any(...) of it is a scalar "
                                              "condition", mask.span))
-        return None
-    if variable.mask is None and holds(context, mask, span) is None:
-        return None
+    if variable.mask is None:
+        holds(context, mask, span)
     pair = _between(context, mask, variable.mask, variable.type.shape)
     if pair is None:
-        context.error("shape-mismatch", span, f"'{variable.name}' is {variable.type}, but this "
-                      f"assignment is under a predicate of shape {shapes.spell(mask.shape)}, "
-                      f"which does not broadcast to {shapes.spell(variable.type.shape)}",
-                      declared, Note("the predicate is here", mask.span))
-        return None
+        context.refuse("shape-mismatch", span, f"'{variable.name}' is {variable.type}, but this "
+                       f"assignment is under a predicate of shape {shapes.spell(mask.shape)}, "
+                       f"which does not broadcast to {shapes.spell(variable.type.shape)}",
+                       declared, Note("the predicate is here", mask.span))
     here, not_here = context.value(pair[0]), context.value(pair[1])
     old = context.ssa.read(variable, context.block)
     value = context.value(new)
@@ -169,9 +169,7 @@ def _between(context: Context, mask: Mask, base: Mask | None, shape: Shape) -> P
             assert at is not None, "a variable is visible only inside its own predicate"
             if shapes.common_shape(at.own[0].shape, both.shape) is None:
                 return None
-            conjoined = conjoin(context, at.own[0], both, mask.span)
-            assert conjoined is not None, "it has a common shape"
-            both, at = conjoined, at.outer
+            both, at = conjoin(context, at.own[0], both, mask.span), at.outer
         here, not_here = _pair(context, both)
     if not shapes.broadcastable(here.shape, shape):
         return None
@@ -189,8 +187,9 @@ def _spread(context: Context, mask: Mask, predicate: Term, shape: Shape) -> Term
 
 def guard_for(context: Context, shape: Shape, span: Span) -> Value | None:
     """A guard for an operation of that shape which the predicate in force shall not widen."""
-    if context.mask is None or holds(context, context.mask, span) is None:
+    if context.mask is None:
         return None
+    holds(context, context.mask, span)
     need = needs.fit(needs.full(context.mask), shape)
     return context.value(conditions.emit(context, need))
 

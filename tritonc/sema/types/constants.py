@@ -22,7 +22,7 @@ from tritonc.sema.types.ctypes import (
     ctype,
     pointer_to,
 )
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Refused, Term, good
 from tritonc.source import Note, Span
 
 
@@ -51,24 +51,22 @@ def not_constant(context: Context, span: Span, what: str, found: str = "", *note
 
 def integer(context: Context, node: syntax.Expression, what: str) -> int | None:
     """The value of a constant integer expression; None after a message."""
-    term = constant(context, node, what)
-    if term.poisoned:
+    try:
+        return integer_of(context, constant(context, node, what), node.span, what)
+    except Refused:
         return None
-    return integer_of(context, term, node.span, what)
 
 
-def integer_of(context: Context, term: Term, span: Span, what: str) -> int | None:
-    """The value of a term that has to be a constant integer; None after a message."""
-    if term.poisoned:
-        return None
-    number = term.number
+def integer_of(context: Context, term: Term, span: Span, what: str) -> int:
+    """The value of a term that has to be a constant integer."""
+    number = good(term).number
     if number is None:
         element = term.type.element
         if isinstance(element, Number) and element.is_int and not term.shape:
             not_constant(context, span, what)
-        else:
-            context.error("not-a-constant", span, f"{what} must be a constant integer, found "
-                          f"{term.type}")
+            raise Refused
+        context.refuse("not-a-constant", span, f"{what} must be a constant integer, found "
+                       f"{term.type}")
     return number
 
 
@@ -76,21 +74,24 @@ def extents(context: Context, nodes: tuple[syntax.Expression, ...], span: Span
             ) -> tuple[int, ...] | None:
     """The extents of a tile; None after a message."""
     found: list[int] = []
-    good = True
+    right = True
     for node in nodes:
         number = integer(context, node, "the extent of a tile")
         if number is None:
-            good = False
+            right = False
         elif number < 1:
             context.error("tile-extent", node.span, "the extent of a tile must be positive, found "
                           f"{number}")
-            good = False
+            right = False
         else:
             found.append(number)
-    shape = tuple(found)
-    if not good or not shapes.check_size(context, shape, span):
+    if not right:
         return None
-    return shape
+    try:
+        shapes.check_size(context, tuple(found), span)
+    except Refused:
+        return None
+    return tuple(found)
 
 
 def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:

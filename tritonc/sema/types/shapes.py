@@ -63,13 +63,11 @@ def reshape(context: Context, term: Term, shape: Shape) -> Term:
     return context.op("reshape" if term.shape else "splat", type, term)
 
 
-def check_size(context: Context, shape: Shape, span: Span) -> bool:
-    """Whether a tile of that shape is of a size that can be; reports it if not."""
-    if prod(shape) <= MAX_ELEMENTS:
-        return True
-    context.error("tile-too-large", span, f"a tile of shape {spell(shape)} has {prod(shape)} "
-                  f"elements; {MAX_ELEMENTS} is the most")
-    return False
+def check_size(context: Context, shape: Shape, span: Span) -> None:
+    """Refuse a tile that is too large."""
+    if prod(shape) > MAX_ELEMENTS:
+        context.refuse("tile-too-large", span, f"a tile of shape {spell(shape)} has {prod(shape)} "
+                       f"elements; {MAX_ELEMENTS} is the most")
 
 
 def spell(shape: Shape) -> str:
@@ -78,8 +76,8 @@ def spell(shape: Shape) -> str:
 
 
 def meet_shapes(context: Context, span: Span, *terms: Term,
-                notes: tuple[Note, ...] = ()) -> Shape | None:
-    """The common shape of several terms; None after a message, with `notes`, if they have none."""
+                notes: tuple[Note, ...] = ()) -> Shape:
+    """The common shape of several terms; refused, with `notes`, if they have none."""
     first = terms[0].shape
     if all(t.shape == first for t in terms):
         return first
@@ -87,11 +85,11 @@ def meet_shapes(context: Context, span: Span, *terms: Term,
     if found is None:
         a, b = next((a, b) for i, b in enumerate(terms) for a in terms[:i]
                     if common_shape(a.shape, b.shape) is None)
-        context.error("shape-mismatch", span, f"the shapes of {a.type} and {b.type} do not match: "
-                      "extents must be equal, or 1", *notes, *fitting_hint(a.shape, b.shape),
-                      *context.declarations())
-        return None
-    return found if check_size(context, found, span) else None
+        context.refuse("shape-mismatch", span, f"the shapes of {a.type} and {b.type} do not match: "
+                       "extents must be equal, or 1", *notes, *fitting_hint(a.shape, b.shape),
+                       *context.declarations())
+    check_size(context, found, span)
+    return found
 
 
 def fitting_hint(a: Shape, b: Shape) -> tuple[Note, ...]:

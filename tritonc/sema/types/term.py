@@ -55,5 +55,19 @@ class Term:
         return f"<{self.type} {self.value if self.constant is None else self.constant!r}>"
 
 
+class Refused(Exception):
+    """What an expression asks for cannot be made, and a message has said why.
+
+    `Context.lower` catches it: the expression is poisoned.
+    """
+
+
+def good(term: Term) -> Term:
+    """The term, unless it is poisoned.  Raises Refused."""
+    if term.poisoned:
+        raise Refused
+    return term
+
+
 POISON = Term(ERROR_TYPE)
 NOTHING = Term(VOID_TYPE)  # what a call of a void function gives

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.quotients import of_program, slice_of
+from tritonc.analysis.quotients import of_program
 from tritonc.analysis.row_loops import (
     adds_tiles,
     adds_to_few,
@@ -24,6 +24,7 @@ from tritonc.analysis.row_loops import (
     windows_of_bytes,
 )
 from tritonc.analysis.signs import known_signs
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
@@ -31,7 +32,7 @@ from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.ops import OPS, READ, WRITE
+from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, Scalar, element, scalar, shape
 
@@ -114,7 +115,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))
-            elif OPS[op.name].effects & {READ, WRITE} and op.operands:
+            elif op.effects & {READ, WRITE} and op.operands:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
             elif dots and op.name in _WORK and not (
@@ -159,22 +160,16 @@ def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:
 
 def _left(dot: Op, block: Block) -> str:
     """Where a dot's left operand is: computed of what another dot of the block made, or loaded."""
-    inside, seen = set(block.ops), set[Op]()
-    stack = [dot.operands[0]]
-    while stack:
-        op = stack.pop().op
-        if op is not None and op in inside and op not in seen:
-            if op.name == "dot":
-                return "registers"
-            seen.add(op)
-            stack += () if op.name == "phi" else op.inputs()
+    inside = set(block.ops)
+    if any(op.name == "dot" for op in slice_of(dot.operands[:1], inside, ("phi", "dot"))):
+        return "registers"
     return "brought" if _source(dot.operands[0]) in inside else "fixed"
 
 
 def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
     """Whether where an operand is follows from quotients, beyond what its tile repeats: threads
     copy it."""
-    loads = [op for op in slice_of(dot.operands[:2], ("dot", "phi", "load"))
+    loads = [op for op in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
              if op.name == "load" and of_program(op)]
     runs = _runs(kernel, cfg) if loads else None
     return runs is not None and any(runs.of_load(op) is None for op in loads)
@@ -202,15 +197,7 @@ def _short(loop: Loop | None) -> bool:
 
 def _of_program(start: Value) -> bool:
     """Whether a value depends on the program's number."""
-    stack, seen = [start], set[Value]()
-    while stack:
-        value = stack.pop()
-        if value.op is not None and value not in seen:
-            seen.add(value)
-            if value.op.name == "get_program_id":
-                return True
-            stack += value.op.operands
-    return False
+    return any(op.name == "get_program_id" for op in slice_of([start], masks=False))
 
 
 def _source(value: Value) -> Op | None:
@@ -231,7 +218,7 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
     """For operands that a loop computes from loads of its own: their bytes in memory by elements
     of the operand.  What a load repeats counts once."""
     loop = cfg.innermost.get(cfg.block_of[dot])
-    inside = {op for block in loop.blocks for op in block.ops} if loop is not None else set()
+    inside = set(loop.ops()) if loop is not None else set()
     made = [None if is_plain(v, True) else computed_operand(v, inside)
             for v in dot.operands[:2]]
     if not any(made):
@@ -256,7 +243,7 @@ def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature
     readers = uses(kernel)
     types = []
     for depth, loop in enumerate(sorted(loops, key=lambda loop: -loop.depth)):
-        inside = {op for block in loop.blocks for op in block.ops}
+        inside = set(loop.ops())
         types += [phi.result.type for phi in loop.header.phis()
                   if shape(phi.result.type) == shape(dot.result.type) and (
                       not depth or any(op.name != "phi" and op in inside

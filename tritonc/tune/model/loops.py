@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Scalar, shape
@@ -49,7 +50,7 @@ def loops_around(kernel: Kernel) -> tuple[Around, ...]:
 
 
 def _product(loop: Loop) -> Op | None:
-    return next((op for block in loop.blocks for op in block.ops if op.name == "dot"), None)
+    return next((op for op in loop.ops() if op.name == "dot"), None)
 
 
 def _counters(loop: Loop) -> list[tuple[Op, int]]:
@@ -68,10 +69,10 @@ def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
         starts = [v for v, block in zip(phi.operands, phi.blocks, strict=True)
                   if block not in loop]
         counters = {phi.result, *(v for v in phi.operands if v not in starts)}
-        bounds = [v for block in loop.blocks for op in block.ops if op.name == "icmp"
+        bounds = [v for op in loop.ops() if op.name == "icmp"
                   and isinstance(op.operands[0].type, Scalar)
                   and counters & {*op.operands} for v in op.operands if v not in counters]
-        numbers = [constant(value) for value in (*starts, *bounds)]
+        numbers = [int_of(value) for value in (*starts, *bounds)]
         for value in (*starts, *bounds):
             found = _length(value, places)
             if found is not None and found[1]:
@@ -90,7 +91,7 @@ def _step(phi: Op, loop: Loop) -> int:
         if block in loop and op is not None and op.name in ("add", "sub") and (
                 phi.result in op.operands):
             other = op.operands[1] if op.operands[0] is phi.result else op.operands[0]
-            return constant(other) or 0
+            return int_of(other) or 0
     return 0
 
 
@@ -106,7 +107,7 @@ def _length(value: Value, places: Mapping[Value, int], depth: int = 16
     op = value.op
     if op is None or depth == 0:
         return None
-    if (number := constant(value)) is not None:
+    if (number := int_of(value)) is not None:
         return (number, (), 1) if number > 0 else None
     if op.name in _BOUNDS:
         rows = [_length(operand, places, depth - 1) for operand in op.operands]
@@ -116,7 +117,7 @@ def _length(value: Value, places: Mapping[Value, int], depth: int = 16
         if one is None or two is None:
             return None
         return one[0] * two[0], one[1] + two[1], one[2] * two[2]
-    other = constant(op.operands[1]) if len(op.operands) == 2 else None
+    other = int_of(op.operands[1]) if len(op.operands) == 2 else None
     factor = divisor = 1
     if op.name in ("sdiv", "udiv") and other and other > 0:
         divisor = other
@@ -128,14 +129,6 @@ def _length(value: Value, places: Mapping[Value, int], depth: int = 16
         return None
     inner = _length(op.operands[0], places, depth - 1)
     return inner and (inner[0] * factor, inner[1], inner[2] * divisor)
-
-
-def constant(value: Value) -> int | None:
-    """The number that a constant is."""
-    op = value.op
-    if op is not None and op.name == "constant" and isinstance(op.attributes["value"], int):
-        return int(op.attributes["value"])
-    return None
 
 
 def forms(loops: Sequence[Around]) -> list[tuple[int, tuple[int, ...]]]:

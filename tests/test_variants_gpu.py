@@ -51,3 +51,26 @@ def test_facts() -> None:
         wanted = x.clone()
         wanted[start : start + count * stride : stride] *= 2
         torch.testing.assert_close(own, wanted)
+
+
+def test_memory_for_sums() -> None:
+    """Few tiles and a long sum, on two streams; the same bits each time, whatever ran before."""
+    kernel = tritonc.compile(PRODUCT, tunables={"TM": 64, "TN": 64, "TK": 16},
+                             variant=("memory_k=8", "TM=16,TN=64,memory_k=16"))
+    assert [v.workspace > 0 for v in kernel.variants] == [True, True]
+    streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
+    found: dict[tuple[int, int, int], torch.Tensor] = {}
+    for turn in range(6):
+        for m, n, k in ((64, 64, 65536), (100, 60, 30000), (17, 33, 4099)):
+            torch.manual_seed(k)
+            a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
+            c = torch.full((m, n), float("nan"), device="cuda")
+            arguments = (m, n), a, b, c, m, n, k, 1
+            number = kernel._chooser.number((m, n), arguments[1:], memory=True)
+            assert number and kernel.variant(*arguments) == 0
+            torch.cuda.synchronize()
+            with torch.cuda.stream(streams[turn % 2]):
+                kernel.launch(streams[turn % 2], *arguments)
+            torch.cuda.synchronize()
+            torch.testing.assert_close(c, (a.double() @ b.double()).float(), rtol=1e-4, atol=1e-2)
+            assert torch.equal(found.setdefault((m, n, k), c), c)

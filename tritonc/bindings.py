@@ -158,6 +158,9 @@ class Bindings:
                     if name not in self._given_meta:
                         self._take(name, entry)
         meta.update(self._given_meta)
+        if meta.get("memory_k", 1) > 1:
+            raise fail("variant", kernel.span, "'memory_k' is for variants, to which a launch may "
+                       "give memory: --variant=memory_k=8")
         self.meta.update(meta)
         return dict(sorted(meta.items()))
 
@@ -238,7 +241,8 @@ class Bindings:
         from tritonc.variants.variant import VariantSet
 
         target = find(self._options.arch, self._options.ptx)
-        bindings = [{**tunables, **{k: v for k, v in each.items() if k in tunables}}
+        known = {*tunables, "memory_k"}
+        bindings = [{**tunables, **{k: v for k, v in each.items() if k in known}}
                     for each in ({}, *(variant.binding for variant in given))]
         found = priced(bindings, lambda binding: lower(binding, kernel.name), target)
         if found is None:

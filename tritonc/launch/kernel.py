@@ -177,8 +177,10 @@ class Kernel:
         first = next((i for i, p in enumerate(self.parameters) if p.pointer), 0)
 
         def launch(stream: Any, global_range: Range, *arguments: Any) -> None:
+            if len(arguments) != len(self.parameters):
+                return self._launches[0](stream, global_range, *arguments)  # which says so
             torch: Any = sys.modules.get("torch")
-            tensor = (*arguments, None)[min(first, len(arguments))]
+            tensor = arguments[first]
             variant = self._compiled(number) if torch and isinstance(tensor, torch.Tensor) else self
             if variant is self:
                 without = self.variant(global_range, *arguments)

@@ -225,13 +225,13 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
 
 def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
            ) -> tuple[tuple[Around, ...], list[Cost]] | None:
-    """The loops around a product, and the cost of each combination; None where the model knows no
-    cost."""
+    """The loops around a product, and the cost of each combination, which may have `memory_k`; None
+    where the model knows no cost."""
     costs = []
     known: tuple[Around, ...] | None = None
     for binding in bindings:
         try:
-            (kernel,) = lower(binding).kernels
+            (kernel,) = lower({k: v for k, v in binding.items() if k != "memory_k"}).kernels
         except CompileError:
             return None
         if not any(op.name == "dot" for op in kernel.ops()):
@@ -240,7 +240,13 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
         if known is not None and forms(loops) != forms(known):
             return None
         known = known or loops
-        costs.append(formula(tuple(features(kernel)), tuple(loop.depth for loop in loops), target))
+        profile, depths = tuple(features(kernel)), tuple(loop.depth for loop in loops)
+        blocks = binding.get("memory_k", 1)
+        cost = priced_in_memory(profile, depths, target, blocks) if blocks > 1 else formula(
+            profile, depths, target)
+        if cost is None:
+            return None
+        costs.append(cost)
     return (known, costs) if known is not None else None
 
 

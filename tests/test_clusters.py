@@ -201,7 +201,7 @@ def test_on_the_gpu(way: int, cluster: int) -> None:
                 assert outcome.ok, outcome.line()
 
 
-@pytest.mark.parametrize("blocks", [2, 3, 8, 12])
+@pytest.mark.parametrize("blocks", [2, 3, 12])
 @pytest.mark.parametrize("way", SHARED)
 def test_sums_in_memory(way: int, blocks: int, thorough: bool) -> None:
     """A variant whose blocks add up in memory, which is as before afterwards: twice in a row."""

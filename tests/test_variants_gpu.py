@@ -28,7 +28,8 @@ def test_products(tuned: bool, options: dict[str, int], tmp_path: Path) -> None:
     for m, n, k in (*ODD, *((s["M"], s["N"], s["K"]) for s in SIZES[:3])):
         a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
         wanted = (a.double() @ b.double()).float()
-        numbers = [None, *range(len(kernel.variants) + 1)]
+        numbers = [None, 0, *[number for number, variant in enumerate(kernel.variants, 1)
+                              if not variant.workspace]]
         assert len(numbers) > 2
         for number in numbers:
             c = torch.full((m, n), float("nan"), device="cuda")

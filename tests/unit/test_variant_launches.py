@@ -136,18 +136,25 @@ def test_memory_for_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of torch, kept for each stream, and one more argument; without torch another variant."""
     gpu = install(monkeypatch)
     torch, made = sys.modules["torch"], []
+    monkeypatch.setattr(gpu, "capturing", 0, raising=False)
+    monkeypatch.setattr(gpu, "cuStreamIsCapturing", lambda stream: (0, gpu.capturing),
+                        raising=False)
 
-    def zeros(count: int, device: Any) -> FakeTensor:
-        made.append(count)
-        tensor = FakeTensor(65536 * len(made))
-        tensor.__class__ = type("Sized", (FakeTensor,), {"__len__": lambda self: count})
-        return tensor
+    class Made(FakeTensor):
+        def __init__(self, count: int, dtype: Any, device: str) -> None:
+            made.append(count)
+            super().__init__(65536 * len(made))
 
-    stream = SimpleNamespace(synchronize=lambda: None)
-    monkeypatch.setattr(torch, "zeros", zeros, raising=False)
+        def __getitem__(self, part: slice) -> Any:
+            return SimpleNamespace(zero_=lambda: None)
+
+        def numel(self) -> int:
+            return made[self.address // 65536 - 1]
+
+    stream = SimpleNamespace(synchronize=lambda: None, cuda_stream=7)
+    monkeypatch.setattr(torch, "empty", Made, raising=False)
     monkeypatch.setattr(torch, "cuda", SimpleNamespace(current_stream=lambda device: stream),
                         raising=False)
-    monkeypatch.setattr(FakeTensor, "device", "cuda:0", raising=False)
     tunables = {"TM": 64, "TN": 64, "TK": 16}
     kernel = package.compile(PRODUCT, "sm_90a", tunables=tunables, variant=("memory_k=8",))
     x = FakeTensor(8192)
@@ -169,6 +176,11 @@ def test_memory_for_sums(monkeypatch: pytest.MonkeyPatch) -> None:
         kernel.launch_variant(1, 0, (64, 128), x, x, x, 64, 128, 65536, 1)
     with pytest.raises(TypeError, match="takes 7 arguments"):
         kernel.launch(0, (64, 128), x, x, x, 64, 128, 65536)
+    gpu.capturing = 1  # a captured launch has memory of its own, in the stream that torch knows
+    assert argument(entry(64, 128, 65536, 7), 7) == 4 * 65536
+    assert argument(entry(64, 128, 65536, 7), 7) == 5 * 65536
+    assert entry(64, 128, 65536, 8).function == "product on 0" and len(made) == 5
+    gpu.capturing = 0
     other = SimpleNamespace(__cuda_array_interface__={
         "data": (8192, False), "typestr": "<f4", "version": 3, "shape": (1,)})
     kernel.launch(0, (64, 128), other, other, other, 64, 128, 65536, 1)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritonc.launch import arrays, cuda_driver
 from tritonc.launch.choosing import Chooser, launch_function
+from tritonc.launch.memory import WORKSPACE, Memory
 from tritonc.launch.packing import Block, layout
 from tritonc.launch.parameters import Parameter
 from tritonc.render import rendered
 from tritonc.source import CompileError
-from tritonc.variants.choice import MOST_IN_MEMORY as TICKETS
 from tritonc.variants.choice import MOST_PROGRAMS, is_in_memory
 from tritonc.variants.variant import required
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tritonc.ir import core as ir
 
 Range = int | Sequence[int]
-WORKSPACE = {"name": "workspace", "type": "float *", "access": "read write", "multiple_of": 16}
 _CACHED = 1024  # grids and streams that a kernel remembers
 
 
@@ -149,7 +148,6 @@ class Kernel:
         self._variants: list[Kernel | None] = [Kernel(module, {**own, **variant})
                                                for variant in row.get("variants", ())]
         self._row = row
-        self._kept: list[Any] = []
         if not self._variants and module.plan is not None and self.name in module.plan.kernels:
             self._row = {**row, **module.plan.kernels[self.name]}
             self._variants = [None] * len(self._row["variants"])
@@ -171,30 +169,23 @@ class Kernel:
         return launch
 
     def _launch_in_memory(self, number: int) -> Callable[..., None]:
-        """The launch of a variant whose blocks add up in memory: torch's, kept for each stream.
-        For arrays of others it is a launch without."""
-        kept: dict[tuple[int, int], Any] = {}
+        """The launch of a variant whose blocks add up in memory: torch's.  For arrays of others it
+        is a launch without."""
+        memory = Memory()
         first = next((i for i, p in enumerate(self.parameters) if p.pointer), 0)
 
         def launch(stream: Any, global_range: Range, *arguments: Any) -> None:
             if len(arguments) != len(self.parameters):
                 return self._launches[0](stream, global_range, *arguments)  # which says so
-            torch: Any = sys.modules.get("torch")
-            tensor = arguments[first]
-            variant = self._compiled(number) if torch and isinstance(tensor, torch.Tensor) else self
-            if variant is self:
+            variant, found = self._compiled(number), None
+            if variant.workspace:
+                extents = global_range if isinstance(global_range, Sequence) else (global_range,)
+                tiles = prod(-(-int(extent) // part) for extent, part in zip(extents, variant.tile))
+                found = memory.of(_handle(stream), arguments[first], tiles * variant.workspace // 4)
+            if found is None:
                 without = self.variant(global_range, *arguments)
                 return self._launches[without](stream, global_range, *arguments)
-            extents = global_range if isinstance(global_range, Sequence) else (global_range,)
-            tiles = prod(-(-int(extent) // part) for extent, part in zip(extents, variant.tile))
-            floats = TICKETS + tiles * variant.workspace // 4
-            place = tensor.get_device(), _handle(stream)
-            if place not in kept or len(kept[place]) < floats:
-                room = 1 << (floats - 1).bit_length()
-                kept[place] = torch.zeros(room, device=tensor.device)
-                self._kept.append(kept[place])  # for launches that still use a smaller one
-                torch.cuda.current_stream(tensor.device).synchronize()
-            variant.launch(stream, global_range, *arguments, kept[place])
+            variant.launch(stream, global_range, *arguments, found)
 
         return launch
 
@@ -210,7 +201,7 @@ class Kernel:
             except CompileError:
                 found = self
             self._variants[number - 1] = found
-            if not found.workspace:
+            if not is_in_memory(planned):
                 self._launches[number] = found._launches[0]
         return found
 

@@ -10,8 +10,9 @@
 The grid has ceil(extent / tile) instances along each axis of `tile`; a block has `threads` threads
 in x.  With `cluster`, which is there only if it is more than 1, so many blocks compute an instance:
 the grid's third axis has so many times as many blocks.  `workspace`, of variants alone: the entry
-has one pointer more, to memory with so many bytes for each instance behind 4096 that are zero.  `shared_bytes` is what the PTX states
-itself; `dynamic_shared_bytes` is what the launch must ask for.  An argument must be a multiple of
+has one pointer more, to memory with so many bytes for each instance behind 4096 that are zero.
+`shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must ask
+for.  An argument must be a multiple of
 its parameter's `multiple_of`, if there is one: a number of bytes for a pointer.  `tunables` has the
 meta-parameters that were bound too; `tuning`, which is there only if one was used, names the tuning
 file.  `small` is there only if the entry has a second body, of small tiles: `tile` is theirs,

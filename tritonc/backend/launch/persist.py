@@ -48,7 +48,7 @@ _NUMBERS = ("get_program_id", "get_num_programs")
 
 def shares_loops(context: Context) -> bool:
     """Whether several blocks compute a program (`split_loops`)."""
-    return max(context.meta.get(name, 1) for name in ("cluster_k", "memory_k")) > 1
+    return max(context.meta.get("cluster_k", 1), context.meta.get("memory_k", 1)) > 1
 
 
 def wanted(kernel: Kernel, context: Context) -> bool:

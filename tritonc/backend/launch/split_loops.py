@@ -45,8 +45,9 @@ LEAST = 8  # neighbours along the last axis that stay together: they are stored 
 
 def split_loops(kernel: Kernel, context: Context) -> bool:
     """Let clusters of `cluster_k` blocks share the loops of sums."""
-    in_memory = context.meta.get("memory_k", 1) > 1
-    blocks = context.meta.get("memory_k" if in_memory else "cluster_k", 1)
+    blocks = context.meta.get("memory_k", 1)
+    in_memory = blocks > 1
+    blocks = blocks if in_memory else context.meta.get("cluster_k", 1)
     if blocks < 2:
         return False
     found = loops_to_share(kernel) if in_memory or "cluster" in context.target.features else (

@@ -2,7 +2,7 @@
 
     python bench/registers.py [FILE...] [--arch sm_90a,...] [--least] [--json OUT]
 
-Without files: samples, tests/run and bench.  A line for each kernel and target that spills, that
+Without files: all of the repository.  A line for each kernel and target that spills, that
 the assembler refuses or repairs (C75xx, C76xx), that takes long, or whose estimate is more than a
 sixth below what it takes; then totals.  `--all` prints every kernel.  `--least` finds the fewest
 registers with which the assembler does not spill, by bisection, and compares the estimate with
@@ -28,8 +28,9 @@ from typing import Any
 
 from tritonc import driver, ptxas
 from tritonc.analysis.pressure import pressure
+from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.options import Options
-from tritonc.source import CompileError, SourceFile
+from tritonc.source import CompileError, Diagnostics, SourceFile
 
 ROOT = Path(__file__).parent.parent
 TARGETS = "sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100a,sm_120a"
@@ -67,7 +68,7 @@ def main() -> int:
 
 def sources() -> list[Path]:
     """The programs of the repository."""
-    return [path for folder in ("samples", "tests/run", "bench")
+    return [path for folder in ("samples", "tests/run", "tests/host", "examples", "bench")
             for path in sorted((ROOT / folder).rglob("*.tc"))]
 
 
@@ -78,8 +79,7 @@ def measure(path: Path, arch: str, tune: dict[str, int], defines: list[str],
     name = str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
     row: dict[str, Any] = {"file": name, "arch": arch, "kernel": "", "spills": 0, "faults": []}
     try:
-        result = compile_plainly(path, Options(arch=arch, tune=tune, defines=tuple(defines),
-                                               include_dirs=(str(path.parent),)))
+        result = compile_plainly(path, Options(arch=arch, tune=tune, defines=tuple(defines)))
     except CompileError as error:
         row["faults"] = [f"not compiled: {error.diagnostics[0].message}"]
         return [row]
@@ -123,18 +123,17 @@ def measure(path: Path, arch: str, tune: dict[str, int], defines: list[str],
     return rows
 
 
-def compile_plainly(path: Path, options: Options) -> driver.Result:
-    """As `tritonc FILE` does; with the macros of its problem where it needs them."""
+def compile_plainly(path: Path, options: Options, kind: str = "ptx") -> driver.Result:
+    """As `tritonc FILE` does; with the macros of its first problem where it needs them."""
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    options = replace(options, include_dirs=(str(path.parent),))
     try:
-        return driver.compile(source, options, ("ptx",))
+        return driver.compile(source, options, (kind,))
     except CompileError:
-        found = dict(re.findall(r"^//! define: *(\w+) *=? *(.*?) *$", source.text, re.MULTILINE))
-        if not found:
+        first = next(iter(read_problems(source, options, "tc", Diagnostics())), None)
+        if first is None or not first.defines:
             raise
-        macros = tuple(f"{name}={text}" for name, text in found.items())
-        return driver.compile(source, replace(options, defines=(*macros, *options.defines)),
-                              ("ptx",))
+        return driver.compile(source, with_defines(first, options), (kind,))
 
 
 def children() -> float:

@@ -36,6 +36,7 @@ def setting(path: Path, values: str) -> Setting:
 
 @pytest.mark.parametrize("path, values", [
     (PLAIN, "H=1,S=200,TM=64,TN=32"), (PLAIN, "H=2,S=1,TM=64,TN=64"),
+    (PLAIN, "H=1,S=290,D=128,TM=128,TN=128"),  # persistent: waits that come before the copies
     (CAUSAL, "H=2,S=130,TM=64,TN=32"), (CAUSAL, "H=1,S=200,TM=128,TN=64"),
     *((CHAIN, f"M=3,N=300,T={count}") for count in (0, 64, 65, 257)),
     *((MASKS, f"N=16385,FROM={count}") for count in (0, 8192, 16400)),

@@ -147,6 +147,8 @@ class Stage:
     phases: int = 0
     expected: int | None = None  # bytes, once a thread has said so
     copies: list[Copy] = field(default_factory=list)
+    released: int = 0  # when, as the engine counts
+    awaited: int | None = None  # since when: copies that another warp starts come later in the text
 
 
 @dataclass(eq=False)
@@ -156,8 +158,12 @@ class Engine:
     slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
     made: dict[int, TensorMap] = field(default_factory=dict)  # not published yet
     rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
+    releases: int = 0
     # in flight: what each reads, and the thread that made it
     stores: deque[list[tuple[View, int]]] = field(default_factory=deque)
+
+    def stages(self) -> list[Stage]:
+        return [stage for ring in self.rings.values() for stage in ring.values()]
 
 
 def _engine(machine: Machine) -> Engine:
@@ -179,8 +185,10 @@ def _claim_slot(machine: Machine, frame: Frame, op: Op) -> Any:
 
 def _release_slot(machine: Machine, frame: Frame, op: Op) -> None:
     engine = _engine(machine)
-    if any(stage.copies for ring in engine.rings.values() for stage in ring.values()):
+    if any(stage.copies for stage in engine.stages()):
         frame.fail(op, "run-race", "a copy that reads a map of this slot is in flight")
+    if any(stage.awaited is not None for stage in engine.stages()):
+        frame.fail(op, "run-too-long", "a copy that is waited for was never started")
     if engine.stores:
         frame.fail(op, "run-race", "a store that reads a map of this slot is in flight")
     del engine.slots[int(frame.read(op.operands[0]))]
@@ -244,7 +252,7 @@ def _ring_fill(machine: Machine, frame: Frame, op: Op) -> None:
     stage = _stage(machine, view)
     if stage.expected is not None:
         frame.fail(op, "run-race", "copies to this stage are under way")
-    stage.phases += 1
+    stage.phases, stage.awaited = stage.phases + 1, None
 
 
 def _off(frame: Frame, op: Op) -> bool:
@@ -274,6 +282,9 @@ def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
         view.put(view.space.in_flight, True)
         _stage(machine, ring).copies.append(
             Copy(op, view, addresses, active, held, undefined, np.broadcast_to(FIRST, held.size)))
+    stage = _stage(machine, ring)
+    if stage.awaited is not None and stage.expected == _arriving(stage):
+        _land(machine, frame, stage)
 
 
 def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
@@ -338,7 +349,9 @@ def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
                      "reads it")
         readers = buffer.of(buffer.space.hazards.reader)
         buffer.put(buffer.space.hazards.reader, np.where(readers == NOBODY, readers, RELEASED))
-    _stage(machine, view).phases += 1
+    stage, engine = _stage(machine, view), _engine(machine)
+    engine.releases += 1
+    stage.phases, stage.released = stage.phases + 1, engine.releases
 
 
 def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
@@ -346,7 +359,10 @@ def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
         return
     view: View = frame.read(op.operands[0])
     machine.get(frame, op, view, _everybody(view), view.offsets.shape)
-    if _stage(machine, view).phases % 2 == int(frame.read(op.operands[1])):
+    stage = _stage(machine, view)
+    if stage.phases % 2 == int(frame.read(op.operands[1])) or any(
+            other.awaited is not None and other.awaited < stage.released
+            for other in _engine(machine).stages()):
         frame.fail(op, "run-too-long", f"'{op.name}' waits forever: nothing releases this stage")
     for operand in op.operands[2:]:
         buffer: View = frame.read(operand)
@@ -361,13 +377,25 @@ def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
     stage, parity = _stage(machine, view), int(frame.read(op.operands[1]))
     if stage.phases % 2 != parity:
         return  # that phase ended long ago
-    arrived = sum(copy.held.size * copy.view.element.bytes for copy in stage.copies)
-    if stage.expected is None or stage.expected != arrived:
+    if stage.expected is None and "copier_warps" in frame.launch.kernel.attributes:
+        stage.awaited = _engine(machine).releases
+        return
+    if stage.expected is None or stage.expected != _arriving(stage):
         frame.fail(op, "run-too-long", f"'{op.name}' waits forever: {stage.expected or 0} bytes "
-                   f"are expected, {arrived} will arrive")
+                   f"are expected, {_arriving(stage)} will arrive")
+    _land(machine, frame, stage)
+
+
+def _arriving(stage: Stage) -> int:
+    """Bytes of the copies under way."""
+    return sum(copy.held.size * copy.view.element.bytes for copy in stage.copies)
+
+
+def _land(machine: Machine, frame: Frame, stage: Stage) -> None:
     for copy in stage.copies:
         machine.land(frame, copy, everybody=True)
-    stage.phases, stage.expected, stage.copies = stage.phases + 1, None, []
+    stage.phases += 1
+    stage.expected, stage.copies, stage.awaited = None, [], None
 
 
 def _take_turns(machine: Machine, frame: Frame, op: Op) -> None:

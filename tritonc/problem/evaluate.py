@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping
+from keyword import kwlist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +46,11 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
+
+
+# Strings, and words of Python that are none of an expression's and may be names in C.
+_WORDS = re.compile("'[^']*'|\"[^\"]*\"|\\b(" + "|".join(sorted(
+    set(kwlist) - set("and or not if else None True False as".split()))) + ")\\b")
 
 
 class Expression(NamedTuple):
@@ -74,7 +81,7 @@ def parse_arguments(text: str, span: Span) -> tuple[list[Expression], list[tuple
         # A caught warning is one that Python's parser gives for, say, `1 is 2`.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(f"f({text}\n)", mode="eval").body
+            tree = _parsed(f"f({text}\n)")
     except SyntaxError as error:
         at = span
         if error.lineno == 1 and error.offset and 2 < error.offset <= len(text) + 2:
@@ -94,6 +101,36 @@ def parse_arguments(text: str, span: Span) -> tuple[list[Expression], list[tuple
             raise fail("problem-syntax", span, "** has no meaning here")
         named.append((keyword.arg, make(keyword.value)))
     return [make(node) for node in tree.args], named
+
+
+def _parsed(call: str) -> ast.expr:
+    """As Python parses it; if it cannot, words such as `in`, which are names in C, are names.
+
+    >>> ast.unparse(_parsed("f(in.sum() + np.einsum('in->n', lambda))"))
+    "f(in.sum() + np.einsum('in->n', lambda))"
+    """
+    try:
+        return ast.parse(call, mode="eval").body
+    except SyntaxError:
+        names: dict[str, str] = {}  # by stand-ins of the same length, which no expression has
+
+        def stand_in(match: re.Match[str]) -> str:
+            word = match[1]
+            if word is None:
+                return match[0]
+            names[other := f"_{word[1:]}"] = word
+            return other
+
+        try:
+            tree = ast.parse(_WORDS.sub(stand_in, call), mode="eval").body
+        except SyntaxError:
+            tree = None
+        if tree is None:
+            raise
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                node.id = names.get(node.id, node.id)
+        return tree
 
 
 def parse_expression(text: str, span: Span) -> Expression:

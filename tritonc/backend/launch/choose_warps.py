@@ -39,7 +39,8 @@ BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
-MOST_ELEMENTS = 32  # of which each takes a register
+MOST_ELEMENTS = 32  # of which each takes a register,
+HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
 HALVES = 8  # that a program splits and joins: threads with many elements have both
@@ -73,8 +74,9 @@ def _streaming_threads(kernel: Kernel) -> int:
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
     size = 4 if windows_of_bytes(kernel) else max((scalar(t).bytes for t in moved), default=4)
-    held = any(op.name == "phi" and 2 * r.type.size > largest for op in kernel.ops()
-               for r in op.results if isinstance(r.type, Tile))
+    held = max(sum(max(1, scalar(op.result.type).bytes // 4) for op in block.ops
+                   if op.name == "phi" and isinstance(op.result.type, Tile)
+                   and 2 * op.result.type.size > largest) for block in kernel.blocks)
     reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         for op in kernel.ops())
@@ -96,7 +98,7 @@ def _streaming_threads(kernel: Kernel) -> int:
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())
     each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced else BYTES
-    return largest // min(MOST_ELEMENTS, each // size)
+    return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
 
 
 def _steps(kernel: Kernel, largest: int) -> int:

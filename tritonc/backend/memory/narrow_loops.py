@@ -110,7 +110,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     b.emit("barrier")
     first = b.emit("first_warp", type=I1).result
     b.emit("cond_br", first, blocks=[enter, join])
-    _share_in_warp(loop)
+    _share_in_warp(kernel, loop)
     left = _left(kernel, loop)
     replaced: dict[Value, Value] = {}
     b = Builder(before, len(before.ops) - 1)
@@ -137,8 +137,8 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     kernel.blocks[at:at] = [leave, join]
 
 
-def _share_in_warp(loop: Loop) -> None:
-    """What the first thread has read, all of its warp have."""
+def _share_in_warp(kernel: Kernel, loop: Loop) -> None:
+    """What the first thread has read, all of its warp have, and nobody else reads."""
     replaced: dict[Value, Value] = {}
     added: set[Op] = set()
     for block in loop.blocks:
@@ -152,7 +152,7 @@ def _share_in_warp(loop: Loop) -> None:
                 added.add(same)
                 ops.append(same)
         block.ops = ops
-    for op in loop.ops():
+    for op in kernel.ops():
         if op not in added:
             op.replace_inputs(replaced)
 

@@ -189,7 +189,8 @@ def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
 
 
 def _computed_of_shared(value: Value, inside: set[Op]) -> bool:
-    return any(op.name == "shared_load" for op in slice_of([value], inside, ("phi",)))
+    """In this iteration, or by a product in the one before: a state that the loop carries."""
+    return any(op.name in ("shared_load", *DOTS) for op in slice_of([value], inside))
 
 
 def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:

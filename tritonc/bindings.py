@@ -287,6 +287,7 @@ class Bindings:
         """The cost model's portfolio."""
         from tritonc.backend.target.target import find
         from tritonc.tune.model.portfolio import portfolio
+        from tritonc.variants.kernels import MOST
         from tritonc.variants.variant import Variant, VariantSet
 
         space = {name: values for name, values in self.lists.items()
@@ -301,7 +302,8 @@ class Bindings:
             found.notes.append(f"no variants of {kernel.name}: no tunable is open, or the cost "
                                "model knows no product in a loop there")
             return found
-        found.variants = [Variant(member.binding, cost=member.cost) for member in chosen.members]
+        found.variants = [Variant(member.binding, cost=member.cost)
+                          for member in chosen.members[:MOST]]
         found.general, found.loops = chosen.general, _listed(chosen.loops)
         found.notes.append(
             f"variants of {kernel.name}: by the cost model {chosen.served:.0%} of all sizes are "

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tritonc.analysis.axis_info import AxisInfo, Infos, low_bit
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import axes_before, int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Pointer, element, is_int, shape
 
@@ -157,15 +157,7 @@ def _begins(info: AxisInfo, axis: int | None, run: int, size: int) -> int:
 
 def _axis_before(op: Op, axis: int | None) -> int | None:
     """The axis of the operand that becomes `axis`; None where it has none."""
-    if axis is None or op.name == "splat":
-        return None if op.name == "splat" else axis
-    if op.name == "trans":
-        found: int = op.attributes["permutation"][axis]
-        return found
-    if op.name != "reshape":
+    if axis is None or op.name not in ("splat", "trans", "reshape"):
         return axis
-    before, after = shape(op.operands[0].type), shape(op.result.type)
-    kept = [d for d, extent in enumerate(before) if extent != 1]
-    if after[axis] == 1 or [before[d] for d in kept] != [n for n in after if n != 1]:
-        return None
-    return kept[sum(n != 1 for n in after[:axis])]
+    places = axes_before(op)
+    return None if places is None else places[axis]

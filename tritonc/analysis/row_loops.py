@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, is_float, shape
@@ -57,7 +57,7 @@ def _loads_again(kernel: Kernel, cfg: Cfg) -> bool:
                 continue
             if loop is None:
                 return False
-            before = seen.setdefault(_parameter(root), [])
+            before = seen.setdefault(origin(root, ("assume_multiple",)), [])
             if any(loop.header not in one and one.header not in loop
                    and cfg.dominates(_beside(one, loop).header, loop.header) for one in before):
                 return True
@@ -79,12 +79,6 @@ def reducing_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     names = {op.name for op in ops}
     return "reduce" in names and not names & {"argreduce", "scan", "reduce_with", "scan_with"} \
         and _loads_again(kernel, cfg)
-
-
-def _parameter(root: Value) -> Value:
-    while root.op is not None and root.op.name == "assume_multiple":
-        root = root.op.operands[0]
-    return root
 
 
 def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:

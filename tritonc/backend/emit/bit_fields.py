@@ -13,9 +13,9 @@ of a number of few bits: `Elements` says by how much registers shift.
 from __future__ import annotations
 
 from tritonc.analysis.elements import Elements
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import SPREADS, int_of, origin
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Value
 from tritonc.ir.types import scalar, shape
 
 BYTE, WORD, HALF = 8, 32, 16
@@ -54,9 +54,7 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
 
 def width(value: Value) -> int:
     """The bits that may be set in the natural numbers of a value."""
-    op: Op | None = value.op
-    while op is not None and op.name in ("broadcast", "reshape", "splat", "trans"):
-        op = op.operands[0].op
+    op = origin(value, (*SPREADS, "trans")).op
     if op is not None and op.name == "zext":
         return scalar(op.operands[0].type).bits
     mask = int_of(op.operands[1]) if op is not None and op.name == "and" else None

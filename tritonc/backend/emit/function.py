@@ -131,17 +131,20 @@ class FunctionEmitter:
         self.lines.append(f"{label}:")
         self.label = label
 
-    def under(self, condition: str, hint: str, emit: Callable[[], None]) -> None:
-        """Emit instructions that run where the i1 `condition` holds; "" stands for always."""
+    def under(self, condition: str, hint: str, emit: Callable[[], None]) -> str:
+        """Emit instructions that run where the i1 `condition` holds; "" stands for always.  The
+        label of the block in which they end."""
         if not condition:
             emit()
-            return
+            return self.label
         then, after = self.new_label(hint), self.new_label(f"{hint}.end")
         self.line(f"br i1 {condition}, label %{then}, label %{after}")
         self.start_block(then)
         emit()
+        end = self.label
         self.line(f"br label %{after}")
         self.start_block(after)
+        return end
 
     # the thread's place
 

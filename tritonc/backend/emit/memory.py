@@ -267,15 +267,9 @@ def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str])
     """The result of `emit`, which runs under the guard; zero elsewhere."""
     if not guard:
         return emit()
-    t = llvm_type(e)
-    then, after, before = f.new_label("atomic"), f.new_label("atomic.end"), f.label
-    f.line(f"br i1 {guard}, label %{then}, label %{after}")
-    f.start_block(then)
-    name = emit()
-    end = f.label
-    f.line(f"br label %{after}")
-    f.start_block(after)
-    return f.op(f"phi {t} [ {name}, %{end} ], [ zeroinitializer, %{before} ]")
+    names, before = list[str](), f.label
+    end = f.under(guard, "atomic", lambda: names.append(emit()))
+    return f.op(f"phi {llvm_type(e)} [ {names[0]}, %{end} ], [ zeroinitializer, %{before} ]")
 
 
 def _loop(f: FunctionEmitter, e: Scalar, address: str, change: Callable[[str], str],

@@ -211,7 +211,8 @@ class Kernel:
         return tuple(self._compiled(number + 1) for number in range(len(self._variants)))
 
     def variant(self, global_range: Range, *arguments: Any) -> int:
-        """The number of the variant that `launch` chooses for these arguments.
+        """The number of the variant that `launch` chooses for these arguments, of those that take
+        no memory for sums.
 
         Raises TypeError for a wrong range, or where the choice needs an integer.
         """

@@ -46,12 +46,17 @@ ROWS = 128  # of a product on two warpgroups, which a producer warp feeds
 _NUMBERS = ("get_program_id", "get_num_programs")
 
 
+def shares_loops(context: Context) -> bool:
+    """Whether several blocks compute a program (`split_loops`)."""
+    return max(context.meta.get("cluster_k", 1), context.meta.get("memory_k", 1)) > 1
+
+
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
     brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
     if not context.meta.get("persistent", brought and _ahead(kernel, context)):
         return False
-    if context.meta.get("cluster_k", 1) > 1 or _alternatives(kernel):
+    if shares_loops(context) or _alternatives(kernel):
         return False
     found = False
     for op in kernel.ops():

@@ -36,7 +36,7 @@ from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, reached, redirect
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
@@ -275,8 +275,7 @@ def counts_instances(loop: Loop) -> bool:
         return op is not None and op.name == "add" and any(
             v.op is not None and v.op.name == "get_num_multiprocessors" for v in op.operands)
 
-    return loop.latch is not None and any(
-        steps(incoming(phi, loop.latch)) for phi in loop.header.phis())
+    return loop.latch is not None and any(steps(loop.next(phi)) for phi in loop.header.phis())
 
 
 def rare_instances(kernel: Kernel) -> list[Block]:

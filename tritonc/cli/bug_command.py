@@ -20,7 +20,6 @@ from tritonc import driver, outputs
 from tritonc.cli.console import (
     INTERNAL_ERROR,
     SUCCESS,
-    check_settings,
     language_of,
     only_file,
     options_from,
@@ -56,7 +55,6 @@ def bug_command(files: tuple[str, ...], **given: Any) -> int:
     path = only_file(files)
     text = read(path)
     options = with_tuning_file(options_from(given), path)
-    check_settings(options)
     language = language_of(path, given)
     name = os.path.basename(path)
     stem, suffix = os.path.splitext(name)

@@ -62,7 +62,7 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
         if given[name] not in (None, STANDARD) and given[name] in targets.values():
             raise click.UsageError(f"{flag} '{given[name]}' is an output too")
     options = with_tuning_file(options_from(given), path)
-    for name in (options.arch, *others):
+    for name in others:
         check_settings(replace(options, arch=name))
     _check_passes(options)
     if options.start_after and language_of(path, given) != "tir":

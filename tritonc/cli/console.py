@@ -37,7 +37,7 @@ def assignments(values: Sequence[str], option: str) -> dict[str, int]:
 
 
 def options_from(given: Mapping[str, Any]) -> Options:
-    """The settings of a compilation from a command's parameters."""
+    """The settings of a compilation from a command's parameters, checked."""
     known = {f.name for f in fields(Options)}
     values = {name: value for name, value in given.items() if name in known and value is not None}
     values["tune"] = assignments(given.get("tune") or (), "--tune")
@@ -53,7 +53,9 @@ def options_from(given: Mapping[str, Any]) -> Options:
         raise click.UsageError(f"--variants takes 0 to 63, not '{count}'")
     if "fp_contract" in values:
         values["fp_contract"] = values["fp_contract"] == "on"
-    return Options(**values)
+    options = Options(**values)
+    check_settings(options)
+    return options
 
 
 def native(options: Options) -> Options:

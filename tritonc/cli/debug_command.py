@@ -14,7 +14,6 @@ from tritonc.cli.console import (
     INPUT_ERROR,
     SUCCESS,
     Messages,
-    check_settings,
     language_of,
     native,
     only_file,
@@ -35,7 +34,6 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
         options_from(given), sizes={}, opt_level=0, stops=True, stop_after=driver.LOWER)
     if language_of(path, given) != "tc":
         raise click.UsageError("debug takes Triton-C: Triton-IR does not know its statements")
-    check_settings(options)
     messages = Messages(given)
     source, diagnostics = read_source(path, options)
     with ExitStack() as opened:

@@ -16,7 +16,6 @@ from tritonc.backend.target.target import TARGETS, Target
 from tritonc.cli.console import (
     SUCCESS,
     Messages,
-    check_settings,
     language_of,
     native,
     only_file,
@@ -36,7 +35,6 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
         return _say(machine(given["ptxas"]))
     path = only_file(files)
     options = with_tuning_file(options_from(given), path)
-    check_settings(options)
     if path.endswith((".cubin", ".fatbin")):
         raise fail("unreadable-file", None, f"cannot read '{path}': machine code does not say how "
                    "its kernels are launched; the .ptx that it was made of does, and the source")

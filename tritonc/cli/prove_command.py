@@ -10,7 +10,6 @@ from tritonc.cli.console import (
     INPUT_ERROR,
     SUCCESS,
     Messages,
-    check_settings,
     language_of,
     native,
     only_file,
@@ -27,7 +26,6 @@ def prove_command(files: tuple[str, ...], **given: Any) -> int:
     from tritonc.prove.report import prove
 
     path, options = only_file(files), options_from(given)
-    check_settings(options)
     options = native(options)
     source, diagnostics = read_source(path, options)
     verdicts: list[str] = []

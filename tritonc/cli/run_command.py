@@ -14,7 +14,6 @@ from tritonc.cli.console import (
     SUCCESS,
     Messages,
     assignments,
-    check_settings,
     language_of,
     native,
     only_file,
@@ -74,7 +73,6 @@ def _options(given: dict[str, Any]) -> Options:
         options = replace(options, sizes={})  # small tiles fill a GPU, and are slow to interpret
         if given["opt_level"] is None:
             options = replace(options, opt_level=0)  # a pass may make sense of what has none
-    check_settings(options)
     return options if given["device"] == "cuda" else native(options)
 
 

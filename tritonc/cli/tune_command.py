@@ -16,7 +16,6 @@ from tritonc.cli.console import (
     NO_DEVICE,
     SUCCESS,
     Messages,
-    check_settings,
     language_of,
     only_file,
     options_from,
@@ -33,7 +32,6 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
     path = _source_path(files, given)
     sizes = _sizes(given)
     options = replace(options_from({**given, "sizes": ()}), tuning=None)
-    check_settings(options)
     budget = given["budget"] or math.inf
     within = (WITHIN if given["within"] is None else given["within"]) / 100
     timeout = given["timeout"] or 30.0
@@ -76,7 +74,6 @@ def bench_command(files: tuple[str, ...], **given: Any) -> int:
     path = _source_path(files, given)
     sizes = _sizes(given)
     options = with_tuning_file(options_from({**given, "sizes": ()}), path)
-    check_settings(options)
     indices = _indices(given) or [0]
     if len(indices) > 1:
         raise click.UsageError("bench measures on one GPU: --devices=N")

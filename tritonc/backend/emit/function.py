@@ -64,6 +64,8 @@ class FunctionEmitter:
         self.fetch: dict[Value, Callable[[int], None]] = {}  # loads a mask of registers, on use
         self.words: dict[str, tuple[str, int]] = {}  # of an element: its word, its place in it
         self.loaded = dict(self.words)  # the same of what came from global memory
+        # label, window, its registers and place -> elements: see `memory._of_window`
+        self.windows: dict[tuple[str, int, tuple[int, ...], int], dict[int, str]] = {}
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.label = ""  # the LLVM block being written
         self.role = ""  # whose code is being written: READERS, COPIER, or of all threads

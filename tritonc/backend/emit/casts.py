@@ -12,7 +12,13 @@ from collections.abc import Callable
 from tritonc.backend.emit.body import Body, Term
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
-from tritonc.backend.emit.packed import convert_bytes, convert_small, convert_to_bytes, note
+from tritonc.backend.emit.packed import (
+    convert_bytes,
+    convert_small,
+    convert_to_bytes,
+    join_halves,
+    note,
+)
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import (
@@ -367,7 +373,7 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
     source, target = element(op.operands[0].type), element(op.result.type)
     if llvm_type(source) == llvm_type(target):
         f.values[op.result] = f.values[op.operands[0]]
-    else:
+    elif not join_halves(f, op):
         _each(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
 
 

@@ -1,4 +1,4 @@
-"""Grammars in .lark files as lark reads them: tables, kept from run to run, and a parse to feed.
+"""Grammars in .lark files as lark reads them: tables, kept from run to run, and a parse by them.
 
 lark makes the tables of grammar.lark in 80 ms.  It keeps them in a file of the user's cache
 directory, from where they take 6 ms.  Without such a file they are made anew in each run.
@@ -40,6 +40,7 @@ class Grammar(NamedTuple):
     spellings: dict[str, str]
     names: dict[str, str]
     builder: Any  # lark's, which drops and inlines symbols as the grammar says
+    passed: dict[tuple[int, int, str], int]  # see Parse._pass
 
 
 class Parse:
@@ -61,6 +62,7 @@ class Parse:
         self.rules = {id(rule): (len(rule.expansion), rule.origin.name,
                                  None if _passes(rule) else callbacks[rule])
                       for rule in grammar.lark.rules}
+        self.passed = grammar.passed
         self.states: list[int] = [conf.start_state]
         self.values: list[Any] = []
         self.firsts: list[int] = []
@@ -90,7 +92,8 @@ class Parse:
                 return False
             size, name, build = self.rules[id(found)]
             if build is None:
-                states[-1] = table[states[-2]][name][1]
+                key = states[-2], states[-1], terminal
+                states[-1] = self.passed.get(key) or self._pass(*key)
                 continue
             parts = []
             self.places = [first]
@@ -103,6 +106,17 @@ class Parse:
             states.append(table[states[-1]][name][1])
             if states[-1] == self.end:
                 return True
+
+    def _pass(self, below: int, top: int, terminal: str) -> int:
+        """The state after all productions that `terminal` asks for in turn and that pass on a
+        value, as an operand does through the levels of precedence; kept for the next time."""
+        state = top
+        while True:
+            action, found = self.table[state].get(terminal, _NONE)
+            if action in (None, Shift) or self.rules[id(found)][2] is not None:
+                self.passed[below, top, terminal] = state
+                return state
+            state = self.table[below][self.rules[id(found)][1]][1]
 
     def takes(self, *terminals: str) -> bool:
         """Whether all of `terminals` could stand here, one after the other."""
@@ -164,7 +178,7 @@ def read(text: str, cache_file: str | None = None) -> Grammar:
                  if terminal.pattern is not None and terminal.pattern.type == "str"}
     build: Any = ParseTreeBuilder
     return Grammar(lark, spellings, {text: name for name, text in spellings.items()},
-                   build(lark.rules, Tree, maybe_placeholders=True))
+                   build(lark.rules, Tree, maybe_placeholders=True), {})
 
 
 def _cache_file(stem: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -23,6 +23,12 @@ def closest(name: str, known: Iterable[str]) -> str | None:
             if rank < best:
                 best, found = rank, candidate
     return found
+
+
+def hint(name: str, known: Collection[str], otherwise: str = "") -> str:
+    """"did you mean 'x'?", or what is said where nothing is close."""
+    near = closest(name, known)
+    return f"did you mean '{near}'?" if near else otherwise
 
 
 def distance(a: str, b: str, limit: int) -> int:

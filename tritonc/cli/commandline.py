@@ -7,7 +7,9 @@ Compilers' options follow older rules than click knows, so one method of click's
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -112,17 +114,49 @@ class _Command(click.Command):
         return parser
 
 
+class _Number(click.ParamType):  # type: ignore[type-arg]
+    """A number, not below `least`."""
+
+    name = "number"
+
+    def __init__(self, what: str, least: float) -> None:
+        self.what = what
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+                ) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if param is not None and not self.least <= number < 1e9:
+            raise click.UsageError(f"{param.opts[0]} takes {self.what}, not '{value}'")
+        return number
+
+
+class _Regex(click.ParamType):  # type: ignore[type-arg]
+    name = "regex"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return re.compile(value)
+        except re.error as error:
+            flag = param.opts[0] if param is not None else ""
+            raise click.UsageError(f"{flag}: '{value}' is no regular expression: {error}") from None
+
+
+_TYPES: dict[str, click.ParamType[Any]] = {
+    "COUNT": click.IntRange(min=0), "NUMBER": click.IntRange(min=0), "REGEX": _Regex(),
+    "SECONDS": _Number("a number of seconds", 1e-9), "PERCENT": _Number("a percentage", 0.0)}
+
+
 def _option(same: list[Option]) -> click.Option:
     """The option for the rows of one name."""
     first = same[0]
     if not any(row.value or row.stores for row in same):
         return click.Option(["/".join([first.flags[0], *first.off[:1]]), first.name], is_flag=True,
                             default=False)
-    kind: Any = str
-    if first.choices:
-        kind = click.Choice(first.choices)
-    elif first.value in ("COUNT", "NUMBER"):
-        kind = click.IntRange(min=0)
+    kind = click.Choice(first.choices) if first.choices else _TYPES.get(first.value, click.STRING)
     return click.Option([first.flags[0], first.name], type=kind, default=None,
                         multiple=any(row.many for row in same))
 

@@ -14,14 +14,13 @@ from tritonc.cli.console import (
     SUCCESS,
     Messages,
     check_settings,
-    failure,
     language_of,
     native,
     only_file,
     options_from,
     read_source,
 )
-from tritonc.cli.decisions import check_patterns, is_shown, plan, tell, time_report, time_trace
+from tritonc.cli.decisions import is_shown, plan, tell, time_report, time_trace
 from tritonc.cli.option_table import MESSAGES
 from tritonc.cli.output_plan import (
     check_suffix,
@@ -34,7 +33,7 @@ from tritonc.cli.output_plan import (
 from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.options import Options
 from tritonc.outputs import STANDARD, as_bytes
-from tritonc.source import CompileError
+from tritonc.source import CompileError, fail
 from tritonc.spelling import closest
 from tritonc.tune.tuning_file import with_tuning_file
 
@@ -68,7 +67,6 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     _check_passes(options)
     if options.start_after and language_of(path, given) != "tir":
         raise click.UsageError("--start-after continues with a .tir file, not with a source")
-    check_patterns(given)
     if given["dry_run"]:
         programs = programs_for([*targets], given["embed"], given["ptxas"])
         written = [f"{target} ({kind})" for kind, target in targets.items()]
@@ -114,12 +112,11 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         inputs.append(included)
         return read_bytes(included)
 
-    diagnostics = driver.new_diagnostics(options)
+    source, diagnostics = read_source(path, options)
     options = native(options)
     if others:  # one launch for all targets
         one = {"cluster_k": 1} if options.sizes else {"coarsen": 0}
         options = replace(options, tune={**one, **options.tune})
-    source = read_source(path, diagnostics)
     wanted = kinds_to_compile([*targets], given["embed"])
     if "torch" in targets or (
             "header" in targets and (given["embed"] or {"ptx", "cubin", "fatbin"} & {*targets})):
@@ -144,7 +141,8 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     files: dict[str, str | bytes] = {}
     for kind, target in targets.items():
         if any(outputs.same_file(target, included) for included in result.dependencies):
-            raise failure("cannot-write", f"the output '{target}' is a file that the source reads")
+            raise fail("cannot-write", None,
+                       f"the output '{target}' is a file that the source reads")
         if target != STANDARD:
             files[target] = made[kind]
     if given["remarks"] not in (None, MESSAGES):

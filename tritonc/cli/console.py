@@ -15,7 +15,7 @@ from tritonc import __version__
 from tritonc.cli.option_table import COMMANDS
 from tritonc.options import NATIVE, Options
 from tritonc.outputs import STANDARD
-from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
+from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile, fail
 from tritonc.spelling import closest
 
 SUCCESS, INPUT_ERROR, USAGE_ERROR, NO_DEVICE = 0, 1, 2, 3
@@ -146,7 +146,7 @@ class Messages:
         except click.ClickException:
             raise
         except MemoryError:
-            self.show(failure("out-of-memory", "there is not enough memory").diagnostics)
+            self.show(fail("out-of-memory", None, "there is not enough memory").diagnostics)
             return INPUT_ERROR
         except Exception as error:
             if isinstance(error, OSError) and error.errno in FULL:
@@ -164,28 +164,27 @@ class Messages:
             return INTERNAL_ERROR
 
 
-def failure(name: str, message: str) -> CompileError:
-    return CompileError([Diagnostic(name, "error", message)])
-
-
-def read_source(path: str, diagnostics: Diagnostics) -> SourceFile:
-    """The source, or CompileError if it cannot be read or is not UTF-8."""
+def read_source(path: str, options: Options) -> tuple[SourceFile, Diagnostics]:
+    """The source, or CompileError if it cannot be read or is not UTF-8; where its messages go."""
+    from tritonc.driver import new_diagnostics
     from tritonc.frontend.preprocess.options import load_source, read_bytes
+
+    diagnostics = new_diagnostics(options)
 
     def read(name: str) -> bytes:
         data = sys.stdin.buffer.read() if name == STANDARD else read_bytes(name)
         if data[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):  # cubin, fatbin
-            raise failure("unreadable-file", f"'{path}' is machine code, not a source")
+            raise fail("unreadable-file", None, f"'{path}' is machine code, not a source")
         return data
 
     try:
         source = load_source(path, diagnostics, read_file=read)
     except OSError as error:
         reason = error.strerror or error
-        raise failure("unreadable-file", f"cannot read '{path}': {reason}") from None
+        raise fail("unreadable-file", None, f"cannot read '{path}': {reason}") from None
     except ValueError as error:  # a name with a null character
-        raise failure("unreadable-file", f"cannot read '{path}': {error}") from None
+        raise fail("unreadable-file", None, f"cannot read '{path}': {error}") from None
     diagnostics.raise_if_errors()
     assert source is not None
     source.name = "<stdin>" if path == STANDARD else path
-    return source
+    return source, diagnostics

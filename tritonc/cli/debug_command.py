@@ -14,16 +14,15 @@ from tritonc.cli.console import (
     INPUT_ERROR,
     SUCCESS,
     Messages,
-    assignments,
     check_settings,
-    failure,
     language_of,
     native,
     only_file,
     options_from,
     read_source,
 )
-from tritonc.cli.run_command import order_of
+from tritonc.cli.run_command import asked
+from tritonc.source import CompileError, fail
 
 
 def debug_command(files: tuple[str, ...], **given: Any) -> int:
@@ -31,7 +30,6 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
     from tritonc.debugger.prompt import Prompt
     from tritonc.debugger.stopping import Quit
     from tritonc.launch.run_problems import run_problems
-    from tritonc.source import CompileError
 
     path, options = only_file(files), replace(
         options_from(given), sizes={}, opt_level=0, stops=True, stop_after=driver.LOWER)
@@ -39,19 +37,15 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("debug takes Triton-C: Triton-IR does not know its statements")
     check_settings(options)
     messages = Messages(given)
-    diagnostics = driver.new_diagnostics(options)
-    source = read_source(path, diagnostics)
+    source, diagnostics = read_source(path, options)
     with ExitStack() as opened:
         commands = _commands(given["commands"], opened)
         prompt = Prompt(source, commands, sys.stdout, echo=not commands.isatty())
         failed = False
         try:
             for outcome in run_problems(
-                    source, native(options), "tc", diagnostics, kernel=given["kernel"],
-                    sizes=assignments(given["sizes"], "--set"), seed=given["seed"] or 0,
-                    order=order_of(given), max_steps=given["max_steps"],
-                    after=prompt.session.steps,
-                    allow_python=bool(given["allow_python"])):
+                    source, native(options), "tc", diagnostics, after=prompt.session.steps,
+                    **asked(given)):
                 messages.show(outcome.diagnostics)
                 click.echo(outcome.line())
                 failed |= not outcome.ok
@@ -72,4 +66,4 @@ def _commands(path: str | None, opened: ExitStack) -> IO[str]:
         return opened.enter_context(open(path, encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise failure("unreadable-file", f"cannot read '{path}': {reason}") from None
+        raise fail("unreadable-file", None, f"cannot read '{path}': {reason}") from None

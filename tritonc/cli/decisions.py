@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import click
 
 from tritonc import __version__, ptxas
 from tritonc.cli.commandline import FLAGS_VARIABLE
@@ -32,20 +29,11 @@ def plan(path: str, written: Sequence[str], options: Options, others: Sequence[s
         yield f"write {name}"
 
 
-def check_patterns(given: Mapping[str, Any]) -> None:
-    """Refuse what -Rpass and -Rpass-missed cannot search for."""
-    for name, flag in (("remarks_done", "-Rpass"), ("remarks_missed", "-Rpass-missed")):
-        try:
-            re.compile(given[name] or "")
-        except re.error as error:
-            raise click.UsageError(f"{flag} '{given[name]}': {error}") from None
-
-
 def is_shown(remark: Remark, given: Mapping[str, Any]) -> bool:
     """Whether a remark is among the messages: all by --remarks, some by -Rpass."""
     pattern = given["remarks_missed" if remark.missed else "remarks_done"]
     return given["remarks"] == MESSAGES or (
-        pattern is not None and re.search(pattern, remark.pass_name) is not None)
+        pattern is not None and pattern.search(remark.pass_name) is not None)
 
 
 def tell(result: Result, options: Options, ptxas_path: str | None = None) -> None:

@@ -17,7 +17,6 @@ from tritonc.cli.console import (
     SUCCESS,
     Messages,
     check_settings,
-    failure,
     language_of,
     native,
     only_file,
@@ -26,7 +25,7 @@ from tritonc.cli.console import (
 )
 from tritonc.llvm_version import llvm_version
 from tritonc.manifest import read
-from tritonc.source import CompileError
+from tritonc.source import CompileError, fail
 from tritonc.tune.tuning_file import with_tuning_file
 
 
@@ -39,15 +38,14 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
     options = with_tuning_file(options_from(given), path)
     check_settings(options)
     if path.endswith((".cubin", ".fatbin")):
-        raise failure("unreadable-file", f"cannot read '{path}': machine code does not say how its "
-                      "kernels are launched; the .ptx that it was made of does, and the source")
-    diagnostics = driver.new_diagnostics(options)
-    source = read_source(path, diagnostics)
+        raise fail("unreadable-file", None, f"cannot read '{path}': machine code does not say how "
+                   "its kernels are launched; the .ptx that it was made of does, and the source")
+    source, diagnostics = read_source(path, options)
     if path.endswith(".ptx"):
         try:
             manifest, ptx = read(source.text), source.text
         except ValueError as error:
-            raise failure("unreadable-file", f"cannot read '{path}': {error}") from None
+            raise fail("unreadable-file", None, f"cannot read '{path}': {error}") from None
     else:
         result = driver.compile(source, native(options), ("ptx",),
                                 language=language_of(path, given), diagnostics=diagnostics)

@@ -101,8 +101,8 @@ def _run(command: str, files: tuple[str, ...], **given: Any) -> int:
     answered = _information(command, given)
     if answered is not None:
         return answered
-    module, _, function = COMMANDS[command].function.partition(":")
-    run = getattr(import_module(module), function)
+    module = import_module(f"tritonc.cli.{COMMANDS[command].module or command}_command")
+    run = getattr(module, f"{command}_command")
     return Messages(given).guard(lambda: run(files, **given))
 
 

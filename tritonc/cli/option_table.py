@@ -45,74 +45,65 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A subcommand; "compile" is the one that needs no name.  `function` is "module:name", which
-    takes the files and every option's value by its name, and returns the exit code.  `summary` is
-    for the list of commands."""
+    """A subcommand; "compile" is the one that needs no name.  `summary` is for the list of
+    commands.  The function `NAME_command` of `cli/MODULE_command.py` takes the files and every
+    option's value by its name, and returns the exit code; the module's name is the command's, if
+    `module` says no other."""
 
     usage: str
     description: str
-    function: str
     summary: str
+    module: str = ""
 
 
 COMMANDS: dict[str, Command] = {
     "compile": Command("tritonc [options] FILE [-o OUT]", """\
 Compile FILE to PTX or another kind of output. FILE is a Triton-C source (.tc), Triton-IR (.tir), or
 standard input (-). `tritonc run FILE` runs the problem that FILE states about itself.""",
-                       "tritonc.cli.compile_command:compile_command",
                        "Compile to PTX or another kind of output."),
     "run": Command("tritonc run [options] FILE", """\
 Run the problems that FILE states in its //! lines, in the interpreter or on a GPU, and compare the
 results with their references. Prints one line for each problem.""",
-                   "tritonc.cli.run_command:run_command",
                    "Run the problems that FILE states in its //! lines."),
     "test": Command("tritonc test [options] FILE...", """\
 Run the problems of many files, as `tritonc run` does for one file. After an error in one file the
 others still run. The last line counts the problems that passed.""",
-                    "tritonc.cli.run_command:test_command",
-                    "Run the problems of many files."),
+                    "Run the problems of many files.", "run"),
     "debug": Command("tritonc debug [options] FILE", """\
 Run the problems of FILE in the interpreter and stop where you ask: at a line, in a program
 instance, or when a value changes. The commands are like those of gdb; `help` lists them. They come
 from standard input, or from the file that -x names.""",
-                     "tritonc.cli.debug_command:debug_command",
                      "Stop a kernel at a line and look at its tiles."),
     "tune": Command("tritonc tune [options] FILE", """\
 Compile FILE with every combination of its tunables and meta-parameters, measure each on the GPUs of
 this machine, and write the best to STEM.tune.json. tritonc reads that file when it compiles FILE.
 Measurements are kept, so a run that was stopped continues where it ended. Without a GPU, only the
 cost model's ranking is printed, and the exit code is 3.""",
-                    "tritonc.cli.tune_command:tune_command",
                     "Measure all values of the tunables on a GPU and keep the best."),
     "bench": Command("tritonc bench [options] FILE", """\
 Check the results of the kernels of FILE on a GPU, then time them at the sizes of its bench: lines.
 The flops: and bytes: lines turn times into rates.""",
-                     "tritonc.cli.tune_command:bench_command",
-                     "Time the kernels of FILE on a GPU."),
+                     "Time the kernels of FILE on a GPU.", "tune"),
     "info": Command("tritonc info [options] [FILE]", """\
 Print how to launch the kernels of FILE, which is a .ptx file that tritonc wrote, or a source. Where
 NVIDIA's ptxas is installed, also print the registers and shared memory that they need. Without
 FILE, print what this machine has: versions, GPUs, targets.""",
-                    "tritonc.cli.info_command:info_command",
                     "Print how kernels are launched, or what this machine has."),
     "prove": Command("tritonc prove [options] FILE", """\
 Prove that each access of the kernels of FILE is in bounds for all sizes that the problem's where:
 lines allow, and that no two instances touch one byte of a buffer. Each question is answered by
 proved, REFUTED (with sizes, instance and element), or unknown (with the missing fact). Exit code 1:
 something is refuted, or FILE is wrong. Exit code 4: something is unknown.""",
-                     "tritonc.cli.prove_command:prove_command",
                      "Prove that accesses are in bounds, for all sizes."),
     "reduce": Command("tritonc reduce [options] FILE -- COMMAND...", """\
 Shrink FILE (.tc or .tir) as far as possible while COMMAND still ends with the same exit status. In
 COMMAND, {} stands for the path of the text to try; without {} the path becomes the last argument.
 The output always holds the smallest text found so far, also after an interruption.""",
-                      "tritonc.cli.reduce_command:reduce_command",
                       "Shrink FILE while a command still fails in the same way."),
     "bug": Command("tritonc bug [options] FILE", """\
 Compile FILE with the given options, run its problems in the interpreter, and put everything that a
 bug report needs into one archive: the source, the preprocessed source, options, versions, messages,
 and the IR before the pass that failed. Look into the archive before you send it.""",
-                   "tritonc.cli.bug_command:bug_command",
                    "Make an archive for a bug report."),
 }
 _RUNNING = ("run", "test")

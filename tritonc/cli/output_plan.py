@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from tritonc import outputs
-from tritonc.cli.console import failure, language_of
+from tritonc.cli.console import language_of
 from tritonc.driver import Result
 from tritonc.outputs import KINDS, STANDARD
+from tritonc.source import fail
 from tritonc.spelling import closest
 
 
@@ -108,4 +109,4 @@ def dependency_rule(path: str, targets: Mapping[str, str], result: Result,
                    *(included for included in result.dependencies if included not in left_out)]
         return outputs.dependency_rule(made, sources, given["depend_phony"])
     except ValueError as error:
-        raise failure("cannot-write", str(error)) from None
+        raise fail("cannot-write", None, str(error)) from None

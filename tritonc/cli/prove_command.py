@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from tritonc import driver
 from tritonc.cli.console import (
     INPUT_ERROR,
     SUCCESS,
@@ -30,8 +29,7 @@ def prove_command(files: tuple[str, ...], **given: Any) -> int:
     path, options = only_file(files), options_from(given)
     check_settings(options)
     options = native(options)
-    diagnostics = driver.new_diagnostics(options)
-    source = read_source(path, diagnostics)
+    source, diagnostics = read_source(path, options)
     verdicts: list[str] = []
     first: list[str] = []
     alike = others = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -29,7 +28,7 @@ def reduce_command(files: tuple[str, ...], **given: Any) -> int:
     if outputs.same_file(output, path):
         raise click.UsageError(f"the output '{output}' is the source itself")
     call = own_command if words[0] == "tritonc" else None
-    command = Command(words, path, _seconds(given["timeout"]), _pattern(given["matching"]), call)
+    command = Command(words, path, given["timeout"] or TIMEOUT, given["matching"], call)
     if call is not None:
         warm()
     try:
@@ -42,23 +41,6 @@ def reduce_command(files: tuple[str, ...], **given: Any) -> int:
         command.close()
     tell(f"{output}: {size(search.text)}, of {size(read(path))}; {search.tried} tries")
     return SUCCESS
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    try:
-        return re.compile(text) if text is not None else None
-    except re.error as error:
-        raise click.UsageError(f"--matching: '{text}' is no regular expression: {error}") from None
-
-
-def _seconds(text: str | None) -> float:
-    try:
-        value = float(text) if text is not None else TIMEOUT
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e6:
-        raise click.UsageError(f"--timeout takes a number of seconds, not '{text}'")
-    return value
 
 
 def own_command(words: Sequence[str]) -> int:

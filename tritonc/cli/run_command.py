@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from tritonc import driver
 from tritonc.cli.console import (
     INPUT_ERROR,
     SUCCESS,
@@ -29,7 +29,7 @@ def run_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc run FILE`: the exit code.  `given` has the parameters by name."""
     path, options = only_file(files), _options(given)
     messages = Messages(given)
-    return INPUT_ERROR if _run(path, options, given, messages).failed else SUCCESS
+    return INPUT_ERROR if _run(path, options, given, messages)["failed"] else SUCCESS
 
 
 def test_command(files: tuple[str, ...], **given: Any) -> int:
@@ -38,7 +38,7 @@ def test_command(files: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("no input file")
     options = _options(given)
     messages = Messages(given)
-    total = _Count()
+    total: Counter[str] = Counter()
     wrong = worst = 0
     kept = ExitStack()  # the GPU's context, which a file need not make if another did
 
@@ -48,29 +48,21 @@ def test_command(files: tuple[str, ...], **given: Any) -> int:
 
             kept.enter_context(Device())
         found = _run(path, options, given, messages)
-        total.right += found.right
-        total.failed += found.failed
-        return INPUT_ERROR if found.failed else SUCCESS
+        total.update(found)
+        return INPUT_ERROR if found["failed"] else SUCCESS
 
     for path in dict.fromkeys(files):
-        counted = total.right, total.failed
+        counted = total.total()
         code = messages.guard(lambda path=path: one(path))  # type: ignore[misc]
         if code != SUCCESS:
             kept.close()  # a kernel that faults spoils it
-        wrong += code != SUCCESS and counted == (total.right, total.failed)
+        wrong += code != SUCCESS and counted == total.total()
         worst = max(worst, code)
     kept.close()
-    problems = total.right + total.failed
-    click.echo(f"{total.right} of {problems} problem{'s' if problems != 1 else ''} right"
+    problems = total.total()
+    click.echo(f"{total['right']} of {problems} problem{'s' if problems != 1 else ''} right"
                + (f", {wrong} file{'s' if wrong > 1 else ''} in error" if wrong else ""))
     return worst
-
-
-class _Count:
-    """How many problems."""
-
-    right = 0
-    failed = 0
 
 
 def _options(given: dict[str, Any]) -> Options:
@@ -86,8 +78,15 @@ def _options(given: dict[str, Any]) -> Options:
     return options if given["device"] == "cuda" else native(options)
 
 
-def order_of(given: dict[str, Any]) -> str:
-    """The order of instances.  Raises click.UsageError."""
+def asked(given: dict[str, Any]) -> dict[str, Any]:
+    """What a command line says of problems and how they run.  Raises click.UsageError."""
+    return {"sizes": assignments(given["sizes"], "--set"), "kernel": given["kernel"],
+            "seed": given["seed"] or 0, "order": _order(given), "max_steps": given["max_steps"],
+            "allow_python": bool(given["allow_python"])}
+
+
+def _order(given: dict[str, Any]) -> str:
+    """The order of instances."""
     order: str = given["order"] or "forward"
     word, colon, seed = order.partition(":")
     known = word in ("forward", "reverse", "interleaved", "random")
@@ -97,23 +96,19 @@ def order_of(given: dict[str, Any]) -> str:
     return order
 
 
-def _run(path: str, options: Options, given: dict[str, Any], messages: Messages) -> _Count:
+def _run(path: str, options: Options, given: dict[str, Any], messages: Messages
+         ) -> Counter[str]:
     """Run the problems of one file, and print a line for each."""
     from tritonc.launch.run_problems import run_problems
 
     device = given["device"] or "interpreter"
     if device == "cuda":
         options = with_tuning_file(options, path)
-    diagnostics = driver.new_diagnostics(options)
-    source = read_source(path, diagnostics)
-    count = _Count()
+    source, diagnostics = read_source(path, options)
+    count: Counter[str] = Counter()
     for outcome in run_problems(source, options, language_of(path, given), diagnostics,
-                                device=device, sizes=assignments(given["sizes"], "--set"),
-                                kernel=given["kernel"], seed=given["seed"] or 0,
-                                order=order_of(given), max_steps=given["max_steps"],
-                                allow_python=bool(given["allow_python"])):
+                                device=device, **asked(given)):
         messages.show(outcome.diagnostics)
         click.echo(outcome.line())
-        count.right += outcome.ok
-        count.failed += not outcome.ok
+        count["right" if outcome.ok else "failed"] += 1
     return count

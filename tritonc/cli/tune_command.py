@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from tritonc import driver
 from tritonc.cli.console import (
     INPUT_ERROR,
     NO_DEVICE,
@@ -35,44 +34,40 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
     sizes = _sizes(given)
     options = replace(options_from({**given, "sizes": ()}), tuning=None)
     check_settings(options)
-    budget = _seconds(given, "budget", math.inf)
-    within = _within(given)
-    timeout = _seconds(given, "timeout", 30.0)
+    budget = given["budget"] or math.inf
+    within = (WITHIN if given["within"] is None else given["within"]) / 100
+    timeout = given["timeout"] or 30.0
     jobs = given["jobs"] or os.cpu_count() or 1
     indices = _indices(given)
     if given["tuning"] == "none":
         raise click.UsageError("tune writes a tuning file, so --tuning=none has no meaning")
 
-    def action() -> int:
-        from tritonc.tune.search import tuner
-        from tritonc.tune.workers.sites import Site, local_gpus
+    from tritonc.tune.search import tuner
+    from tritonc.tune.workers.sites import Site, local_gpus
 
-        diagnostics = driver.new_diagnostics(options)
-        source = read_source(path, diagnostics)
-        site: Site | None
-        if given["cluster"] is not None:
-            from tritonc.tune.workers.cluster import Cluster
+    source, diagnostics = read_source(path, options)
+    site: Site | None
+    if given["cluster"] is not None:
+        from tritonc.tune.workers.cluster import Cluster
 
-            site = Cluster.connect(given["cluster"], timeout)
-        else:
-            site = local_gpus(indices, jobs, timeout)
-        target = site.target if site is not None else DEFAULT_ARCH
-        if given["arch"] not in (None, NATIVE):
-            target = given["arch"]
-        request = tuner.Request(source, options, given["tuning"] or beside(path), given["kernel"],
-                                sizes, given["seed"] or 0, budget, given["fresh"], given["report"],
-                                within, given["space"] == "nesting")
-        task = tuner.prepare(request, target, diagnostics)
-        messages.show(diagnostics.items)
-        if site is None:
-            click.echo(f"There is no GPU here. The cost model ranks {len(task.space.candidates)} "
-                       f"candidates for {target}; the first are:")
-            click.echo("\n".join(tuner.ranking(task)))
-            return NO_DEVICE
-        choices = tuner.tune(request, task, site, sys.stderr)
-        return SUCCESS if len(choices) == len(task.sizes) else INPUT_ERROR
-
-    return action()
+        site = Cluster.connect(given["cluster"], timeout)
+    else:
+        site = local_gpus(indices, jobs, timeout)
+    target = site.target if site is not None else DEFAULT_ARCH
+    if given["arch"] not in (None, NATIVE):
+        target = given["arch"]
+    request = tuner.Request(source, options, given["tuning"] or beside(path), given["kernel"],
+                            sizes, given["seed"] or 0, budget, given["fresh"], given["report"],
+                            within, given["space"] == "nesting")
+    task = tuner.prepare(request, target, diagnostics)
+    messages.show(diagnostics.items)
+    if site is None:
+        click.echo(f"There is no GPU here. The cost model ranks {len(task.space.candidates)} "
+                   f"candidates for {target}; the first are:")
+        click.echo("\n".join(tuner.ranking(task)))
+        return NO_DEVICE
+    choices = tuner.tune(request, task, site, sys.stderr)
+    return SUCCESS if len(choices) == len(task.sizes) else INPUT_ERROR
 
 
 def bench_command(files: tuple[str, ...], **given: Any) -> int:
@@ -86,20 +81,16 @@ def bench_command(files: tuple[str, ...], **given: Any) -> int:
     if len(indices) > 1:
         raise click.UsageError("bench measures on one GPU: --devices=N")
 
-    def action() -> int:
-        from tritonc.tune.timing.bench import bench
+    from tritonc.tune.timing.bench import bench
 
-        diagnostics = driver.new_diagnostics(options)
-        source = read_source(path, diagnostics)
-        failed = False
-        for line in bench(source, _native(options, given), sizes, given["kernel"],
-                          given["seed"] or 0, indices[0], diagnostics, given["against"]):
-            click.echo(line.text)
-            failed |= not line.ok
-        messages.show(diagnostics.items)
-        return INPUT_ERROR if failed else SUCCESS
-
-    return action()
+    source, diagnostics = read_source(path, options)
+    failed = False
+    for line in bench(source, _native(options, given), sizes, given["kernel"],
+                      given["seed"] or 0, indices[0], diagnostics, given["against"]):
+        click.echo(line.text)
+        failed |= not line.ok
+    messages.show(diagnostics.items)
+    return INPUT_ERROR if failed else SUCCESS
 
 
 def _native(options: Options, given: Mapping[str, Any]) -> Options:
@@ -141,28 +132,3 @@ def _sizes(given: Mapping[str, Any]) -> list[dict[str, int]]:
         raise click.UsageError(f"--sizes: cannot read '{error.filename}': {error.strerror}"
                                ) from None
     return found
-
-
-def _within(given: Mapping[str, Any]) -> float:
-    """What --within says, as a ratio."""
-    text = given["within"]
-    try:
-        value = float(text) if text is not None else WITHIN
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise click.UsageError(f"--within takes a percentage, not '{text}'")
-    return value / 100
-
-
-def _seconds(given: Mapping[str, Any], name: str, default: float) -> float:
-    text = given[name]
-    try:
-        value = float(text) if text is not None else default
-    except ValueError:
-        value = math.nan
-    if not value > 0:
-        raise click.UsageError(f"--{name} takes a number of seconds, not '{text}'")
-    return value
-
-

@@ -99,6 +99,11 @@ def value_of(row: OpInfo, op: Op) -> Callable[..., Any]:
     return fitted
 
 
+# What NumPy has under another name, or the same
+subtract, divide, minimum, maximum = np.subtract, np.divide, np.minimum, np.maximum
+logical_not, where = np.logical_not, np.where
+
+
 # Making and shaping
 
 def full(t: Type, value: Any) -> Any:
@@ -125,10 +130,6 @@ def transpose(a: Any, permutation: Sequence[int]) -> Any:
 
 
 # Integers
-
-def subtract(a: Any, b: Any) -> Any:
-    return a - b
-
 
 def truncated_quotient(a: Any, b: Any) -> Any:
     """C's quotient; 0 where b is 0, which the caller has reported where it matters."""
@@ -176,14 +177,6 @@ def _count(op: Op, a: Any, b: Any) -> Any:
     return np.where(past_width(op, b), b.dtype.type(0), b).astype(a.dtype)
 
 
-def minimum(a: Any, b: Any) -> Any:
-    return np.minimum(a, b)
-
-
-def maximum(a: Any, b: Any) -> Any:
-    return np.maximum(a, b)
-
-
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal,
@@ -208,19 +201,7 @@ def compare_float(op: Op, a: Any, b: Any) -> Any:
     return found & (a == a) & (b == b) if predicate == "one" else found
 
 
-def logical_not(c: Any) -> Any:
-    return ~c
-
-
-def where(c: Any, a: Any, b: Any) -> Any:
-    return np.where(c, a, b)
-
-
 # Floats
-
-def divide(a: Any, b: Any) -> Any:
-    return a / b
-
 
 def fmin(a: Any, b: Any) -> Any:
     """The lesser; the number beside a NaN; -0 is less than 0."""
@@ -252,10 +233,6 @@ def fma(op: Op, a: Any, b: Any, c: Any) -> Any:
     return np.where(np.isfinite(total) & (total != 0), add_to_odd(product, c), total)
 
 
-def fabs(a: Any) -> Any:
-    return np.abs(a)
-
-
 def _in_float64(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda a: compute(a.astype(np.float64))
 
@@ -269,7 +246,7 @@ sin = _in_float64(np.sin)
 cos = _in_float64(np.cos)
 tanh = _in_float64(np.tanh)
 erf = _in_float64(np.vectorize(math.erf, otypes=[np.float64]))
-sqrt, floor, ceil, trunc = np.sqrt, np.floor, np.ceil, np.trunc
+sqrt, floor, ceil, trunc, fabs = np.sqrt, np.floor, np.ceil, np.trunc, np.abs
 
 
 def round(a: Any) -> Any:
@@ -281,11 +258,11 @@ def round(a: Any) -> Any:
 # Conversions
 
 def sign_extend(op: Op, a: Any) -> Any:
+    """Its own number; the caller wraps it."""
     return a
 
 
-def truncate(op: Op, a: Any) -> Any:
-    return a
+truncate = sign_extend
 
 
 def to_int(op: Op, a: Any, signed: bool) -> Any:

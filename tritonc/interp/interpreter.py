@@ -178,20 +178,14 @@ def _move(frame: Frame, moves: list[tuple[Value, Value]]) -> None:
     """All phis of a block at once: they read before any is written."""
     values, undefined = frame.values, frame.undefined
     found = [values[source] for _, source in moves]
-    masks = [undefined.get(source) for _, source in moves] if undefined else None
+    for known in (undefined, frame.overflowed):
+        if known:
+            _move_marks(known, moves)
     for (target, _), array in zip(moves, found, strict=True):
         values[target] = array
-    if frame.overflowed:
-        _move_overflowed(frame.overflowed, moves)
-    if masks is not None:
-        for (target, _), mask in zip(moves, masks, strict=True):
-            if mask is None:
-                undefined.pop(target, None)
-            else:
-                undefined[target] = mask
 
 
-def _move_overflowed(known: dict[Value, Any], moves: list[tuple[Value, Value]]) -> None:
+def _move_marks(known: dict[Value, Any], moves: list[tuple[Value, Value]]) -> None:
     found = [known.get(source) for _, source in moves]
     for (target, _), mask in zip(moves, found, strict=True):
         if mask is None:

@@ -64,23 +64,7 @@ def handlers(check: bool = True) -> dict[str, Handler]:
     return {name: handler(simulated) for name, simulated in table.items()}
 
 
-def _get_num_multiprocessors(machine: Machine, frame: Frame, op: Op) -> Any:
-    return np.int32(MULTIPROCESSORS)
-
-
-def _nothing(machine: Machine, frame: Frame, op: Op) -> None:
-    """What only matters to other programs."""
-
-
-def _first_warp(machine: Machine, frame: Frame, op: Op) -> Any:
-    return np.bool_(True)
-
-
 # ---- buffers
-
-
-def _alloc_shared(machine: Machine, frame: Frame, op: Op) -> Any:
-    return (machine.allocate(frame, op),)
 
 
 def _buffer_stage(machine: Machine, frame: Frame, op: Op) -> Any:
@@ -127,6 +111,10 @@ def _shared_store(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _shared_load(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
+    _load(machine, frame, op, view)
+
+
+def _load(machine: Machine, frame: Frame, op: Op, view: View) -> None:
     frame.define(op.result, *machine.get(frame, op, view, holders(op.result),
                                          shape(op.result.type)))
 
@@ -134,9 +122,7 @@ def _shared_load(machine: Machine, frame: Frame, op: Op) -> None:
 def _load_slice(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     index, axis = op.attributes["index"], op.attributes["axis"]
-    view = view._replace(offsets=np.take(view.offsets, [index], axis + 1))
-    frame.define(op.result, *machine.get(frame, op, view, holders(op.result),
-                                         shape(op.result.type)))
+    _load(machine, frame, op, view._replace(offsets=np.take(view.offsets, [index], axis + 1)))
 
 
 def _tile_part(machine: Machine, frame: Frame, op: Op) -> None:
@@ -262,14 +248,6 @@ def _dot_readers(op: Op, i: int, buffer: Buffer) -> Threads:
 # ---- synchronisation
 
 
-def _barrier(machine: Machine, frame: Frame, op: Op) -> None:
-    machine.barrier()
-
-
-def _group_barrier(machine: Machine, frame: Frame, op: Op) -> None:
-    machine.group_barrier()
-
-
 def _cluster_arrive(machine: Machine, frame: Frame, op: Op) -> None:
     """From here on peers may write to the mailboxes at any time."""
     for mailbox in op.operands:
@@ -326,9 +304,12 @@ def _async_wait(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 _SIMULATED: dict[str, Simulated] = {
-    "get_num_multiprocessors": _get_num_multiprocessors,
-    "first_warp": _first_warp, "device_fence": _nothing,
-    "alloc_shared": _alloc_shared, "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
+    "get_num_multiprocessors": lambda machine, frame, op: np.int32(MULTIPROCESSORS),
+    "first_warp": lambda machine, frame, op: np.bool_(True),
+    "device_fence": lambda machine, frame, op: None,  # matters to other programs
+    "take_turns": lambda machine, frame, op: None,  # all warpgroups do everything at once here
+    "alloc_shared": lambda machine, frame, op: (machine.allocate(frame, op),),
+    "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
     "buffer_reshape": _buffer_reshape,
     "shared_store": _shared_store, "shared_load": _shared_load,
     "load_slice": _load_slice,
@@ -337,6 +318,7 @@ _SIMULATED: dict[str, Simulated] = {
     "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
     "get_cluster_rank": lambda machine, frame, op: clusters.get_cluster_rank(frame, op),
     "cluster_arrive": _cluster_arrive, "cluster_reduce": _cluster_reduce,
-    "group_barrier": _group_barrier, "barrier": _barrier, "memory_barrier": _barrier,
+    "group_barrier": lambda machine, frame, op: machine.group_barrier(),
+    **dict.fromkeys(("barrier", "memory_barrier"), lambda machine, frame, op: machine.barrier()),
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,
 }

@@ -398,13 +398,8 @@ def _land(machine: Machine, frame: Frame, stage: Stage) -> None:
     stage.expected, stage.copies, stage.awaited = None, [], None
 
 
-def _take_turns(machine: Machine, frame: Frame, op: Op) -> None:
-    """All warpgroups do everything at once here."""
-
-
 SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
-    "take_turns": _take_turns,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
     "ring_init": _ring_init, "ring_expect": _ring_expect, "ring_fill": _ring_fill,

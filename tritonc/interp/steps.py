@@ -217,44 +217,42 @@ def _psi(launch: Launch, op: Op) -> Step:
     return step
 
 
-def _assume_multiple(launch: Launch, op: Op) -> Step:
-    operand, n = op.operands[0], op.attributes["n"]
-    least, greatest = op.attributes.get("least"), op.attributes.get("greatest")
+def _assumed(op: Op, tests: Callable[[Any], list[tuple[Any, str]]]) -> Step:
+    """The operand, of which none of the `tests` holds: masks, and what each says of an element."""
+    operand = op.operands[0]
 
     def step(frame: Frame) -> None:
         array, unknown = frame.values[operand], frame.mask(operand)
-        wide = array.astype(np.int64)
-        tests = [(wide % n != 0, f"not a multiple of {n}")]
-        if least is not None:
-            tests.append((wide < least, f"less than {least}"))
-        if greatest is not None:
-            tests.append((wide > greatest, f"more than {greatest}"))
-        for wrong, what in tests:
+        for wrong, what in tests(array):
             wrong = wrong if unknown is None else wrong & ~unknown
             if np.any(wrong):
                 value = np.asarray(array)[wrong].reshape(-1)[0]
                 frame.fail(op, "run-assumption", f"{'the value' if np.ndim(wrong) else 'value'} "
                            f"{value} is {what}", wrong)
-        found = frame.undefined.get(operand)
-        frame.define(op.result, array, *(found or ()))
-
-    return step
-
-
-def _assume_positive(launch: Launch, op: Op) -> Step:
-    operand = op.operands[0]
-
-    def step(frame: Frame) -> None:
-        array, unknown = frame.values[operand], frame.mask(operand)
-        wrong = ~((array >= 2.0**-100) & (array <= 2.0**100))
-        wrong = wrong if unknown is None else wrong & ~unknown
-        if np.any(wrong):
-            value = np.asarray(array)[wrong].reshape(-1)[0]
-            frame.fail(op, "run-assumption", f"the value {value} is not between 2^-100 and 2^100",
-                       wrong)
         frame.define(op.result, array, *(frame.undefined.get(operand) or ()))
 
     return step
+
+
+def _assume_multiple(launch: Launch, op: Op) -> Step:
+    n = op.attributes["n"]
+    least, greatest = op.attributes.get("least"), op.attributes.get("greatest")
+
+    def tests(array: Any) -> list[tuple[Any, str]]:
+        wide = array.astype(np.int64)
+        found = [(wide % n != 0, f"not a multiple of {n}")]
+        if least is not None:
+            found.append((wide < least, f"less than {least}"))
+        if greatest is not None:
+            found.append((wide > greatest, f"more than {greatest}"))
+        return found
+
+    return _assumed(op, tests)
+
+
+def _assume_positive(launch: Launch, op: Op) -> Step:
+    return _assumed(op, lambda array: [(~((array >= 2.0**-100) & (array <= 2.0**100)),
+                                        "not between 2^-100 and 2^100")])
 
 
 # Checks

@@ -12,7 +12,7 @@ Rows with no meaning (memory, control) are executed by the interpreter itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tritonc.ir import rules
@@ -53,6 +53,21 @@ class OpInfo(NamedTuple):
     def pure(self) -> bool:
         """No effects: equal inputs give equal results, and an unused one may go."""
         return not self.effects
+
+    def misfit(self, operands: int, attributes: Mapping[str, Any]) -> str | None:
+        """What an operation of this row has too much of, or lacks."""
+        least = len(self.operands)
+        rest = least > 0 and self.operands[-1].startswith("*")
+        if operands < least - rest or (operands > least and not rest):
+            return (f"'{self.name}' takes {least - rest}{' or more' if rest else ''} operands, "
+                    f"found {operands}")
+        for key in attributes:
+            if key not in self.attributes and key not in self.optional:
+                return f"'{self.name}' has no attribute '{key}'"
+        for key in self.attributes:
+            if key not in attributes:
+                return f"'{self.name}' needs the attribute '{key}'"
+        return None
 
 
 def _elementwise(name: str, operands: str, rule: Rule, doc: str,
@@ -231,9 +246,11 @@ _ROWS: list[OpInfo] = [
             "What lies at p; where the guard does not hold, the number `other`, else undefined.  "
             "`alike`: so many neighbours along `vector_axis` have one address; `moves`: in each "
             "iteration of a loop others; `align`: addresses are multiples of so many bytes; "
-            "`ragged`: the guard may hold for the first elements of a vector alone.",
+            "`ragged`: the guard may hold for the first elements of a vector alone; `window`: a "
+            "number that neighbouring loads share, where each run of `vector` begins among aligned "
+            "ones, and from where to where all of them reach.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
-                              "late", "piecewise", "moves", "align", "ragged")),
+                              "late", "piecewise", "moves", "align", "ragged", "window")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "ragged")),
     _memory("atomic_rmw", "p value", rules.atomic,

@@ -221,7 +221,7 @@ class _Actions(TypeActions):
         results, types, attributes = results or (), types or (), attributes or {}
         if len(types) == 1:
             types *= max(len(results), 1)
-        problem = _problem(row, sum(token.type == "VALUE" for token in tokens), attributes)
+        problem = row.misfit(sum(token.type == "VALUE" for token in tokens), attributes)
         if problem is None and len(types) != len(results):
             problem = f"{len(results)} results and {len(types)} result types"
         if problem is not None:
@@ -233,22 +233,6 @@ class _Actions(TypeActions):
         self.pending.append(_Pending(op, guard, tokens))
         if self.current.blocks:
             self.current.blocks[-1].ops.append(op)
-
-
-def _problem(row: OpInfo, values: int, attributes: Mapping[str, Any]) -> str | None:
-    """What an operation has too much of, or lacks."""
-    least = len(row.operands)
-    rest = bool(row.operands) and row.operands[-1].startswith("*")
-    if values < least - rest or (values > least and not rest):
-        return (f"'{row.name}' takes {least - rest}{' or more' if rest else ''} operands, "
-                f"found {values}")
-    for key in attributes:
-        if key not in row.attributes and key not in row.optional:
-            return f"'{row.name}' has no attribute '{key}'"
-    for key in row.attributes:
-        if key not in attributes:
-            return f"'{row.name}' needs the attribute '{key}'"
-    return None
 
 
 class _Reader(_Actions):

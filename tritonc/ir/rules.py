@@ -59,30 +59,22 @@ def _same(types: Sequence[Type]) -> Type:
     return first
 
 
-def same_int(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    """All operands of one integer type, which is the result's."""
-    t = _same(types)
-    _want(is_int(t), "expected integers, found {}", t)
-    return (t,)
+def _alike(fits: Callable[[Type], bool], what: str, to: Scalar | None = None) -> Rule:
+    """All operands of one type; the result's is that too, or has `to` for its element."""
+    message = f"expected {what}, found {{}}"
+
+    def rule(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+        t = _same(types)
+        _want(fits(t), message, t)
+        return (t if to is None else with_element(t, to),)
+
+    return rule
 
 
-def same_float(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    """All operands of one float type, which is the result's."""
-    t = _same(types)
-    _want(is_float(t), "expected floats, found {}", t)
-    return (t,)
-
-
-def compare_int(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    t = _same(types)
-    _want(is_int(t), "expected integers, found {}", t)
-    return (with_element(t, I1),)
-
-
-def compare_float(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    t = _same(types)
-    _want(is_float(t), "expected floats, found {}", t)
-    return (with_element(t, I1),)
+same_int, compare_int = _alike(is_int, "integers"), _alike(is_int, "integers", I1)
+same_float, compare_float = _alike(is_float, "floats"), _alike(is_float, "floats", I1)
+subtract_pointers = _alike(is_pointer, "pointers", I64)
+multiple = _alike(lambda t: is_int(t) or is_pointer(t), "integers or pointers")
 
 
 def predicates(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
@@ -183,12 +175,6 @@ def add_pointer(types: Sequence[Type], attributes: Attributes, stated: Type | No
     _want(is_int(offset) and with_element(p, element(offset)) == offset,
           "expected integers of the pointer's shape, found {} for {}", offset, p)
     return (p,)
-
-
-def subtract_pointers(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    t = _same(types)
-    _want(is_pointer(t), "expected pointers, found {}", t)
-    return (with_element(t, I64),)
 
 
 def pointee(pointer: Type) -> Type:
@@ -348,12 +334,6 @@ def accumulator(e: Scalar | Pointer) -> Scalar:
 
 def nothing(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     return ()
-
-
-def multiple(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    t = types[0]
-    _want(is_int(t) or is_pointer(t), "expected integers or pointers, found {}", t)
-    return (t,)
 
 
 def holds(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:

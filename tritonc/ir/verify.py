@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 from tritonc.ir import combiner, layout_ops, rules
@@ -220,16 +221,9 @@ def _once(op: Op, row: OpInfo, known: Known) -> str | None:
 
 def _operation(op: Op, row: OpInfo) -> str | None:
     """Whether the operation fits its row."""
-    least = len(row.operands)
-    rest = bool(row.operands) and row.operands[-1].startswith("*")
-    if len(op.operands) < least - rest or (len(op.operands) > least and not rest):
-        return f"'{op.name}' takes {least - rest} operands, found {len(op.operands)}"
-    for name in row.attributes:
-        if name not in op.attributes:
-            return f"'{op.name}' needs the attribute '{name}'"
+    if message := row.misfit(len(op.operands), op.attributes):
+        return message
     for name, value in op.attributes.items():
-        if name not in row.attributes and name not in row.optional:
-            return f"'{op.name}' has no attribute '{name}'"
         kind = KINDS.get(name)
         if (kind is not None and not kind(value)) or (
                 op.name in OPS and not _attribute_fits(op, name, value)):
@@ -237,7 +231,7 @@ def _operation(op: Op, row: OpInfo) -> str | None:
     for result in op.results:
         t = result.type
         if isinstance(t, Tile | Buffer) and (
-                not t.shape or min(t.shape) < 1 or _count(t.shape) > MAX_ELEMENTS):
+                not t.shape or min(t.shape) < 1 or prod(t.shape) > MAX_ELEMENTS):
             return f"a tile has from 1 to {MAX_ELEMENTS} elements, {t} has not"
         if isinstance(t, Tile | Buffer) and t.layout is not None and t.layout.shape != t.shape:
             return f"expected a layout of the shape {list(t.shape)}, found {t.layout}"
@@ -274,13 +268,6 @@ def _layout(op: Op) -> str | None:
     wanted = (layout_ops.reshape(source.layout, t.shape) if op.name == "reshape"
               else layout_ops.transpose(source.layout, op.attributes["permutation"]))
     return None if wanted == t.layout else f"expected the layout {wanted}, found {t.layout}"
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    found = 1
-    for extent in shape:
-        found *= extent
-    return found
 
 
 def _guard(op: Op, row: OpInfo) -> str | None:

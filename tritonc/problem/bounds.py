@@ -18,15 +18,15 @@ MAX_WORK = 1 << 42  # multiplications; a product of 8192 x 8192 x 8192 takes hal
 SLOW = 64  # how much longer an operation of a decomposition takes than one of a product
 
 
-class TooMuch(Exception):
-    """A call beyond the limits; the message says by what."""
+class Refused(Exception):
+    """An expression asks for what is not to be had; the message says what."""
 
 
 Bound = Callable[..., tuple[int, int]]  # the call's arguments -> elements of the result, work
 
 
 def check(function: Any, arguments: list[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise TooMuch for a call that would make or take too much.
+    """Raise Refused for a call that would make or take too much.
 
     >>> check(np.convolve, [np.ones(3), np.ones(2)], {})
     """
@@ -38,9 +38,9 @@ def check(function: Any, arguments: list[Any], keywords: Mapping[str, Any]) -> N
     except (TypeError, ValueError, IndexError, AttributeError):
         return  # arguments that NumPy rejects, in its own words
     if elements > MAX_ELEMENTS:
-        raise TooMuch(f"an array of {elements} elements is too large")
+        raise Refused(f"an array of {elements} elements is too large")
     if work > MAX_WORK:
-        raise TooMuch(f"this takes about {work:.0e} operations; the limit is {MAX_WORK:.0e}")
+        raise Refused(f"this takes about {work:.0e} operations; the limit is {MAX_WORK:.0e}")
 
 
 def _order(a: Any) -> tuple[int, int, int]:

@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritonc.problem import safe_numpy
-from tritonc.problem.safe_numpy import Refused, describe
+from tritonc.problem.bounds import Refused
+from tritonc.problem.safe_numpy import describe
 from tritonc.source import CompileError, Span, fail
-from tritonc.spelling import closest
+from tritonc.spelling import hint
 
 MAX_TEXT = 4000  # characters of an expression
 MAX_DEPTH = 100  # levels of its tree
@@ -254,9 +255,8 @@ class _Evaluator:
         if node.id in ("int", "float", "bool"):  # for astype
             return {"int": np.int64, "float": np.float64, "bool": np.bool_}[node.id]
         known = sorted([*self.names, "np"])
-        near = closest(node.id, known)
-        hint = f"did you mean '{near}'?" if near else "known are " + ", ".join(known)
-        raise Refused(f"'{node.id}' is not defined here; {hint}")
+        raise Refused(f"'{node.id}' is not defined here; "
+                      f"{hint(node.id, known, 'known are ' + ', '.join(known))}")
 
     def _Tuple(self, node: ast.Tuple | ast.List) -> Any:
         return tuple(self.value(entry) for entry in node.elts)

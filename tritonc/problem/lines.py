@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tritonc.problem.evaluate import Expression, parse_arguments, parse_expression
 from tritonc.source import CompileError, Diagnostics, Note, Span, fail
-from tritonc.spelling import closest
+from tritonc.spelling import closest, hint
 
 _LINE = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.*)", re.DOTALL)
 _SPLICE = re.compile(r"\\\r?\n[ \t]*(//!)?")
@@ -141,9 +141,9 @@ def _read_line(text: str, span: Span, number: int, problems: list[Problem]) -> N
     at = Span(span.file, span.start + match.start(2), span.start + match.start(2) + len(value))
     if key not in _READERS and key != "kernel":
         near = closest(key, [*_READERS, "kernel"])
-        hint = f"did you mean '{near}'?" if near else "known are kernel, " + ", ".join(_READERS)
-        raise fail("problem-syntax", key_span, f"a problem has no line '{key}'; {hint}",
-                   suggestion=near)
+        known = "known are kernel, " + ", ".join(_READERS)
+        raise fail("problem-syntax", key_span, f"a problem has no line '{key}'; "
+                   f"{hint(key, [*_READERS, 'kernel'], known)}", suggestion=near)
     if not value:
         raise fail("problem-syntax", key_span, f"'{key}:' has no value")
     if key == "kernel":
@@ -186,8 +186,22 @@ def _one(value: str, at: Span, number: int) -> Named:
     return Named(name.strip(), plain[0], at, number)
 
 
-def _size(problem: Problem, value: str, at: Span, number: int) -> None:
-    problem.sizes += _assignments(value, at, number)
+_Reader = Callable[[Problem, str, Span, int], None]
+
+
+def _more(field: str, read: Callable[[str, Span, int], list[Any]]) -> _Reader:
+    """Adds what `read` makes of a line to a list of the problem."""
+    def reader(problem: Problem, value: str, at: Span, number: int) -> None:
+        getattr(problem, field).extend(read(value, at, number))
+
+    return reader
+
+
+def _set(problem: Problem, field: str, value: Any, at: Span, what: str) -> None:
+    """What a problem states once."""
+    if getattr(problem, field):
+        raise fail("problem-syntax", at, f"{what} is stated twice")
+    setattr(problem, field, value)
 
 
 def _where(problem: Problem, value: str, at: Span, number: int) -> None:
@@ -202,11 +216,9 @@ def _range(problem: Problem, value: str, at: Span, number: int) -> None:
     plain, named = parse_arguments(value, at)
     if named:
         raise fail("problem-syntax", at, "one expression for each axis is expected here")
-    if problem.range:
-        raise fail("problem-syntax", at, "the range is stated twice")
     if len(plain) > 3:
         raise fail("problem-syntax", at, "a launch has at most three axes")
-    problem.range = plain
+    _set(problem, "range", plain, at, "the range")
 
 
 def _argument(problem: Problem, value: str, at: Span, number: int) -> None:
@@ -233,26 +245,17 @@ def _define(problem: Problem, value: str, at: Span, number: int) -> None:
     problem.defines.append((name.strip(), text.strip() if equals else "1", at))
 
 
-def _tolerance(problem: Problem, value: str, at: Span, number: int) -> None:
-    if problem.tolerance is not None:
-        raise fail("problem-syntax", at, "the tolerance is stated twice")
-    problem.tolerance = parse_expression(value, at)
+def _expression(field: str) -> _Reader:
+    def reader(problem: Problem, value: str, at: Span, number: int) -> None:
+        _set(problem, field, parse_expression(value, at), at, f"the {field}")
 
-
-def _flops(problem: Problem, value: str, at: Span, number: int) -> None:
-    problem.flops = parse_expression(value, at)
-
-
-def _bytes(problem: Problem, value: str, at: Span, number: int) -> None:
-    problem.bytes = parse_expression(value, at)
+    return reader
 
 
 def _python(problem: Problem, value: str, at: Span, number: int) -> None:
     if not _FILE.match(value):
         raise fail("problem-syntax", at, "the name of a .py file beside the source is wanted here")
-    if problem.python is not None:
-        raise fail("problem-syntax", at, "the file is stated twice")
-    problem.python = value, at
+    _set(problem, "python", (value, at), at, "the file")
 
 
 def _clobber(problem: Problem, value: str, at: Span, number: int) -> None:
@@ -262,32 +265,15 @@ def _clobber(problem: Problem, value: str, at: Span, number: int) -> None:
         problem.clobbers.append((name.strip(), at))
 
 
-def _let(problem: Problem, value: str, at: Span, number: int) -> None:
-    problem.lets.append(_one(value, at, number))
-
-
-def _expect(problem: Problem, value: str, at: Span, number: int) -> None:
-    problem.expects.append(_one(value, at, number))
-
-
-def _symbol(problem: Problem, value: str, at: Span, number: int) -> None:
-    problem.symbols.append(_one(value, at, number))
-
-
-def _pad(problem: Problem, value: str, at: Span, number: int) -> None:
-    problem.pads += _assignments(value, at, number)
-
-
-def _bench(problem: Problem, value: str, at: Span, number: int) -> None:
-    problem.bench.append(_assignments(value, at, number))
-
-
-_READERS = {
-    "size": _size, "where": _where, "range": _range, "arg": _argument, "let": _let,
-    "expect": _expect, "tolerance": _tolerance, "define": _define, "symbol": _symbol, "pad": _pad,
-    "clobber": _clobber, "bench": _bench, "flops": _flops, "bytes": _bytes,
-    "python": _python,
-}  # fmt: skip
+_READERS: dict[str, _Reader] = {
+    "size": _more("sizes", _assignments), "where": _where, "range": _range, "arg": _argument,
+    "let": _more("lets", lambda *line: [_one(*line)]),
+    "expect": _more("expects", lambda *line: [_one(*line)]),
+    "tolerance": _expression("tolerance"), "define": _define,
+    "symbol": _more("symbols", lambda *line: [_one(*line)]), "pad": _more("pads", _assignments),
+    "clobber": _clobber, "bench": _more("bench", lambda *line: [_assignments(*line)]),
+    "flops": _expression("flops"), "bytes": _expression("bytes"), "python": _python,
+}
 
 
 def _check(problem: Problem, diagnostics: Diagnostics) -> None:
@@ -328,6 +314,5 @@ def _check_unique(named: Sequence[Named], diagnostics: Diagnostics) -> None:
 def _check_known(name: str, at: Span, known: list[str], what: str,
                  diagnostics: Diagnostics) -> None:
     if name not in known:
-        near = closest(name, known)
-        hint = f"did you mean '{near}'?" if near else f"known: {', '.join(known) or 'none'}"
-        diagnostics.error("problem-name", at, f"the problem has no {what} '{name}'; {hint}")
+        meant = hint(name, known, f"known: {', '.join(known) or 'none'}")
+        diagnostics.error("problem-name", at, f"the problem has no {what} '{name}'; {meant}")

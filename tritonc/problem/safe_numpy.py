@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tritonc.problem import bounds
-from tritonc.problem.bounds import MAX_ELEMENTS
+from tritonc.problem.bounds import MAX_ELEMENTS, Refused
 
 MAX_BITS = 4096  # of one Python integer
 MAX_LENGTH = 1 << 16  # entries of a list or tuple
@@ -49,10 +49,6 @@ _SIZED_BY_INTEGERS = {
 # Functions whose result has the product of their arguments' sizes.
 _PRODUCTS = frozenset({"outer", "kron", "meshgrid", "ix_", "tile", "repeat", "pad", "resize"})
 _UFUNC_METHODS = ("outer", "reduce", "accumulate")
-
-
-class Refused(Exception):
-    """An expression asks for what is not to be had; the message says what."""
 
 
 def describe(value: Any) -> str:
@@ -156,10 +152,7 @@ def check_elements(shape: tuple[int, ...]) -> None:
 def check_call(function: Any, arguments: list[Any], keywords: dict[str, Any]) -> None:
     """Refuse a call whose result, as far as its arguments state it, would be too large."""
     name = getattr(function, "__name__", "")
-    try:
-        bounds.check(function, arguments, keywords)
-    except bounds.TooMuch as error:
-        raise Refused(str(error)) from None
+    bounds.check(function, arguments, keywords)
     values = [*arguments, *keywords.values()]
     for value in values:
         if isinstance(value, str) and _names_objects(value):

@@ -209,30 +209,17 @@ class Terms:
     def _constant_table(self, op: Op, index: Index) -> Term:
         return Term(Linear(), (), op.result)
 
-    def _splat(self, op: Op, index: Index) -> Term:
-        return self.at(op.operands[0], ())
-
-    def _broadcast(self, op: Op, index: Index) -> Term:
-        before, after = shape(op.operands[0].type), shape(op.result.type)
-        return self.at(op.operands[0], tuple(
-            i if m == n else Linear() for i, m, n in zip(index, before, after, strict=True)))
-
-    def _reshape(self, op: Op, index: Index) -> Term | None:
-        moved = reshaped(op, index)
+    def _broadcast(self, op: Op, index: Index) -> Term | None:
+        moved = moved_index(op, index)
         return self.at(op.operands[0], moved) if moved is not None else None
 
-    def _trans(self, op: Op, index: Index) -> Term:
-        permutation = op.attributes["permutation"]
-        return self.at(op.operands[0], tuple(
-            index[permutation.index(d)] for d in range(len(index))))
+    _splat = _reshape = _trans = _broadcast
 
     def _add(self, op: Op, index: Index) -> Term:
         a, b = (self.at(v, index) for v in op.operands)
-        return Term(a.poly + b.poly, _all(a, b))
+        return Term(a.poly + b.poly if op.name == "add" else a.poly - b.poly, _all(a, b))
 
-    def _sub(self, op: Op, index: Index) -> Term:
-        a, b = (self.at(v, index) for v in op.operands)
-        return Term(a.poly - b.poly, _all(a, b))
+    _sub = _add
 
     def _mul(self, op: Op, index: Index) -> Term:
         a, b = (self.at(v, index) for v in op.operands)
@@ -252,14 +239,12 @@ class Terms:
         if bits == 1:
             return None
         a = self.at(op.operands[0], index)
-        return Term(a.poly, (*a.needs, fits(a.poly, bits, op.operands[0])))
+        need = fits(a.poly, bits, op.operands[0])
+        if op.name == "zext":
+            need = replace(need, low=0, high=(1 << bits) - 1)
+        return Term(a.poly, (*a.needs, need))
 
-    def _zext(self, op: Op, index: Index) -> Term | None:
-        bits = element(op.operands[0].type).bits
-        if bits == 1:
-            return None
-        a = self.at(op.operands[0], index)
-        return Term(a.poly, (*a.needs, Need(a.poly, 0, (1 << bits) - 1, op.operands[0])))
+    _zext = _sext
 
     def _truncate(self, op: Op, index: Index) -> Term | None:
         return self.at(op.operands[0], index) if element(op.result.type).bits > 1 else None
@@ -342,12 +327,7 @@ class Terms:
         return Need(a.poly, 0, most, op.operands[0]), Need(b.poly, 1, most, op.operands[1])
 
     def _smin(self, op: Op, index: Index) -> Term:
-        return self._extreme(op, index, 1)
-
-    def _smax(self, op: Op, index: Index) -> Term:
-        return self._extreme(op, index, -1)
-
-    def _extreme(self, op: Op, index: Index, sign: int) -> Term:
+        sign = 1 if op.name == "smin" else -1
         a, b = (self.at(v, index) for v in op.operands)
         bits = element(op.result.type).bits
         found, new = self.derived(op.name, op, (a.poly, b.poly), bits)
@@ -357,6 +337,8 @@ class Terms:
             same = [Claim((found - t.poly).scaled(sign), needs) for t in (a, b)]
             self.rule(found, (tuple(less),), ((same[0],), (same[1],)))
         return Term(found, _all(a, b))
+
+    _smax = _smin
 
     def _select(self, op: Op, index: Index) -> Term | None:
         condition, *values = op.operands
@@ -462,20 +444,9 @@ class Terms:
             return ((),)
         if op.name == "cmpp":
             return self.holds(op.operands[0], index, truth == (value is op.results[0]))
-        if op.name == "splat":
-            return self.holds(op.operands[0], (), truth)
-        if op.name == "broadcast":
-            before, after = shape(op.operands[0].type), shape(op.result.type)
-            return self.holds(op.operands[0], tuple(
-                i if m == n else Linear() for i, m, n in zip(index, before, after, strict=True)),
-                truth)
-        if op.name == "reshape":
-            moved = reshaped(op, index)
+        if op.name in _MOVES:
+            moved = moved_index(op, index)
             return self.holds(op.operands[0], moved, truth) if moved is not None else ((),)
-        if op.name == "trans":
-            order = op.attributes["permutation"]
-            return self.holds(op.operands[0], tuple(
-                index[order.index(d)] for d in range(len(index))), truth)
         if op.name == "constant":
             return ((),) if bool(op.attributes["value"]) == truth else ()
         if op.name in ("and", "or"):
@@ -526,10 +497,20 @@ def _least(poly: Linear, low: int, op: Op) -> Need:
     return Need(poly, low, (1 << (element(op.result.type).bits - 1)) - 1, op.operands[0])
 
 
-def reshaped(op: Op, index: Index) -> Index | None:
-    """The operand's index for a result's, where axes of extent 1 come and go; None otherwise."""
+_MOVES = ("splat", "broadcast", "reshape", "trans")
+
+
+def moved_index(op: Op, index: Index) -> Index | None:
+    """The operand's index for a result's of one of `_MOVES`; None where a reshape does more than
+    add and drop axes of extent 1."""
     before, after = shape(op.operands[0].type), shape(op.result.type)
-    places = same_axes(after, before)
+    if op.name == "trans":
+        order = op.attributes["permutation"]
+        return tuple(index[order.index(d)] for d in range(len(index)))
+    if op.name == "broadcast":
+        return tuple(i if m == n else Linear()
+                     for i, m, n in zip(index, before, after, strict=True))
+    places = same_axes(after, before) if op.name == "reshape" else ()
     return None if places is None else tuple(Linear() if d is None else index[d] for d in places)
 
 
@@ -543,8 +524,7 @@ def base_of(pointer: Value, most: int = 200) -> Value | None:
         seen.add(value)
         if value.op is None or value.op.name == "constant_table":
             found.add(value)
-        elif value.op.name in ("addptr", "splat", "broadcast", "reshape", "trans",
-                               "assume_multiple"):
+        elif value.op.name in (*_MOVES, "addptr", "assume_multiple"):
             stack.append(value.op.operands[0])
         elif value.op.name == "phi":
             stack += value.op.operands

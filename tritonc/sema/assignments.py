@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit, memory, operators, structs, subscripts
 from tritonc.sema.predicates.if_conversion import merge
-from tritonc.sema.scope import Entity, Poisoned, Table, Variable
+from tritonc.sema.scope import Poisoned, Table, Variable
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import INT_TYPE, CType, PointerTo
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import Note, Span
 
 
@@ -72,7 +74,7 @@ def _variable(context: Context, node: syntax.Name) -> Variable | None:
     if entity is None or isinstance(entity, Poisoned):
         context.lower(node)  # reports that there is no such name
     else:
-        context.error("not-assignable", node.span, f"'{node.name}' is {_article(entity)}; only a "
+        context.error("not-assignable", node.span, f"'{node.name}' is a {entity.kind}; only a "
                       "variable and what a pointer points to, *p, can be assigned",
                       Note("it is declared here", entity.span))
     return None
@@ -87,10 +89,6 @@ def _member(context: Context, node: syntax.Member) -> Variable | None:
     if part is None and not structs.member(context, node).poisoned:
         context.error("not-assignable", node.span, "only members of a variable can be assigned")
     return part
-
-
-def _article(entity: Entity) -> str:
-    return f"a {entity.kind}"
 
 
 def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
@@ -110,28 +108,20 @@ def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
             return None
         if isinstance(entity, Variable) and (
                 entity.type.shape or not isinstance(entity.type.element, PointerTo)):
-            _no_part(context, node, entity.type)  # it may have no value yet
-            return None
+            _refuse_part(context, node, entity.type)  # it may have no value yet
     base = context.operand(node.base)
     if base.poisoned:
         return None
     if not subscripts.is_memory(base, node):
-        _no_part(context, node, base.type)
-        return None
+        _refuse_part(context, node, base.type)
     pointer = subscripts.indexed(context, base, node)
     return None if pointer.poisoned else MemoryPlace(pointer, None, node, node.span)
 
 
-def _no_part(context: Context, node: syntax.Subscript, type: CType) -> None:
-    if isinstance(type.element, PointerTo) and not type.shape:
-        context.error("subscript-index", node.span, "memory has one axis: a pointer is indexed by "
-                      "one integer or tile of integers, as in p[i * N + j]")
-        return
-    if not type.shape:
-        context.error("subscript", node.span, f"{type} has no axes, and no elements")
-        return
-    context.error("subscript-index", node.span, f"a part of the tile {type} cannot be "
-                  "assigned; assign the tile, under a predicate as in '@mask x = value;'")
+def _refuse_part(context: Context, node: syntax.Subscript, type: CType) -> NoReturn:
+    subscripts.check_axes(context, node.span, type)
+    context.refuse("subscript-index", node.span, f"a part of the tile {type} cannot be "
+                   "assigned; assign the tile, under a predicate as in '@mask x = value;'")
 
 
 def _read(context: Context, target: Place, span: Span) -> Term:
@@ -173,7 +163,9 @@ def assign(context: Context, node: syntax.Assign) -> Term:
     if context.constant_for is not None:
         return constants.not_constant(context, node.span, context.constant_for,
                                       "it assigns a variable")
-    target = place(context, node.target)
+    target = None
+    with suppress(Refused):  # what is wrong with the value is said too
+        target = place(context, node.target)
     if node.operator is not None and isinstance(target, Variable) and target.parts:
         return context.error("struct-value", node.span, f"'{node.operator}=' has no meaning for "
                              f"the struct {target.type}; name a member")

@@ -73,18 +73,6 @@ def float_literal(context: Context, node: syntax.FloatLiteral) -> Term:
     return Term(ctype(type), constant=exact.round_exact(value, type.ir))
 
 
-def bool_literal(context: Context, node: syntax.BoolLiteral) -> Term:
-    return Term(BOOL_TYPE, constant=node.value)
-
-
-def char_literal(context: Context, node: syntax.CharLiteral) -> Term:
-    return Term(INT_TYPE, constant=node.value)
-
-
-def string_literal(context: Context, node: syntax.StringLiteral) -> Term:
-    return Term(STRING_TYPE, constant=node.value)
-
-
 def name(context: Context, node: syntax.Name) -> Term:
     entity = context.scope.lookup(node.name)
     if isinstance(entity, Variable):
@@ -260,9 +248,9 @@ HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], Term]] = {
     syntax.Name: name,
     syntax.IntLiteral: int_literal,
     syntax.FloatLiteral: float_literal,
-    syntax.BoolLiteral: bool_literal,
-    syntax.CharLiteral: char_literal,
-    syntax.StringLiteral: string_literal,
+    syntax.BoolLiteral: lambda context, node: Term(BOOL_TYPE, constant=node.value),
+    syntax.CharLiteral: lambda context, node: Term(INT_TYPE, constant=node.value),
+    syntax.StringLiteral: lambda context, node: Term(STRING_TYPE, constant=node.value),
     syntax.Unary: unary,
     syntax.Binary: binary,
     syntax.Logical: choices.logical,

@@ -62,8 +62,6 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
     check_depth(context, entity, node)
     entity.used = True
     instance = generics.instance(context, entity, arguments, [a.span for a in node.arguments])
-    if instance is None:
-        return POISON
     values: list[Term] = []
     for at, (argument, type) in enumerate(zip(arguments, instance.signature.parameters)):
         span = node.arguments[at].span

@@ -24,7 +24,7 @@ from tritonc.sema.types.ctypes import (
     ctype,
     pointer_to,
 )
-from tritonc.sema.types.term import Term, good
+from tritonc.sema.types.term import Refused, Term, good
 from tritonc.source import Note, Span
 
 
@@ -113,12 +113,11 @@ def deduced(context: Context, spec: syntax.TypeSpec, found: CType, what: str) ->
 
 
 def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
-             spans: list[Span]) -> Instance | None:
-    """The function for these arguments; None after a message."""
+             spans: list[Span]) -> Instance:
+    """The function for these arguments."""
     if not is_generic(context, entity):
         return Instance(entity, signature_of(context, entity), context.unit.scope)
-    if any(t.poisoned for t in arguments):
-        return None
+    arguments = [good(t) for t in arguments]
     names = names_of(context, entity)
     bound: dict[str, tuple[int, str]] = {}
     declared = Note(f"'{entity.name}' is declared here", entity.span)
@@ -129,9 +128,8 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
         if generic and (shape is None or len(shape) != len(extents)):
             axes = _axes(len(parameter.type.extents or ()))
             wanted = f"is an array of tiles with {axes}" if parameter.type.count else f"has {axes}"
-            context.error("shape-mismatch", span, f"parameter '{parameter.name}' of "
-                          f"'{entity.name}' {wanted}, but the argument is {term.type}", declared)
-            return None
+            context.refuse("shape-mismatch", span, f"parameter '{parameter.name}' of "
+                           f"'{entity.name}' {wanted}, but the argument is {term.type}", declared)
         for at in generic:
             assert shape is not None
             name, extent = extents[at], shape[at]
@@ -139,10 +137,9 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
             known = bound.setdefault(name.name, (extent, parameter.name))
             if known[0] != extent:
                 found = term.type if parameter.type.count else shapes.spell(term.shape)
-                context.error("shape-mismatch", span, f"parameter '{parameter.name}' of "
-                              f"'{entity.name}' is {found} here, but "
-                              f"'{name.name}' is {known[0]} by parameter '{known[1]}'", declared)
-                return None
+                context.refuse("shape-mismatch", span, f"parameter '{parameter.name}' of "
+                               f"'{entity.name}' is {found} here, but "
+                               f"'{name.name}' is {known[0]} by parameter '{known[1]}'", declared)
     scope = Scope(context.unit.scope)
     for constant, (extent, _) in bound.items():
         scope.declare(Variable(constant, entity.span, INT_TYPE, const=True,
@@ -151,7 +148,7 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
     errors = context.diagnostics.errors
     signature = _resolved(context, entity, scope, types)
     if context.diagnostics.errors != errors:
-        return None
+        raise Refused
     types_of = ", ".join(map(str, signature.parameters))
     values = ", ".join(f"{name} = {extent}" for name, (extent, _) in bound.items())
     return Instance(entity, signature, scope,

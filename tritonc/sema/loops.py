@@ -121,16 +121,9 @@ def _body(context: Context, node: syntax.Statement, loop: Loop) -> None:
     context.loop = outer
 
 
-def break_(context: Context, node: syntax.Break) -> None:
-    _leave(context, node.span, "break")
-
-
-def continue_(context: Context, node: syntax.Continue) -> None:
-    _leave(context, node.span, "continue")
-
-
-def _leave(context: Context, span: Span, word: str) -> None:
-    loop = context.loop
+def leave(context: Context, node: syntax.Break | syntax.Continue) -> None:
+    loop, span = context.loop, node.span
+    word = "break" if isinstance(node, syntax.Break) else "continue"
     if loop is None:
         context.error("misplaced-jump", span, f"'{word}' stands in no loop")
         return

@@ -17,7 +17,7 @@ from tritonc.sema.operations import convert, implicit, operators
 from tritonc.sema.scope import Variable
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import INT_TYPE
-from tritonc.sema.types.term import Term
+from tritonc.sema.types.term import Refused, Term, good
 
 MOST_TURNS = 1024
 
@@ -25,8 +25,7 @@ MOST_TURNS = 1024
 def lower(context: Context, node: syntax.For) -> None:
     """All turns, one behind the other."""
     with context.inner_scope():
-        if not _begin(context, node):
-            return
+        _begin(context, node)
         exit = Block("exit")
         turns = 0
         while True:
@@ -55,28 +54,24 @@ def lower(context: Context, node: syntax.For) -> None:
             context.start(exit)
 
 
-def _begin(context: Context, node: syntax.For) -> bool:
-    """Declare the counter; whether there is one."""
+def _begin(context: Context, node: syntax.For) -> None:
+    """Declare the counter."""
     init = node.init
     if not isinstance(init, syntax.Declaration) or node.condition is None or node.step is None:
-        context.error("static-loop", node.span, "a static loop declares its counter, tests it and "
-                      "steps it, as in 'static for (int i = 0; i < 4; i++)'")
-        return False
+        context.refuse("static-loop", node.span, "a static loop declares its counter, tests it and "
+                       "steps it, as in 'static for (int i = 0; i < 4; i++)'")
     for variable in init.variables:
         what = f"'{variable.name}'"
         type = constants.value_type(context, variable.type, what)
-        if type is None or variable.initializer is None:
-            if type is not None:
-                context.error("static-loop", variable.name_span, f"{what} needs a value here, "
-                              "which is a constant")
-            return False
+        if type is None:
+            raise Refused
+        if variable.initializer is None:
+            context.refuse("static-loop", variable.name_span, f"{what} needs a value here, "
+                           "which is a constant")
         value = constants.constant(context, variable.initializer, f"the first value of {what}")
-        value = implicit.assign(context, value, type, variable.initializer.span, what)
-        if value.poisoned:
-            return False
+        value = good(implicit.assign(context, value, type, variable.initializer.span, what))
         context.scope.declare(Variable(variable.name, variable.name_span, type, const=True,
                                        mask=context.mask, constant=value))
-    return True
 
 
 def _holds(context: Context, node: syntax.For) -> bool:

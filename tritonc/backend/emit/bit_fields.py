@@ -13,13 +13,12 @@ of a number of few bits: `Elements` says by how much registers shift.
 from __future__ import annotations
 
 from tritonc.analysis.elements import Elements
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import SPREADS, int_of, origin
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Value
 from tritonc.ir.types import scalar, shape
 
 BYTE, WORD, HALF = 8, 32, 16
-_MOVES = ("broadcast", "reshape", "splat", "trans", "convert_layout")
 
 
 def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> str:
@@ -73,9 +72,7 @@ def _of_two_words(f: FunctionEmitter, words: list[str], by: str, shifts: list[in
 
 def most(value: Value) -> int:
     """A bound of the natural numbers of a value; that of a word for others."""
-    op: Op | None = value.op
-    while op is not None and op.name in _MOVES:
-        op = op.operands[0].op
+    op = origin(value, (*SPREADS, "trans")).op
     if op is not None and op.name == "zext":
         return (1 << scalar(op.operands[0].type).bits) - 1
     constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None

@@ -74,6 +74,26 @@ def _vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
     return found
 
 
+def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:
+    """Set the wanted registers of the result to `compute` of the operands' registers."""
+    f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, op.inputs(), compute)
+
+
+def map_registers(f: FunctionEmitter, mask: int, like: Value, operands: list[Value],
+                  compute: Callable[..., str]) -> list[str]:
+    """`compute` for each register of the mask, once for equal operands."""
+    found = f.blank(like.type)
+    known: dict[tuple[str, ...], str] = {}
+    lists = [f.values[v] for v in operands]
+    for r in members(mask):
+        key = tuple([names[r] for names in lists])
+        name = known.get(key)
+        if name is None:
+            name = known[key] = compute(*key)
+        found[r] = name
+    return found
+
+
 def in_pairs(f: FunctionEmitter, result: Value, operands: Sequence[Value],
              single: Callable[..., str], double: Callable[..., str]) -> None:
     """The wanted registers of `result`: two at once by `double`, of vectors, where that saves

@@ -28,6 +28,7 @@ from functools import cached_property
 
 from tritonc.analysis import axis_info, ragged
 from tritonc.analysis.values import int_of
+from tritonc.analysis.windows import windows
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.likely_axis import likely_axes
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
@@ -75,6 +76,9 @@ class _Assignment:
         self.nesting = nesting
         self.warps: int = kernel.attributes["num_warps"]
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
+        for load, window in windows(kernel, self.infos).items():
+            if not window.aligned:  # aligned accesses bring it
+                self.infos[load.operands[0]] = window.info
         self.cfg = Cfg(kernel)
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
         self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader

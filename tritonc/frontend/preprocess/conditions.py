@@ -5,10 +5,11 @@ Arithmetic wraps.  A part that `&&`, `||` or `?:` does not choose may divide by 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container
 
 from tritonc.frontend.lexer import Token, character_value
+from tritonc.frontend.literals import number
+from tritonc.frontend.syntax import FloatLiteral, IntLiteral
 from tritonc.source import Diagnostics, Span
 
 NESTING_LIMIT = 200  # operands in operands, each one or two frames of Python's stack; ( takes two
@@ -17,7 +18,6 @@ _PRECEDENCE = {
     "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
     "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
 }
-_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uU]?)(?:ll?|LL?)?([uU]?)")
 
 Value = tuple[int, bool]  # the number, and whether its type is unsigned
 
@@ -163,22 +163,14 @@ class _Evaluator:
 
 
 def _integer(token: Token) -> Value:
-    text = token.text
-    if text in ("true", "false"):
-        return int(text == "true"), False
-    match = _INTEGER.fullmatch(text)
-    if match is None or (match[2] and match[3]):
-        raise _InvalidCondition(token.span, f"'{text}' is not an integer")
-    digits = match[1]
-    base = {"x": 16, "b": 2}.get(digits[1:2].lower(), 8 if digits[0] == "0" else 10)
     try:
-        # 70 characters hold any number of 64 bits in any base, and int() takes quadratic time.
-        number = int(digits, base) if len(digits) <= 70 else 1 << 64
-    except ValueError:
-        raise _InvalidCondition(token.span, f"'{text}' is not an octal number") from None
-    if number >= 1 << 64:
-        raise _InvalidCondition(token.span, "integer does not fit in 64 bits")
-    return number, bool(match[2] or match[3]) or number >= 1 << 63
+        found = number(token.text, token.span)
+    except ValueError as error:
+        raise _InvalidCondition(token.span, str(error)) from None
+    if isinstance(found, FloatLiteral):
+        raise _InvalidCondition(token.span, f"'{token.text}' is not an integer")
+    unsigned = isinstance(found, IntLiteral) and "u" in found.suffix
+    return int(found.value), unsigned or found.value >= 1 << 63
 
 
 def _fit(number: int, unsigned: bool) -> Value:

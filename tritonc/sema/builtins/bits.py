@@ -32,8 +32,7 @@ def integers(context: Context, node: syntax.Call, arguments: list[Term], unify: 
 
 
 def _unsigned(context: Context, term: Term) -> Term:
-    element = term.type.element
-    assert isinstance(element, Number)
+    element = term.type.arithmetic
     return convert.number(context, term, ULONG if element.ir.bits == 64 else UINT)
 
 
@@ -66,8 +65,7 @@ def high_product(unsigned: bool) -> Lower:
         a, b = integers(context, node, arguments)
         if unsigned:
             a, b = _unsigned(context, a), _unsigned(context, b)
-        element = a.type.element
-        assert isinstance(element, Number)
+        element = a.type.arithmetic
         return context.op("smulhi" if element.signed else "umulhi", a.type, a, b)
 
     return lower
@@ -95,16 +93,14 @@ def funnel(left: bool) -> Lower:
 
 def _count(context: Context, n: Term, x: Term) -> Term:
     """n modulo the width of x, in x's type."""
-    element = x.type.element
-    assert isinstance(element, Number)
+    element = x.type.arithmetic
     n = convert.number(context, n, element)
     return context.op("and", n.type, n, Term(n.type, constant=element.ir.bits - 1))
 
 
 def _funnel(context: Context, low: Term, high: Term, n: Term, left: bool) -> Term:
     """(high << n) | (low >> (width - n)), or the other way; one more place makes n = 0 right."""
-    type, element = low.type, low.type.element
-    assert isinstance(element, Number)
+    type, element = low.type, low.type.arithmetic
     one = Term(type, constant=1)
     rest = context.op("xor", type, n, Term(type, constant=element.ir.bits - 1))
     if left:
@@ -130,8 +126,7 @@ def ceiling_quotient(context: Context, node: syntax.Call, arguments: list[Term])
 
 def _words(context: Context, offset: Term) -> tuple[Term, Term]:
     """The low and high 32 bits of an offset; the high ones of an int are 0."""
-    element = offset.type.element
-    assert isinstance(element, Number)
+    element = offset.type.arithmetic
     low = convert.number(context, offset, UINT)
     if element.ir.bits < 64:
         return low, Term(ctype(UINT, offset.shape), constant=0)

@@ -41,7 +41,7 @@ def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: Fun
     function = _combiner(context, entity, type, node)
     context.at(node.span)
     left = x.shape if scan else x.shape[:axis] + x.shape[axis + 1 :]
-    parts = list(leaves(x))
+    parts = x.leaves()
     if x.shape[axis] == 1:
         found = [shapes.reshape(context, part, left) for part in parts]
     elif function.kinds is not None:
@@ -57,16 +57,8 @@ def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: Fun
     return assemble(ctype(type.element, left), iter(found))
 
 
-def leaves(term: Term) -> Iterator[Term]:
-    """The values of a struct, or the value itself."""
-    if not term.members:
-        yield term
-    for member in term.members:
-        yield from leaves(member)
-
-
 def assemble(type: CType, values: Iterator[Term]) -> Term:
-    """The inverse of `leaves`."""
+    """The inverse of `Term.leaves`."""
     if not isinstance(type.element, Struct):
         return next(values)
     return Term(type, members=tuple(assemble(member_type(type, at), values)
@@ -91,8 +83,6 @@ def _combined_type(context: Context, entity: FunctionEntity, given: CType, node:
     types: list[CType | None] = []
     if len(entity.node.parameters) == 2:
         instance = generics.instance(context, entity, [Term(given)] * 2, [node.span] * 2)
-        if instance is None:
-            raise Refused
         types = [*instance.signature.parameters, instance.signature.returns]
         if types[2] is AUTO_TYPE:
             types.pop()
@@ -136,8 +126,6 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
                     context.handlers, context.pure_calls)
     inner.contract, inner.frame = context.contract, context.frame
     instance = generics.instance(context, entity, [Term(type)] * 2, [call] * 2)
-    if instance is None:
-        raise Refused
     functions.check_depth(inner, entity, node)
     values = [functions.parameters_of(inner, type) for _ in range(2)]
     result = functions.inline(inner, instance, values, call)
@@ -146,7 +134,7 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
     if result.type is not type:
         context.refuse("combining-function", call, f"'{entity.name}' combines {type}, but gives "
                        f"{result.type}", Note("it is declared here", entity.span))
-    results = [inner.value(leaf) for leaf in leaves(result)]
+    results = [inner.value(leaf) for leaf in result.leaves()]
     inner.emit("ret")
     inner.ssa.finish(kernel)
     functions.check_reads(inner)

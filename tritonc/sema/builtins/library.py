@@ -112,8 +112,7 @@ def real(context: Context, file: str, name: str, arguments: list[Term], span: Sp
     What has no text for half and bfloat16 is computed in float and rounded.
     """
     x = next(t for at, t in enumerate(arguments) if at not in whole)
-    element = x.type.element
-    assert isinstance(element, Number)
+    element = x.type.arithmetic
     wide = element if name in _read(file, _KINDS[element]) else FLOAT
     passed = [t if at in whole else convert.number(context, t, wide)
               for at, t in enumerate(arguments)]

@@ -81,16 +81,14 @@ def extremum(operation: str) -> Lower:
 
 
 def _pick(context: Context, operation: str, a: Term, b: Term) -> Term:
-    element = a.type.element
-    assert isinstance(element, Number)
+    element = a.type.arithmetic
     return context.op(kind_of(operation, element), a.type, a, b)
 
 
 def magnitude(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """abs of floats and integers."""
     (x,) = _unified(context, node, arguments)
-    element = x.type.element
-    assert isinstance(element, Number)
+    element = x.type.arithmetic
     if element.is_float:
         return context.op("fabs", x.type, x)
     return context.op("smax", x.type, x, negate(context, x)) if element.signed else x
@@ -115,8 +113,7 @@ def clamp(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 def fma(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """Of floats rounded once; of integers it is a * b + c."""
     a, b, c = _unified(context, node, arguments)
-    element = a.type.element
-    assert isinstance(element, Number)
+    element = a.type.arithmetic
     if element.is_float:
         return context.op("fma", a.type, a, b, c)
     return context.op("add", a.type, context.op("mul", a.type, a, b), c)

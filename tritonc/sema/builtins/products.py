@@ -57,8 +57,7 @@ def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_sp
             notes = (Note("trans(a) would fit"),)
         return context.error("dot-operands", span, "a matrix product needs [M, K] and [K, N], "
                              f"found {a.type} and {b.type}", *notes, *context.declarations())
-    element = a.type.element
-    assert isinstance(element, Number)
+    element = a.type.arithmetic
     result = accumulator(element)
     shape = (a.shape[0], b.shape[1], *a.shape[2:])
     shapes.check_size(context, shape, span)

@@ -135,8 +135,7 @@ def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
 
 def _flipped(context: Context, bits: Term) -> Term:
     """Of negative numbers all bits but the sign changed: integers in the order of floats."""
-    element = bits.type.element
-    assert isinstance(element, Number)
+    element = bits.type.arithmetic
     width = element.ir.bits
     sign = context.op("ashr", bits.type, bits, Term(bits.type, constant=width - 1))
     mask = context.op("lshr", bits.type, sign, Term(bits.type, constant=1))
@@ -165,8 +164,7 @@ def _greatest(element: Number) -> int:
 
 def _values(context: Context, keys: Term, element: Number) -> Term:
     type = ctype(element, keys.shape)
-    signed = keys.type.element
-    assert isinstance(signed, Number)
+    signed = keys.type.arithmetic
     if element is BOOL:
         return convert.number(context, keys, BOOL)
     if element.is_float:
@@ -187,8 +185,7 @@ def _padded(context: Context, keys: Term, size: int, descending: bool) -> Term:
                         predicate="slt")
     index = context.op("smin", at.type, at, Term(at.type, constant=n - 1))
     taken = take(context, keys, index, 1)
-    element = keys.type.element
-    assert isinstance(element, Number)
+    element = keys.type.arithmetic
     last = -1 - _greatest(element) if descending else _greatest(element)
     return context.op("select", taken.type, inside, taken, Term(taken.type, constant=last))
 
@@ -229,8 +226,7 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
     if descending:
         greater = context.op("xor", greater.type, greater, Term(greater.type, constant=True))
     greater = shapes.reshape(context, greater, split)
-    element = keys.type.element
-    assert isinstance(element, Number)
+    element = keys.type.arithmetic
     if element.ir.bits > WORD:  # one comparison and one choice, each of two words
         less = context.op("icmp", greater.type, pairs, other, predicate="slt")
         own = context.op("xor", less.type, less, greater)

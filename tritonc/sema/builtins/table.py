@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tritonc.frontend import syntax
 from tritonc.ir.ops import ORDERS, SCOPES
@@ -54,12 +54,9 @@ class Builtin(NamedTuple):
 
 
 def _row(signature: str, least: int, most: int | None, doc: str, lower: Lower,
-         *spellings: str, strings: tuple[int, ...] = (), words: tuple[int, ...] = (),
-         template: bool = False, effects: bool = False, divides: bool = False,
-         functions: bool = False, structs: bool = False, access: tuple[str, ...] = ()) -> Builtin:
+         *spellings: str, **more: Any) -> Builtin:
     name = signature.partition("(")[0].partition("[")[0]
-    return Builtin(name, signature, least, most, doc, lower, spellings, strings, words, template,
-                   effects, divides, functions, structs, access)
+    return Builtin(name, signature, least, most, doc, lower, spellings, **more)
 
 
 def _math(name: str, doc: str, *spellings: str) -> Builtin:

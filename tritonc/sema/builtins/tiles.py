@@ -37,8 +37,6 @@ def axis_of(context: Context, node: syntax.Call, x: Term, term: Term, place: int
     span = node.arguments[place].span
     rank = len(_tile(context, node, x).shape)
     axis = constants.integer_of(context, term, span, "an axis")
-    if axis is None:
-        return None
     if not -rank <= axis < rank:
         axes = "only axis 0" if rank == 1 else f"axes 0 {'and' if rank == 2 else 'to'} {rank - 1}"
         context.refuse("reduction", span, f"{x.type} has {axes}, found {axis}")

@@ -137,7 +137,7 @@ def _branches(context: Context, node: syntax.Conditional, condition: Term, then:
             context.builder.block = side.end
             side.term = convert.to_type(context, side.term, type)
             if not (then.free and orelse.free):
-                for leaf in _leaves(side.term):
+                for leaf in side.term.leaves():
                     context.value(leaf)
         context.builder.block = then.origin
         if then.free and orelse.free:
@@ -157,11 +157,6 @@ def _branches(context: Context, node: syntax.Conditional, condition: Term, then:
     if result is not None:
         return context.current(result)
     return NOTHING if type is VOID_TYPE else POISON
-
-
-def _leaves(term: Term) -> list[Term]:
-    """The values that a struct, or another term, consists of."""
-    return [leaf for m in term.members for leaf in _leaves(m)] if term.members else [term]
 
 
 def _selected(context: Context, condition: Term, a: Term, b: Term) -> Term:

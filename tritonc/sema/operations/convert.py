@@ -70,7 +70,7 @@ def _literal_as(term: Term, to: Number) -> int | float:
     if to.is_float:
         return exact.round_exact(value, to.ir)
     if to is BOOL:
-        return value != 0 if isinstance(value, float) else value.numerator != 0
+        return value != 0
     low, high = integer_ends(to)
     found = exact.truncate(value)
     if found is None:

@@ -39,8 +39,7 @@ def binary(context: Context, operator: str, left: Term, right: Term, span: Span,
     operands = convert.unify(context, operator_span, left, right,
                              compute=not _both_bool(operator, left, right))
     a, b = operands
-    element = a.type.element
-    assert isinstance(element, Number)
+    element = a.type.arithmetic
     context.at(span)
     if element is LITERAL and operator in "+-*/":
         return _literals(operator, a, b)
@@ -90,8 +89,7 @@ def _compare(context: Context, operator: str, left: Term, right: Term, span: Spa
 
 def compare(context: Context, operator: str, a: Term, b: Term) -> Term:
     """Comparison of terms of one type."""
-    element = a.type.element
-    assert isinstance(element, Number)
+    element = a.type.arithmetic
     predicate = COMPARISONS[operator]
     type = ctype(BOOL, a.shape)
     if element.is_float:
@@ -174,8 +172,7 @@ def _offset(context: Context, offset: Term, negative: bool) -> Term:
     It was computed in its own type; an unsigned int of the upper half is a large positive number.
     A difference is negated in 64 bits, where the least int has an opposite.
     """
-    element = offset.type.element
-    assert isinstance(element, Number)
+    element = offset.type.arithmetic
     known = offset.number if not offset.shape else None
     if known is not None and -(1 << 31) < (value := -known if negative else known) < 1 << 31:
         return Term(ctype(INT), constant=value)
@@ -238,8 +235,7 @@ def unary(context: Context, operator: str, term: Term, span: Span) -> Term:
 
 def negate(context: Context, value: Term) -> Term:
     """-value, of a type to compute in."""
-    element = value.type.element
-    assert isinstance(element, Number)
+    element = value.type.arithmetic
     if element is LITERAL:
         assert not isinstance(value.constant, int | str | None)
         return Term(value.type, constant=exact.negate(value.constant))

@@ -18,7 +18,7 @@ from tritonc.sema.operations.memory import kind_of, load
 from tritonc.sema.operations.operators import binary
 from tritonc.sema.scope import Table
 from tritonc.sema.types import constants, shapes
-from tritonc.sema.types.ctypes import BOOL, INT, Number, PointerTo, ctype, promote
+from tritonc.sema.types.ctypes import BOOL, INT, CType, Number, PointerTo, ctype, promote
 from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
@@ -116,13 +116,18 @@ _MEANT = {"None": "newaxis", "sum": "+", "add": "+", "prod": "*", "mul": "*", "a
           "all": "&"}
 
 
+def check_axes(context: Context, span: Span, type: CType) -> None:
+    """Refuse to index what is no tile."""
+    if isinstance(type.element, PointerTo) and not type.shape:
+        context.refuse("subscript-index", span, "memory has one axis: a pointer is indexed by one "
+                       "integer or tile of integers, as in p[i * N + j]")
+    if not type.shape:
+        context.refuse("subscript", span, f"{type} has no axes, and no elements")
+
+
 def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) -> Term:
-    if isinstance(base.type.element, PointerTo) and not base.shape:
-        return context.error("subscript-index", entry.span, "memory has one axis: a pointer is "
-                             "indexed by one integer or tile of integers, as in p[i * N + j]")
+    check_axes(context, entry.span, base.type)
     what = "a part" if isinstance(entry, syntax.Slice) else "an element"
-    if not base.shape:
-        return context.error("subscript", entry.span, f"{base.type} has no axes, and no elements")
     name = entry.index.name if isinstance(entry, syntax.Index) and isinstance(
         entry.index, syntax.Name) else None
     if name is not None and context.scope.lookup(name) is None:

@@ -124,6 +124,12 @@ class CType:
         return f"{self.element}{extents}"
 
     @property
+    def arithmetic(self) -> Number:
+        """The element type, which is known to be a number."""
+        assert isinstance(self.element, Number)
+        return self.element
+
+    @property
     def size(self) -> int:
         """The count of elements."""
         return prod(self.shape)

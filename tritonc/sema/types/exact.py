@@ -8,22 +8,17 @@ fraction until a format is known.  Infinities, NaN and -0, which no fraction hol
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import operator as operators
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
-from tritonc.ir.numbers import round_dyadic, round_to
+from tritonc.ir.numbers import divide, round_dyadic, round_to
 from tritonc.ir.types import F64, Scalar
 
+Exact = Fraction
 _DIGITS = 1000  # more decide nothing: the middle between two doubles has at most 768
 _FAR = 400  # decimal exponents beyond it are infinite or zero in every format
-
-
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """numerator / denominator, the denominator positive."""
-
-    numerator: int
-    denominator: int
-
 
 ExactNumber = Exact | float  # a float only where it is infinite, NaN or -0
 
@@ -32,8 +27,8 @@ def parse(text: str) -> ExactNumber:
     """The value of a C floating constant without its suffix, or of "inf" or "nan".
 
     >>> parse("1.5"), parse("25e-1"), parse("0x1.8p1"), parse("1e999999999"), parse("inf")
-    (Exact(numerator=15, denominator=10), Exact(numerator=25, denominator=10), Exact(numerator=24, denominator=8), inf, inf)
-    """  # noqa: E501
+    (Fraction(3, 2), Fraction(5, 2), Fraction(3, 1), inf, inf)
+    """
     if text in ("inf", "nan"):
         return float(text)
     lower = text.lower()
@@ -42,34 +37,28 @@ def parse(text: str) -> ExactNumber:
     whole, _, fraction = body.partition(".")
     digits = (whole + fraction).lstrip("0")
     if not digits:
-        return Exact(0, 1)
+        return Exact(0)
     scale = -len(fraction)
     sign = -1 if exponent_text.startswith("-") else 1
     exponent_digits = exponent_text.lstrip("+-").lstrip("0")
     exponent = sign * int(exponent_digits[:9] or 0)
     if hexadecimal:
         if abs(exponent + 4 * (len(digits) + scale)) > 4 * _FAR:
-            return math.inf if exponent > 0 else Exact(0, 1)
-        return _scaled(int(digits, 16), 2, exponent + 4 * scale)
+            return math.inf if exponent > 0 else Exact(0)
+        return int(digits, 16) * Exact(2) ** (exponent + 4 * scale)
     if abs(exponent + len(digits) + scale) > _FAR:
-        return math.inf if exponent + len(digits) + scale > 0 else Exact(0, 1)
+        return math.inf if exponent + len(digits) + scale > 0 else Exact(0)
     if len(digits) > _DIGITS:
         scale += len(digits) - _DIGITS - 1
         digits = digits[:_DIGITS] + ("1" if digits[_DIGITS:].strip("0") else "0")
-    return _scaled(int(digits), 10, exponent + scale)
-
-
-def _scaled(number: int, base: int, exponent: int) -> Exact:
-    if exponent >= 0:
-        return Exact(number * base**exponent, 1)
-    return Exact(number, base**-exponent)
+    return int(digits) * Exact(10) ** (exponent + scale)
 
 
 def of_float(value: float) -> ExactNumber:
     """The exact value of a Python float."""
     if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
         return value
-    return Exact(*value.as_integer_ratio())
+    return Exact(value)
 
 
 def round_exact(value: ExactNumber, e: Scalar) -> float:
@@ -96,62 +85,42 @@ def is_exact(value: ExactNumber, e: Scalar) -> bool:
     >>> is_exact(parse("1.5"), F8E4M3), is_exact(parse("1.1"), F8E4M3), is_exact(parse("inf"), F8E4M3)
     (True, False, False)
     """  # noqa: E501
-    rounded = of_float(round_exact(value, e))
-    if isinstance(value, float) or isinstance(rounded, float):
-        return value == rounded or (value != value and rounded != rounded)
-    return value.numerator * rounded.denominator == rounded.numerator * value.denominator
+    rounded = round_exact(value, e)
+    return value == rounded or (value != value and rounded != rounded)
 
 
 def truncate(value: ExactNumber) -> int | None:
     """The integer part; None for infinities and NaN."""
     if isinstance(value, float):
         return 0 if value == 0 else None
-    quotient = abs(value.numerator) // value.denominator
-    return quotient if value.numerator >= 0 else -quotient
+    return int(value)
 
 
 def is_integer(value: ExactNumber) -> bool:
-    return value == 0 if isinstance(value, float) else value.numerator % value.denominator == 0
+    return value == 0 if isinstance(value, float) else value.denominator == 1
 
 
 def negate(a: ExactNumber) -> ExactNumber:
     if isinstance(a, float):
-        return Exact(0, 1) if a == 0 else -a
-    return -0.0 if a.numerator == 0 else Exact(-a.numerator, a.denominator)
+        return Exact(0) if a == 0 else -a
+    return -a if a else -0.0
 
 
 def compute(operator: str, a: ExactNumber, b: ExactNumber) -> ExactNumber:
     """a + b, a - b, a * b or a / b; exact, or in double where an operand is no fraction."""
     if isinstance(a, float) or isinstance(b, float):
         return of_float(_in_double(operator, round_exact(a, F64), round_exact(b, F64)))
-    n, d, m, e = a.numerator, a.denominator, b.numerator, b.denominator
-    if operator in "+-":
-        found = _reduced(n * e + (m * d if operator == "+" else -m * d), d * e)
-    elif operator == "*":
-        found = _reduced(n * m, d * e)
-    elif m == 0:
-        return math.nan if n == 0 else math.copysign(math.inf, n)
-    else:
-        found = _reduced(n * e, d * m) if m > 0 else _reduced(-n * e, -d * m)
+    if operator == "/" and not b:
+        return math.copysign(math.inf, a) if a else math.nan
+    found: Exact = _OPERATORS[operator](a, b)
     if found.denominator.bit_length() + found.numerator.bit_length() > 1 << 14:
         return of_float(round_exact(found, F64))  # long products of constants stay small
     return found
 
 
-def _reduced(numerator: int, denominator: int) -> Exact:
-    common = math.gcd(numerator, denominator)
-    return Exact(numerator // common, denominator // common)
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operators.add, "-": operators.sub, "*": operators.mul, "/": operators.truediv}
 
 
 def _in_double(operator: str, a: float, b: float) -> float:
-    if operator == "+":
-        return a + b
-    if operator == "-":
-        return a - b
-    if operator == "*":
-        return a * b
-    if b == 0:
-        if a == 0 or math.isnan(a):
-            return math.nan
-        return math.copysign(math.inf, a) * math.copysign(1, b)
-    return a / b
+    return divide(a, b) if operator == "/" else float(_OPERATORS[operator](a, b))

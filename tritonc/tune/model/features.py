@@ -24,12 +24,12 @@ from tritonc.analysis.row_loops import (
     windows_of_bytes,
 )
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
-from tritonc.backend.dots.together import chained, large
+from tritonc.backend.dots.together import chained
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -202,9 +202,7 @@ def _of_program(start: Value) -> bool:
 
 def _source(value: Value) -> Op | None:
     """What the value is, but for its order and its type."""
-    while value.op is not None and value.op.name in ("trans", "fpcast", "reshape"):
-        value = value.op.operands[0]
-    return value.op
+    return origin(value, ("trans", "fpcast", "reshape")).op
 
 
 def _scaled(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
@@ -226,8 +224,7 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
     runs, found = _runs(kernel, cfg), []
     for operand, one in zip(dot.operands, made):
         sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
-                 / (runs.of_load(load, large(cfg.block_of[dot])) or (0, 1))[1]
-                 for load in one.raw] if one else []
+                 / (runs.of_load(load, True) or (0, 1))[1] for load in one.raw] if one else []
         found.append(sum(sizes) / prod(shape(operand.type)))
     return found[0], found[1]
 

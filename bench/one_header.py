@@ -213,13 +213,15 @@ def alone(workloads: Sequence[Workload], folder: Path) -> dict[str, dict[str, An
             jobs[w.stem, f"tile {_words(tile)}"] = {
                 "do": "compile", "stem": w.stem, "defines": w.defines, "sizes": {}, "arch": ARCH,
                 "tune": {**tile, "coarsen": 0}, "options": {}, "folder": str(folder),
-                "cubin": True, "tuning": "none"}
+                "cubin": True}
     for key, job in jobs.items():
         job["key"] = key
     found: dict[str, dict[str, Any]] = {}
     for job, result in do_all(jobs.values(), os.cpu_count() or 1, 90, folder / "log"):
         if "at" in result:
             found.setdefault(job["key"][0], {})[job["key"][1]] = result["at"]
+        else:
+            print(f"{' '.join(job['key'])}: {result['failed']}")
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from programs import PTXAS, ROOT, Setting, ptxas
 
@@ -15,9 +16,10 @@ from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import TARGETS
 from tritonc.interp.machine import handlers
+from tritonc.ir.types import F32
 from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device
-from tritonc.launch.data import prepare
+from tritonc.launch.data import Value, prepare
 from tritonc.launch.header import header
 from tritonc.launch.interpreter import launch
 from tritonc.launch.kernel import Module
@@ -197,3 +199,30 @@ def test_on_the_gpu(way: int, cluster: int) -> None:
                          "N": random.randrange(1, tile[1] if way == 3 else 300)}
                 outcome = launch_compiled(problem, result, sizes, 1, gpu)
                 assert outcome.ok, outcome.line()
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 12])
+@pytest.mark.parametrize("way", SHARED)
+def test_sums_in_memory(way: int, blocks: int, thorough: bool) -> None:
+    """A variant whose blocks add up in memory, which is as before afterwards: twice in a row."""
+    if (way + blocks) % 3 and not thorough:
+        pytest.skip("needs --thorough")
+    options = Options(arch="sm_90a", verify_each=True, defines=(f"WAY={way}",),
+                      tune={"TM": 32, "TN": 64, "TK": 32}, variant=(f"memory_k={blocks}",))
+    source = SourceFile(PATH.name, PATH.read_text(encoding="utf-8"))
+    (problem,) = read_problems(source, options, "tc", Diagnostics())
+    result = driver.compile(source, options, ("ptx",))
+    assert result.module is not None and result.manifest is not None
+    (row,) = result.manifest["kernels"][0]["variants"]
+    assert row["cluster"] == blocks and row["requires"] == []
+    assert "cluster_dim" not in result.outputs["ptx"]
+    general, variant = result.module.kernels
+    memory = np.zeros(1024 + row["workspace"], np.float32)  # of four programs
+    for _ in range(2):
+        data = prepare(problem, result.module, general, {})
+        data.kernel = variant
+        data.arguments.append(Value("workspace", F32, False, True, memory))
+        after = launch(result.module, data, ALL_OPS, handlers())
+        memory = after.pop("workspace")
+        data.arguments.pop()
+        assert not differences(data, after) and not memory[:1024].any() and memory[1024:].any()

@@ -34,4 +34,4 @@ def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             quiet = command.startswith("cmake")  # says what differs between machines
             assert quiet or matches(shown, done.stdout), f"$ {command}\n{done.stdout}"
             commands += 1
-    assert commands == page.count("\n$ ") == 12
+    assert commands == page.count("\n$ ") == 14

@@ -7,6 +7,7 @@ from programs import ROOT, Setting, compiled, settings, simulate
 
 from tritonc.backend.launch.persist import counts_instances, rare_instances
 from tritonc.ir.cfg import Cfg
+from tritonc.ir.types import Buffer
 
 WAYS = ROOT / "bench" / "ways" / "products"
 SMALL = (("M", "136"), ("N", "264"), ("K", "72"), ("TM", "128"), ("TN", "256"), ("TK", "64"))
@@ -23,6 +24,24 @@ def test_a_producer_warp_serves_any_region(setting: Setting) -> None:
     (result, _), = compiled(setting, "sm_90a")
     assert result.module is not None and result.module.kernels[0].attributes["copier_warps"]
     simulate(setting, "sm_90a")
+
+
+@pytest.mark.parametrize("name", ["two_sets", "global_tokens"])
+def test_loops_behind_each_other_in_persistent_blocks(name: str) -> None:
+    """One ring serves both loops, and one of two stages has the queries that both read."""
+    path = ROOT / "bench" / "ways" / "attention" / f"{name}.tc"
+    setting = Setting(path, (("D", "128"), ("TM", "128"), ("TN", "128")))
+    (result, _), = compiled(setting, "sm_90a")
+    assert result.module is not None
+    kernel = result.module.kernels[0]
+    (loop,) = (loop for loop in Cfg(kernel).loops if counts_instances(loop))
+    assert kernel.attributes["copier_warps"]
+    products = [op for op in loop.ops() if op.name == "wgmma"]
+    queries = {op.operands[0] for op in products if isinstance(op.operands[0].type, Buffer)}
+    (view,) = [value.op for value in queries]
+    assert view is not None and view.name == "buffer_stage"
+    assert isinstance(t := view.operands[0].type, Buffer) and t.stages == 2
+    assert len(products) == 8  # a first and a last one of each loop stand outside of it
 
 
 @pytest.mark.parametrize("setting", CHOOSING, ids=lambda s: s.name)

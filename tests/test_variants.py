@@ -440,6 +440,88 @@ def test_launching_logic(tmp_path: Path) -> None:
     assert run("./logic", cwd=tmp_path, LD_LIBRARY_PATH=".") == "ok\n"
 
 
+MEMORY = """\
+#include "memory.h"
+#include "stub.h"
+#include <stdio.h>
+
+static int failures;
+#define CHECK(condition) \\
+  do { if (!(condition)) { printf("line %d: %s\\n", __LINE__, #condition); failures++; } } while (0)
+#define LAUNCH(m, n, k, bytes, place) \\
+  product_launch_workspace(m, n, NULL, place, bytes, x, x, x, m, n, k, 1)
+
+int main(void) {
+  CUcontext context;
+  float *x = (float *)64;
+  void *place = (void *)4096;
+  size_t bytes;
+  cuInit(0);
+  stub_context(&context);
+  cuCtxSetCurrent(context);
+  CHECK(memory_load_file("memory.ptx", NULL, 0) == CUDA_SUCCESS);
+  /* few tiles, a long sum: eight blocks for each of 2 tiles, whose sums have 64 x 64 floats */
+  bytes = product_workspace_bytes(64, 128, x, x, x, 64, 128, 65536, 1);
+  CHECK(bytes == 4096 + 2 * 8 * 64 * 64 * 4);
+  CHECK(LAUNCH(64, 128, 65536, bytes, place) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "product__v1") == 0 && stub.grid[1] == 2 && stub.grid[2] == 8);
+  stub.count = 8;
+  CHECK(LAUNCH(64, 128, 65536, bytes, place) == CUDA_SUCCESS);
+  CHECK(*(void **)stub.arguments[7] == place);
+  stub.count = 0;
+  /* less memory, none, or the launch that takes none: another entry */
+  CHECK(LAUNCH(64, 128, 65536, bytes - 1, place) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "product") == 0 && stub.grid[2] == 1);
+  CHECK(LAUNCH(64, 128, 65536, bytes, NULL) == CUDA_SUCCESS && strcmp(stub.name, "product") == 0);
+  CHECK(product_launch(64, 128, NULL, x, x, x, 64, 128, 65536, 1) == CUDA_SUCCESS);
+  CHECK(strcmp(stub.name, "product") == 0);
+  CHECK(product_launch_variant(1, 64, 128, NULL, x, x, x, 64, 128, 65536, 1)
+        == CUDA_ERROR_INVALID_VALUE);
+  CHECK(LAUNCH(64, 128, 65536, bytes, (void *)4104) == CUDA_ERROR_MISALIGNED_ADDRESS);
+  /* many tiles, and nothing to do */
+  CHECK(product_workspace_bytes(4096, 4096, x, x, x, 4096, 4096, 64, 1) == 0);
+  CHECK(LAUNCH(4096, 4096, 64, bytes, place) == CUDA_SUCCESS && strcmp(stub.name, "product") == 0);
+  CHECK(product_workspace_bytes(0, 128, x, x, x, 0, 128, 65536, 1) == 0);
+  CHECK(LAUNCH(0, 128, 65536, bytes, place) == CUDA_SUCCESS);
+  CHECK(product_launch_workspace(-1, 128, NULL, place, bytes, x, x, x, 1, 128, 65536, 1)
+        == CUDA_ERROR_INVALID_VALUE);
+  if (failures == 0)
+    puts("ok");
+  return failures != 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++"])
+def test_memory_for_sums(compiler: str, tmp_path: Path) -> None:
+    """A variant that takes memory of the launch, from the launch that has some."""
+    need(compiler)
+    path = write(Path(), "memory.tc", PRODUCT)
+    done = tritonc(str(path), "--arch=sm_90a", "--tune=TM=64", "--tune=TN=64", "--tune=TK=16",
+                   "--variant=memory_k=8", "--header", "memory.h", "-o", "memory.ptx")
+    assert done.code == 0, done.err
+    (variant,) = read(Path("memory.ptx").read_text())["kernels"][0]["variants"]
+    assert (variant["cluster"], variant["workspace"]) == (8, 8 * 64 * 64 * 4)
+    library = stub(tmp_path)
+    Path("memory.c").write_text(MEMORY)
+    language = ["-x", "c++"] if compiler == "g++" else []
+    build(tmp_path, "memory", "-Wconversion", "-Wshadow", *language, "memory.c", "-x", "none",
+          library, compiler=compiler)
+    assert run("./memory", cwd=tmp_path, LD_LIBRARY_PATH=".") == "ok\n"
+
+
+def test_memory_is_for_variants() -> None:
+    path = write(Path(), "k.tc", PRODUCT)
+    done = tritonc(str(path), "--tune=memory_k=8", "-o", "x.ptx")
+    assert done.code == 1 and "'memory_k' is for variants" in done.err
+    write(Path(), "s.tc", STREAM)
+    done = tritonc("s.tc", "--variant=memory_k=8", "-o", "x.ptx")
+    assert done.code == 1 and "no loop is split among blocks" in done.err
+    rows = manifest_of(str(path), "--arch=sm_90a", "--variants=3", "--workspace")["kernels"]
+    takes = [choice.is_in_memory(variant) for variant in rows[0]["variants"]]
+    assert takes == [False] * 3 + [True] * 2
+
+
 RESERVED = """\
 const tunable int T = {64, 256};
 kernel void f(float* allowed, float* length, int variant, int best, int time, int f_variant,

@@ -158,6 +158,9 @@ class Bindings:
                     if name not in self._given_meta:
                         self._take(name, entry)
         meta.update(self._given_meta)
+        if meta.get("memory_k", 1) > 1:
+            raise fail("variant", kernel.span, "'memory_k' is for variants, to which a launch may "
+                       "give memory: --variant=memory_k=8")
         self.meta.update(meta)
         return dict(sorted(meta.items()))
 
@@ -261,7 +264,8 @@ class Bindings:
         from tritonc.variants.variant import VariantSet
 
         target = find(self._options.arch, self._options.ptx)
-        bindings = [{**tunables, **{k: v for k, v in each.items() if k in tunables}}
+        known = {*tunables, "memory_k"}
+        bindings = [{**tunables, **{k: v for k, v in each.items() if k in known}}
                     for each in ({}, *(variant.binding for variant in given))]
         found = priced(bindings, lambda binding: lower(binding, kernel.name), target)
         if found is None:
@@ -306,6 +310,7 @@ class Bindings:
         """The cost model's portfolio."""
         from tritonc.backend.target.target import find
         from tritonc.tune.model.portfolio import portfolio
+        from tritonc.variants.kernels import MOST
         from tritonc.variants.variant import Variant, VariantSet
 
         space = {name: values for name, values in self.lists.items()
@@ -314,14 +319,16 @@ class Bindings:
         fixed = {name: value for name, value in tunables.items() if name not in space}
         target = find(self._options.arch, self._options.ptx)
         chosen = portfolio(space, lambda binding: lower({**fixed, **binding}, kernel.name), target,
-                           tunables, self._options.variants) if space else None
+                           tunables, self._options.variants,
+                           self._options.workspace) if space else None
         if chosen is None and (rows := self._rows(kernel)).variants:
             return rows
         if chosen is None:
             found.notes.append(f"no variants of {kernel.name}: no tunable is open, or the cost "
                                "model knows no product in a loop there")
             return found
-        found.variants = [Variant(member.binding, cost=member.cost) for member in chosen.members]
+        found.variants = [Variant(member.binding, cost=member.cost)
+                          for member in chosen.members[:MOST]]
         found.general, found.loops = chosen.general, _listed(chosen.loops)
         found.notes.append(
             f"variants of {kernel.name}: by the cost model {chosen.served:.0%} of all sizes are "

@@ -9,8 +9,10 @@
 
 The grid has ceil(extent / tile) instances along each axis of `tile`; a block has `threads` threads
 in x.  With `cluster`, which is there only if it is more than 1, so many blocks compute an instance:
-the grid's third axis has so many times as many blocks.  `shared_bytes` is what the PTX states
-itself; `dynamic_shared_bytes` is what the launch must ask for.  An argument must be a multiple of
+the grid's third axis has so many times as many blocks.  `workspace`, of variants alone: the entry
+has one pointer more, to memory with so many bytes for each instance behind 4096 that are zero.
+`shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must ask
+for.  An argument must be a multiple of
 its parameter's `multiple_of`, if there is one: a number of bytes for a pointer.  `tunables` has the
 meta-parameters that were bound too; `tuning`, which is there only if one was used, names the tuning
 file.  `small` is there only if the entry has a second body, of small tiles: `tile` is theirs,
@@ -119,6 +121,8 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "parameters": parameters,
         "threads": kernel.threads,
         **({"cluster": blocks} if blocks > 1 else {}),
+        **({"workspace": kernel.attributes["workspace"] * blocks}
+           if "workspace" in kernel.attributes else {}),
         "shared_bytes": 0 if dynamic else shared,
         "dynamic_shared_bytes": shared if dynamic else 0,
         "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],
@@ -134,7 +138,9 @@ def _variant(general: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
     """What a variant has of its own, and what it requires."""
     kept = ("entry", "threads", "shared_bytes", "dynamic_shared_bytes", "tile", "tunables")
     cluster = {"cluster": own.get("cluster", 1)} if "cluster" in {**general, **own} else {}
-    return {**{key: own[key] for key in kept}, **cluster, "requires": required(general, own)}
+    more = {"workspace": own["workspace"]} if "workspace" in own else {}
+    return {**{key: own[key] for key in kept}, **cluster, **more,
+            "requires": required(general, own)}
 
 
 def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:

@@ -35,6 +35,8 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("cluster_k", "split_loops", "Blocks of a cluster that share the iterations of a "
                   "loop of sums.", (2, 4), range(1, 9),
                   frozenset({"clusters", "dot in a loop"})),
+    MetaParameter("memory_k", "split_loops", "Blocks that share the iterations of a loop of sums "
+                  "through memory of the launch; of variants.", (), range(1, 65)),
     MetaParameter("group", "group_instances", "Rows of programs that run side by side.",
                   (1, 16), range(1, 65), frozenset({"dot", "two axes"}), _SHARED),
     MetaParameter("min_blocks", "limit_registers", "Blocks that shall fit a multiprocessor at "

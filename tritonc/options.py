@@ -29,6 +29,7 @@ class Options:
     tuning: str | None = None  # a tuning file, for what `tune` leaves open
     sizes: Mapping[str, int] = field(default_factory=dict)  # for which the tuning file is asked
     variants: int = 0  # of each kernel, at most, beside the general entry
+    workspace: bool = False  # the cost model's may take memory of the launch
     variant: tuple[str, ...] = ()  # the user's: "TM=64,N%8"
     small_clusters: bool = False  # an entry more, of clusters, for few programs: launches choose
     # optimisation and arithmetic

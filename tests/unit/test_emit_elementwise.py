@@ -175,7 +175,8 @@ def test_fma_of_bf16_rounds_once(target: str) -> None:
 
 
 @pytest.mark.parametrize("e", FLOATS, ids=str)
-@pytest.mark.parametrize("op", ["fneg", "fabs", "floor", "ceil", "round", "trunc", "sqrt"])
+@pytest.mark.parametrize("op", ["fneg", "fabs", "floor", "ceil", "round", "trunc", "rint",
+                                "sqrt"])
 def test_exact_functions(op: str, e: Scalar) -> None:
     check(program(op, operands([e]), [e]))
 

@@ -63,6 +63,12 @@ def test_weights_of_few_bits(name: str) -> None:
     assert any("wgmma" in one for one in execute(Setting(path, sizes), "sm_90a"))
 
 
+def test_loops_behind_each_other_on_one_ring() -> None:
+    path = ROOT / "bench" / "ways" / "attention" / "two_sets.tc"
+    execute(Setting(path, (("H", "1"), ("S", "100"), ("T", "40"), ("TM", "128"), ("TN", "128"))),
+            "sm_90a")
+
+
 def test_what_the_simulator_does_not_know() -> None:
     """A call that it does not know is an error: a copy that never happened would go unseen."""
     with pytest.raises(KeyError, match="tomorrow"):

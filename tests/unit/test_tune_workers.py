@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,10 +30,6 @@ def answer(state: tuple[str, int], number: int) -> tuple[str, int]:
 
 def process(state: tuple[str, int], _: int) -> int:
     return state[1]
-
-
-def _age(state: float, _: int) -> float:
-    return time.time() - state
 
 
 def hang(state: object, _: int) -> None:
@@ -75,10 +72,12 @@ def test_what_cannot_start_is_said() -> None:
         assert reason(workers.submit(answer, 1)) == "ValueError: no such device"
 
 
-def test_an_eager_process_is_ready_before_its_work_comes() -> None:
-    with Workers([SetUp(time.time)], timeout=1.0, eager=True) as workers:
-        time.sleep(2.0)
-        assert workers.submit(_age, 0).result(30) > 0.2
+def test_an_eager_process_is_ready_before_its_work_comes(tmp_path: Path) -> None:
+    ready, limit = tmp_path / "ready", time.monotonic() + 60
+    with Workers([SetUp(ready.touch)], timeout=1.0, eager=True):
+        while not ready.exists():
+            assert time.monotonic() < limit
+            time.sleep(0.05)
     with Workers([SetUp(start, ("broken",))], timeout=1.0, eager=True) as workers:
         assert reason(workers.submit(answer, 1)) == "ValueError: no such device"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_driver import FakeTensor, install
+from fake_driver import FakeTensor, argument, install
 from variant_sources import FACTS, PRODUCT, STREAM, write, write_tuning
 
 import tritonc as package
@@ -119,16 +121,70 @@ def test_the_choice_in_machine_code_is_the_definition_s(
             for parameter, never in zip(kernel.parameters, unsigned, strict=True)])
         extents = tuple([number(0, 1, -5, 2**40, 2**63 - 1) for _ in range(chooser.axes)])
         given = extents if chooser.axes > 1 else extents[0]
-        chosen = native(given, arguments, *chooser.addresses(arguments))
+        chosen = native(given, arguments)
         assert chosen == chooser.number(given, arguments) == kernel.variant(given, *arguments)
         found.add(chosen)
     assert len(found) > 2
     for wrong in (1.5, "x", None, 2**63, ((1,),)):
         with pytest.raises((TypeError, OverflowError, SystemError, IndexError)):
-            native((wrong, 1) if chooser.axes > 1 else wrong, arguments,
-                   *chooser.addresses(arguments))
+            native((wrong, 1) if chooser.axes > 1 else wrong, arguments)
     with pytest.raises((IndexError, SystemError)):
-        native(given, (), *chooser.addresses(arguments))
+        native(given, ())
+
+
+def test_memory_for_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of torch, kept for each stream, and one more argument; without torch another variant."""
+    gpu = install(monkeypatch)
+    torch, made = sys.modules["torch"], []
+    monkeypatch.setattr(gpu, "capturing", 0, raising=False)
+    monkeypatch.setattr(gpu, "cuStreamIsCapturing", lambda stream: (0, gpu.capturing),
+                        raising=False)
+
+    class Made(FakeTensor):
+        def __init__(self, count: int, dtype: Any, device: str) -> None:
+            made.append(count)
+            super().__init__(65536 * len(made))
+
+        def __getitem__(self, part: slice) -> Any:
+            return SimpleNamespace(zero_=lambda: None)
+
+        def numel(self) -> int:
+            return made[self.address // 65536 - 1]
+
+    stream = SimpleNamespace(synchronize=lambda: None, cuda_stream=7)
+    monkeypatch.setattr(torch, "empty", Made, raising=False)
+    monkeypatch.setattr(torch, "cuda", SimpleNamespace(current_stream=lambda device: stream),
+                        raising=False)
+    tunables = {"TM": 64, "TN": 64, "TK": 16}
+    kernel = package.compile(PRODUCT, "sm_90a", tunables=tunables, variant=("memory_k=8",))
+    x = FakeTensor(8192)
+
+    def entry(m: int, n: int, k: int, where: int = 0) -> Any:
+        kernel.launch(where, (m, n), x, x, x, m, n, k, 1)
+        return gpu.launches[-1]
+
+    for _ in range(2):
+        last = entry(64, 128, 65536)
+        assert last.function == "product__v1 on 0" and last.grid == (1, 2, 8)
+        assert argument(last, 7) == 65536
+    assert made == [1 << 17]  # 1024 tickets, 2 x 8 x 4096 sums
+    assert argument(entry(64, 128, 65536, 7), 7) == 2 * 65536 and len(made) == 2
+    assert argument(entry(256, 128, 65536), 7) == 3 * 65536 and made[-1] == 1 << 19
+    assert entry(4096, 4096, 64).function == "product on 0"
+    assert kernel.variant((64, 128), x, x, x, 64, 128, 65536, 1) == 0
+    with pytest.raises(ValueError, match="requires"):
+        kernel.launch_variant(1, 0, (64, 128), x, x, x, 64, 128, 65536, 1)
+    with pytest.raises(TypeError, match="takes 7 arguments"):
+        kernel.launch(0, (64, 128), x, x, x, 64, 128, 65536)
+    gpu.capturing = 1  # a captured launch has memory of its own, in the stream that torch knows
+    assert argument(entry(64, 128, 65536, 7), 7) == 4 * 65536
+    assert argument(entry(64, 128, 65536, 7), 7) == 5 * 65536
+    assert entry(64, 128, 65536, 8).function == "product on 0" and len(made) == 5
+    gpu.capturing = 0
+    other = SimpleNamespace(__cuda_array_interface__={
+        "data": (8192, False), "typestr": "<f4", "version": 3, "shape": (1,)})
+    kernel.launch(0, (64, 128), other, other, other, 64, 128, 65536, 1)
+    assert gpu.launches[-1].function == "product on 0"
 
 
 def test_the_interpreter_runs_variants() -> None:

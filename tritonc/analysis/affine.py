@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tritonc.analysis.linear import LIMIT, Linear, number, symbol
 from tritonc.analysis.signs import Needs, Signs
 from tritonc.analysis.values import axes_before
-from tritonc.ir.cfg import Loop, incoming
+from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I32, element, is_pointer, same_axes, shape
 
@@ -191,8 +191,8 @@ class Affinity:
         loop = iteration.loop
         if loop.latch is None or loop.preheader is None or len(op.operands) != 2:
             return None
-        start = self.of(incoming(op, loop.preheader))
-        step = self._step(op.result, incoming(op, loop.latch))
+        start = self.of(loop.first(op))
+        step = self._step(op.result, loop.next(op))
         if start is None or step is None:
             return None
         return Affine(start.offset + step * symbol(iteration.counter), start.strides, start.base)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.values import step_of
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import shape
 
@@ -90,7 +90,7 @@ class Extents:
                 or loop.preheader is None or len(phi.operands) != 2:
             return None
         by = step_of(loop, phi)
-        first = self.affinity.of(incoming(phi, loop.preheader))
+        first = self.affinity.of(loop.first(phi))
         limit = self.affinity.of(compare.operands[1])
         if by is None or first is None or limit is None:
             return None

@@ -21,7 +21,7 @@ from functools import cached_property
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.values import int_of, step_of
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import element, is_int, shape
 
@@ -139,7 +139,7 @@ class Facts:
         step = step_of(loop, phi)
         if step is None:
             return None
-        low, high = self.interval(incoming(phi, loop.preheader))
+        low, high = self.interval(loop.first(phi))
         bound_low, bound_high = self.interval(test.operands[1])
         predicate = test.attributes["predicate"]
         if step > 0 and predicate in ("slt", "sle"):

@@ -66,16 +66,9 @@ class Signs:
 
     def of_polynomial(self, polynomial: Linear) -> Needs | None:
         """What would make every term of the polynomial 0 or more."""
-        found: Needs = {}
-        for values, n in polynomial.terms:
-            for value in values:
-                needs = self.needs(value)
-                if needs is None:
-                    return None
-                found.update(needs)
-            if n < 0:
-                return None
-        return found
+        if any(n < 0 for _, n in polynomial.terms):
+            return None
+        return self._all(value for values, _ in polynomial.terms for value in values)
 
     def needs(self, value: Value) -> Needs | None:
         """What would make the value 0 or more; None if nothing that can be tested."""

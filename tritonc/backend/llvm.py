@@ -87,7 +87,7 @@ def _header(kernel: Kernel, target: Target, options: Options) -> str:
             attributes += f" align {max(alignment, e.element.bytes)}"
         parameters.append(f"{_parameter_type(value)}{attributes} {parameter_name(value, kernel)}")
     launch = [f'"nvvm.reqntid"="{kernel.threads},1,1"']
-    if kernel.attributes.get("cluster", 1) > 1:
+    if kernel.attributes.get("cluster", 1) > 1 and "workspace" not in kernel.attributes:
         launch.append(f'"nvvm.cluster_dim"="1,1,{kernel.attributes["cluster"]}"')
     if kernel.attributes.get("min_blocks"):
         launch.append(f'"nvvm.minctasm"="{kernel.attributes["min_blocks"]}"')

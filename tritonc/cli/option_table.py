@@ -287,6 +287,9 @@ TABLE: tuple[Option, ...] = (
            "general one; each launch chooses by its arguments. The variants come from the tuning "
            "file if it has several sizes, else from the cost model.", OPTIMISATION, "COUNT",
            optional_value=str(MOST_VARIANTS), commands=("compile", "info", "bug"), common=True),
+    Option("workspace", ("--workspace",), "With --variants: up to two more, for few tiles and long "
+           "sums, which take memory from the launch.", OPTIMISATION, commands=("compile", "info"),
+           common=True),
     Option("variant", ("--variant",), "Compile this variant of a kernel: values of tunables and "
            "meta-parameters, and facts about parameters that the launch tests (N%8, stride==1, "
            "K>=1).", OPTIMISATION,

@@ -246,7 +246,7 @@ sin = _in_float64(np.sin)
 cos = _in_float64(np.cos)
 tanh = _in_float64(np.tanh)
 erf = _in_float64(np.vectorize(math.erf, otypes=[np.float64]))
-sqrt, floor, ceil, trunc, fabs = np.sqrt, np.floor, np.ceil, np.trunc, np.abs
+sqrt, floor, ceil, trunc, rint, fabs = np.sqrt, np.floor, np.ceil, np.trunc, np.rint, np.abs
 
 
 def round(a: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -73,4 +73,22 @@ def replace_each(kernel: Kernel, name: str, make: Callable[[Op, Builder], Value 
             else:
                 mapping[op.result] = made
     kernel.replace(mapping)
+    return bool(mapping)
+
+
+def follow_each(kernel: Kernel, blocks: Iterable[Block], make: Callable[[Op], list[Op]]) -> bool:
+    """Put behind each operation of the blocks what `make` makes of it, whose last result all others
+    read then.  Whether there is any."""
+    mapping: dict[Value, Value] = {}
+    added: set[Op] = set()
+    for block in blocks:
+        made = [(op, make(op)) for op in block.ops]
+        block.ops = [one for op, new in made for one in (op, *new)]
+        for op, new in made:
+            if new:
+                mapping[op.result] = new[-1].result
+                added.update(new)
+    for op in kernel.ops():
+        if op not in added:
+            op.replace_inputs(mapping)
     return bool(mapping)

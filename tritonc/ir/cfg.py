@@ -52,6 +52,21 @@ class Loop:
         for block in self.blocks:
             yield from block.ops
 
+    def first(self, phi: Op) -> Value:
+        """What a phi of the header is when the loop, which has a preheader, begins."""
+        assert self.preheader is not None
+        return incoming(phi, self.preheader)
+
+    def next(self, phi: Op) -> Value:
+        """What a phi of the header is one iteration later; of a loop with one latch."""
+        assert self.latch is not None
+        return incoming(phi, self.latch)
+
+    @property
+    def one_exit(self) -> bool:
+        """Whether its header alone leaves it."""
+        return [source for source, _ in self.exits] == [self.header]
+
     @property
     def latch(self) -> Block | None:
         """The only latch, or None."""

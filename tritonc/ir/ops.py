@@ -196,6 +196,7 @@ _ROWS: list[OpInfo] = [
     _unary_float("ceil", "The least integer not below a."),
     _unary_float("round", "The nearest integer, halves away from zero."),
     _unary_float("trunc", "The integer part."),
+    _unary_float("rint", "The nearest integer, ties to even."),
     # comparisons and predicates
     OpInfo("icmp", ("a", "b"), rules.compare_int, "Integer comparison.  `vector` neighbours along "
            "`vector_axis` are known to compare alike; `based`: a is not negative, and may be "

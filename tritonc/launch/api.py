@@ -95,7 +95,7 @@ def _compiled(source: Source, arch: str | None, *,
             language = "tir" if path is not None and path.endswith(".tir") else "tc"
         plans = language == "tc" and "variants" not in options and not settings.variant
         if plans:
-            settings = replace(settings, variants=MOST_PLANNED)
+            settings = replace(settings, variants=MOST_PLANNED, workspace=True)
         result = driver.compile(file, settings, ("ptx",), language=language,
                                 diagnostics=diagnostics, plan=plans)
     except CompileError as error:
@@ -118,10 +118,16 @@ def _interpreted(file: SourceFile, settings: Options, language: str, tunables: M
     return result.module
 
 
-def _with_tunables(file: SourceFile, settings: Options, tunables: Mapping[str, int]) -> Module:
-    """A source with other tunables: a variant that a launch takes for the first time."""
-    settings = replace(settings, variants=0, tuning=None,
-                       tune={**settings.tune, **tunables})
+def _with_tunables(file: SourceFile, settings: Options, tunables: Mapping[str, int], kernel: str
+                   ) -> Module:
+    """A source with other tunables: a variant that a launch takes for the first time.  One that
+    takes memory is a variant of that module, whose kernel has the source's parameters."""
+    settings = replace(settings, variants=0, tuning=None)
+    if "memory_k" in tunables:
+        settings = replace(settings, variant=(f"{kernel}:" + ",".join(
+            f"{name}={value}" for name, value in tunables.items()),))
+    else:
+        settings = replace(settings, tune={**settings.tune, **tunables})
     result = driver.compile(file, settings, ("ptx",))
     assert result.manifest is not None
     return Module(result.outputs["ptx"], result.manifest)

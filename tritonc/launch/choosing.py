@@ -6,6 +6,7 @@ The first launch computes the choice in Python, and has it compiled for those th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import index
 from typing import Any
 
@@ -23,6 +24,7 @@ class Chooser:
         self.axes = len(row["tile"])
         self.tiles = [row["tile"], *(variant["tile"] for variant in row["variants"])]
         self.requires = [variant["requires"] for variant in row["variants"]]
+        self.in_memory = [choice.is_in_memory(variant) for variant in row["variants"]]
         rule = row["choice"]
         self.facts = facts = {fact["argument"] for facts in self.requires for fact in facts}
         self.pointers = sorted(i for i in facts if parameters[i].pointer)
@@ -40,36 +42,41 @@ class Chooser:
         return self._allowed(extents, *self._known(arguments)) if self.facts else (
             self._allowed(extents, {}, ()))
 
-    def number(self, global_range: Any, arguments: Sequence[Any]) -> int:
-        """The variant that a launch takes.  Raises TypeError or ValueError where the arguments are
-        none that it can have."""
+    def number(self, global_range: Any, arguments: Sequence[Any], memory: bool = False) -> int:
+        """The variant that a launch takes, with `memory` for sums or without.  Raises TypeError or
+        ValueError where the arguments are none that it can have."""
         if len(arguments) != len(self.parameters):
             raise TypeError(f"the kernel takes {len(self.parameters)} arguments, found "
                             f"{len(arguments)}")
-        return int(self._choose(self.extents(global_range), *self._known(arguments)))
+        return int(self._choose(self.extents(global_range), *self._known(arguments), memory))
 
-    def native(self) -> Callable[..., int]:
-        """The same in machine code, of the range, the arguments and `addresses`."""
-        return function(self.axes, self.integers, len(self.pointers), self._choose)
+    def native(self, memory: bool = False) -> Callable[..., int]:
+        """The same in machine code; it raises anything for objects that it does not know."""
+        found = function(self.axes, self.integers, len(self.pointers),
+                         partial(self._choose, memory=memory))
+        if not self.pointers:
+            return found
+        return lambda range, arguments: found(range, arguments, *self._addresses(arguments))
 
-    def addresses(self, arguments: Sequence[Any]) -> list[int]:
+    def _addresses(self, arguments: Sequence[Any]) -> list[int]:
         """Of the arrays of which variants require something."""
         return [address(arguments[i]) for i in self.pointers]
 
     def _known(self, arguments: Sequence[Any]) -> tuple[dict[int, int], list[int]]:
-        return {i: index(arguments[i]) for i in self.integers}, self.addresses(arguments)
+        return {i: index(arguments[i]) for i in self.integers}, self._addresses(arguments)
 
     def _choose(self, extents: Sequence[Any], integers: Mapping[int, Any],
-                addresses: Sequence[Any]) -> Any:
-        return choice.choose(self.row["choice"], self.tiles,
-                             self._allowed(extents, integers, addresses), extents, integers)
+                addresses: Sequence[Any], memory: bool = False) -> Any:
+        allowed = self._allowed(extents, integers, addresses, memory)
+        return choice.choose(self.row["choice"], self.tiles, allowed, extents, integers)
 
     def _allowed(self, extents: Sequence[Any], integers: Mapping[int, Any],
-                 addresses: Sequence[Any]) -> list[Any]:
+                 addresses: Sequence[Any], memory: bool = False) -> list[Any]:
         known = {**{i: self._signed(i, value) for i, value in integers.items()},
                  **dict(zip(self.pointers, addresses))}
-        return [True, *[choice.allowed(requires, tile, extents, known)
-                        for requires, tile in zip(self.requires, self.tiles[1:], strict=True)]]
+        return [True, *[choice.allowed(requires, tile, extents, known, takes)
+                        if memory or not takes else False for requires, tile, takes in zip(
+                            self.requires, self.tiles[1:], self.in_memory, strict=True)]]
 
     def _signed(self, place: int, value: Any) -> Any:
         """The bits of an integer as a signed number."""
@@ -94,9 +101,9 @@ def launch_function(chooser: Chooser, launches: Sequence[Callable[..., None]]
     def find(global_range: Any, arguments: tuple[Any, ...]) -> int:
         """The variant of the first launch, or of objects that the machine code does not know."""
         nonlocal choose
-        choose = choose or chooser.native()
+        choose = choose or chooser.native(memory=True)
         try:
-            return chooser.number(global_range, arguments)
+            return chooser.number(global_range, arguments, memory=True)
         except Exception:
             return 0  # whose launch says what is wrong
 
@@ -107,15 +114,5 @@ def launch_function(chooser: Chooser, launches: Sequence[Callable[..., None]]
             number = find(global_range, arguments)
         launches[number](stream, global_range, *arguments)
 
-    def launch_aligned(stream: Any, global_range: Any, *arguments: Any) -> None:
-        try:
-            number = choose(global_range, arguments, *addresses(arguments))  # type: ignore[misc]
-        except Exception:
-            number = find(global_range, arguments)
-        launches[number](stream, global_range, *arguments)
-
-    addresses = chooser.addresses
-    found = launch_aligned if chooser.pointers else launch
-    found.__doc__ = launches[0].__doc__
-    found.__name__ = found.__qualname__ = "launch"
-    return found
+    launch.__doc__ = launches[0].__doc__
+    return launch

@@ -25,6 +25,7 @@ from tritonc.problem.lines import Argument, Named, Problem
 from tritonc.problem.safe_numpy import describe
 from tritonc.source import CompileError, Note, Span, fail
 from tritonc.spelling import closest
+from tritonc.variants.choice import MOST_PROGRAMS
 
 Array = npt.NDArray[Any]
 
@@ -41,7 +42,6 @@ _TOLERANCES: dict[str, float] = {
     "f64": 1e-12, "f32": 1e-5, "tf32": 1e-3, "f16": 2e-3, "bf16": 1.5e-2, "f8e4m3": 0.1,
     "f8e5m2": 0.2,
 }  # fmt: skip
-MOST_PROGRAMS = (2**31 - 1, 65535, 65535)  # along each axis of a launch (CUDA, compute capability)
 
 
 @dataclass

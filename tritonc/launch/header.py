@@ -26,7 +26,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pkgutil import get_data
 from typing import Any
 
-from tritonc.launch.header_choice import choosing
+from tritonc.launch.header_choice import choosing, takes_memory
 from tritonc.manifest import one_line
 
 _TYPES = {
@@ -83,6 +83,7 @@ def with_names(manifest: Mapping[str, Any], name: str, *, image: str | bytes | N
     kernels = manifest["kernels"]
     texts = ["platform.h", "runtime.h"]
     texts += ["runtime_choice.h"] * any("variants" in k for k in kernels)
+    texts += ["runtime_workspace.h"] * any(map(takes_memory, kernels))
     entries = [row for kernel in kernels for row in (kernel, *kernel.get("variants", ()))]
     lines = [
         f"/* Kernels of {module} for {manifest['target']}, by {manifest['compiler']}: do not edit.",
@@ -240,8 +241,11 @@ def _kernel(module: str, name: str, index: int, kernel: Mapping[str, Any]) -> It
         constants["variants"] = len(variants)
     listed = ",\n".join(f"  {name}_{constant} = {value}" for constant, value in constants.items())
     yield f"enum {{\n{listed}\n}};\n"
-    own = [f"{name}_{word}" for word in ("check", "variant", "allowed", "launch_variant")]
-    used = {f"{module}_module", *own[: len(own) if variants else 1]}
+    in_memory = takes_memory(kernel)
+    own = [f"{name}_{word}" for word in (
+        "check", *("variant", "allowed", "launch_variant") * bool(variants),
+        *("in_memory", "choose", "workspace_bytes") * in_memory)]
+    used = {f"{module}_module", *own, *("workspace", "bytes", "needed") * in_memory}
     names = _parameter_names(kernel["parameters"], used | (_LOCAL if variants else set()))
     axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
     parameters = [_declaration(p, n) for p, n in zip(kernel["parameters"], names, strict=True)]
@@ -249,7 +253,10 @@ def _kernel(module: str, name: str, index: int, kernel: Mapping[str, Any]) -> It
     extents = [f"int64_t {axis}" for axis in axes]
     if variants:
         heads = {"allowed": _function(f"{name}_allowed", [*extents, *parameters], "uint64_t"),
-                 "variant": _function(f"{name}_variant", [*extents, *parameters], "unsigned")}
+                 "variant": _function(f"{name}_variant", [*extents, *parameters], "unsigned"),
+                 "in_memory": _function(f"{name}_in_memory", [*extents, *parameters], "unsigned"),
+                 "choose": _function(f"{name}_choose", ["uint64_t allowed", *extents, *parameters],
+                                     "unsigned")}
         yield from choosing(kernel, name, heads, names, axes)
         yield "/* Launches one variant, if it may run with these arguments. */"
         yield _function(f"{name}_launch_variant", ["unsigned variant", *extents, "CUstream stream",
@@ -257,6 +264,8 @@ def _kernel(module: str, name: str, index: int, kernel: Mapping[str, Any]) -> It
         yield from _start(module, name, f"{index} + variant", axes, names, (
             f"variant > {len(variants)} || !({name}_allowed({', '.join([*axes, *names])})"
             " >> variant & 1)"))
+    if in_memory:
+        yield from _in_memory(module, name, index, kernel, axes, names, parameters)
     if kernel["assumptions"]:
         yield "/* The arguments must be such that " + ",\n * ".join(kernel["assumptions"]) + ". */"
     yield _function(f"{name}_launch", [*extents, "CUstream stream", *parameters])
@@ -276,6 +285,37 @@ def _start(module: str, name: str, index: str, axes: list[str], names: list[str]
         yield "    code = CUDA_ERROR_INVALID_VALUE;"
     yield "  return code != CUDA_SUCCESS ? code : tritonc_launch("
     yield f"      &{module}_module, {index}, range, stream, arguments);\n}}\n"
+
+
+def _in_memory(module: str, name: str, index: int, kernel: Mapping[str, Any], axes: list[str],
+               names: list[str], parameters: list[str]) -> Iterator[str]:
+    """How much memory a launch takes for sums, and the launch that is given it."""
+    extents, call = [f"int64_t {axis}" for axis in axes], ", ".join([*axes, *names])
+    each = ", ".join(str(row.get("workspace", 0)) for row in (kernel, *kernel["variants"]))
+    range_ = f"  const int64_t range[3] = {{{', '.join([*axes, '1', '1', '1'][:3])}}};"
+    yield "/* The bytes of memory that the launch below takes at best; 0 if it needs none. */"
+    yield _function(f"{name}_workspace_bytes", [*extents, *parameters], "size_t")
+    yield f"  static const size_t each[] = {{{each}}};"
+    yield range_
+    yield f"  const unsigned variant = {name}_in_memory({call});"
+    yield f"  return tritonc_workspace(&{module}_module.kernels[{index} + variant], range,"
+    yield "                           each[variant]);\n}\n"
+    yield "/* A launch that may take memory of the device, aligned to 16 bytes, for sums; with less"
+    yield " * than it takes at best, it does without.  The memory holds zeros before its first"
+    yield " * launch, and no two launches use it at the same time. */"
+    yield _function(f"{name}_launch_workspace", [*extents, "CUstream stream", "void *workspace",
+                                                 "size_t bytes", *parameters])
+    yield range_
+    yield f"  void *arguments[] = {{{', '.join(f'&{n}' for n in (*names, 'workspace'))}}};"
+    yield f"  const size_t needed = {name}_workspace_bytes({call});"
+    yield "  const int with = needed != 0 && workspace != NULL && bytes >= needed;"
+    yield f"  CUresult code = {name}_check({call}, NULL);"
+    yield "  if (code == CUDA_SUCCESS && (uintptr_t)workspace % 16 != 0)"
+    yield "    code = CUDA_ERROR_MISALIGNED_ADDRESS;"
+    yield "  return code != CUDA_SUCCESS ? code : tritonc_launch("
+    yield f"      &{module}_module, {index} + (with ? {name}_in_memory({call})"
+    yield f"                                 : {name}_variant({call})), range, stream, arguments);"
+    yield "}\n"
 
 
 def _check(module: str, name: str, index: int, kernel: Mapping[str, Any], axes: list[str],

@@ -7,6 +7,11 @@ For a kernel `k` with variants:
     k_variant(range0, ..., arguments...)        the number of the one that a launch takes
     k_allowed(range0, ..., arguments...)        a bit for each variant that may run
     k_launch_variant(number, range0, ..., stream, arguments...)
+
+And if variants take memory for sums (`backend.launch.sum_in_memory`):
+
+    k_workspace_bytes(range0, ..., arguments...)
+    k_launch_workspace(range0, ..., stream, workspace, bytes, arguments...)
 """
 
 from __future__ import annotations
@@ -14,32 +19,66 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tritonc.variants.choice import log2, reach
+from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach
 
 
 def choosing(kernel: Mapping[str, Any], name: str, heads: Mapping[str, str], names: Sequence[str],
              axes: Sequence[str]) -> Iterator[str]:
     """`name`_allowed and `name`_variant.  `heads` are the functions' first lines, by these words;
     `names` are the parameters', `axes` those of the extents."""
-    variants = kernel["variants"]
     unused = [f"  (void){each};" for each in (*axes, *names)]
     yield "/* A bit for each variant that may run with these arguments; bit 0: the general one. */"
     yield heads["allowed"]
     yield from unused
     yield "  return 1"
-    for number, variant in enumerate(variants, 1):
-        conditions = [*_reaches(variant, axes), *_facts(kernel, variant, names)]
-        joined = " && ".join(conditions) or "1"
-        yield f"         | (uint64_t)({joined}) << {number}"
+    yield from _bits(kernel, names, axes, False)
     yield "      ;\n}\n"
-    yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
-    yield heads["variant"]
     call = ", ".join([*axes, *names])
-    yield f"  const uint64_t allowed = {name}_allowed({call});"
     choice = kernel["choice"]
     rule = {"cost": _cost, "nearest": _nearest, "first": _first}[choice["rule"]]
-    yield from rule(kernel, choice, names, axes)
-    yield "}\n"
+    in_memory = takes_memory(kernel)
+    if in_memory:
+        yield heads["choose"]
+        yield from unused
+        yield from rule(kernel, choice, names, axes)
+        yield "}\n"
+        yield "/* The variant that a launch takes which has memory. */"
+        yield heads["in_memory"]
+        yield f"  const uint64_t allowed = {name}_allowed({call})"
+        yield from _bits(kernel, names, axes, True)
+        yield f"      ;\n  return {name}_choose(allowed, {call});\n}}\n"
+    yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
+    yield heads["variant"]
+    if in_memory:
+        yield f"  return {name}_choose({name}_allowed({call}), {call});\n}}\n"
+    else:
+        yield f"  const uint64_t allowed = {name}_allowed({call});"
+        yield from rule(kernel, choice, names, axes)
+        yield "}\n"
+
+
+def takes_memory(kernel: Mapping[str, Any]) -> bool:
+    """Whether a variant takes memory of the launch."""
+    return any(map(is_in_memory, kernel.get("variants", ())))
+
+
+def _bits(kernel: Mapping[str, Any], names: Sequence[str], axes: Sequence[str], in_memory: bool
+          ) -> Iterator[str]:
+    for number, variant in enumerate(kernel["variants"], 1):
+        if is_in_memory(variant) == in_memory:
+            conditions = [*_reaches(variant, axes), *_facts(kernel, variant, names)]
+            if in_memory:
+                conditions.append(f"{_count(axes, variant['tile'])} <= {MOST_IN_MEMORY}")
+            joined = " && ".join(conditions) or "1"
+            yield f"         | (uint64_t)({joined}) << {number}"
+
+
+def _count(axes: Sequence[str], tile: Sequence[int]) -> str:
+    """How many tiles there are."""
+    count = "1"
+    for axis, part in zip(axes, tile, strict=True):
+        count = f"tritonc_tiles({count}, {axis}, {part})"
+    return count
 
 
 def _reaches(variant: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
@@ -96,16 +135,13 @@ def _cost(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[
     yield "  unsigned best = 0;"
     tiles = [kernel["tile"], *(variant["tile"] for variant in kernel["variants"])]
     for number in (*range(1, len(tiles)), 0):
-        count = "1"
-        for axis, part in zip(axes, tiles[number], strict=True):
-            count = f"tritonc_tiles({count}, {axis}, {part})"
         *numbers, depths = choice["costs"][number]
         steps = "1"
         for place, depth in enumerate(depths):
             steps = f"tritonc_steps({steps}, length_{place}, {depth})"
         whole = " && ".join(f"{axis} % {part} == 0" for axis, part in zip(
             axes, tiles[number], strict=True) if part > 1) or "1"
-        yield f"  time = tritonc_time({count}, {whole},"
+        yield f"  time = tritonc_time({_count(axes, tiles[number])}, {whole},"
         yield f"                      {steps},"
         yield f"                      {', '.join(map(str, numbers))});"
         condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"

@@ -14,22 +14,24 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritonc.launch import arrays, cuda_driver
 from tritonc.launch.choosing import Chooser, launch_function
+from tritonc.launch.memory import WORKSPACE, Memory
 from tritonc.launch.packing import Block, layout
 from tritonc.launch.parameters import Parameter
 from tritonc.render import rendered
 from tritonc.source import CompileError
+from tritonc.variants.choice import MOST_PROGRAMS, is_in_memory
 from tritonc.variants.variant import required
 
 if TYPE_CHECKING:
     from tritonc.ir import core as ir
 
 Range = int | Sequence[int]
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _CACHED = 1024  # grids and streams that a kernel remembers
 
 
@@ -42,7 +44,7 @@ class Plan(NamedTuple):
     them, and `compile` makes a module with other tunables."""
 
     kernels: Mapping[str, Mapping[str, Any]]
-    compile: Callable[[Mapping[str, int]], Module]
+    compile: Callable[[Mapping[str, int], str], Module]  # by tunables, the kernel's name
 
 
 class Module:
@@ -95,11 +97,12 @@ class Module:
         assert self.plan is not None
         key = tuple(sorted(tunables.items()))
         if key not in self.compiled:
-            module = self.plan.compile(tunables)
+            module = self.plan.compile(tunables, name)
             for table, data in self._tables.items():
                 module.fill_table(table, data)
             self.compiled[key] = module
-        return self.compiled[key][name]
+        kernel = self.compiled[key][name]
+        return kernel.variants[0] if kernel.variants else kernel  # `api._with_tunables` says which
 
     def entry(self, driver: Any, device: int, kernel: Kernel) -> Any:
         """The driver's handle of a kernel on a device, where the module is loaded at first use.
@@ -131,7 +134,9 @@ class Kernel:
         self.module = module
         self.name: str = row["name"]
         self.entry: str = row["entry"]
-        self.parameters = tuple(Parameter.read(p) for p in row["parameters"])
+        self.workspace: int = row.get("workspace", 0)  # bytes of memory for sums, of each instance
+        self.parameters = tuple(Parameter.read(p) for p in (
+            *row["parameters"], *[WORKSPACE] * (self.workspace > 0)))
         self.threads: int = row["threads"]
         self.cluster: int = row.get("cluster", 1)  # blocks that compute one instance
         self.dynamic_shared: int = row["dynamic_shared_bytes"]
@@ -147,6 +152,7 @@ class Kernel:
             self._row = {**row, **module.plan.kernels[self.name]}
             self._variants = [None] * len(self._row["variants"])
         self._launches = [self.launch, *(
+            self._launch_in_memory(number) if is_in_memory(self._row["variants"][number - 1]) else
             self._first_launch(number) if variant is None else variant.launch
             for number, variant in enumerate(self._variants, 1))]
         self._chooser: Chooser | None = None
@@ -162,6 +168,27 @@ class Kernel:
 
         return launch
 
+    def _launch_in_memory(self, number: int) -> Callable[..., None]:
+        """The launch of a variant whose blocks add up in memory: torch's.  For arrays of others it
+        is a launch without."""
+        memory = Memory()
+        first = next((i for i, p in enumerate(self.parameters) if p.pointer), 0)
+
+        def launch(stream: Any, global_range: Range, *arguments: Any) -> None:
+            if len(arguments) != len(self.parameters):
+                return self._launches[0](stream, global_range, *arguments)  # which says so
+            variant, found = self._compiled(number), None
+            if variant.workspace:
+                extents = global_range if isinstance(global_range, Sequence) else (global_range,)
+                tiles = prod(-(-int(extent) // part) for extent, part in zip(extents, variant.tile))
+                found = memory.of(_handle(stream), arguments[first], tiles * variant.workspace // 4)
+            if found is None:
+                without = self.variant(global_range, *arguments)
+                return self._launches[without](stream, global_range, *arguments)
+            variant.launch(stream, global_range, *arguments, found)
+
+        return launch
+
     def _compiled(self, number: int) -> Kernel:
         """A variant, compiled if it is not yet; the kernel itself if it cannot be."""
         found = self._variants[number - 1]
@@ -174,7 +201,8 @@ class Kernel:
             except CompileError:
                 found = self
             self._variants[number - 1] = found
-            self._launches[number] = found._launches[0]
+            if not is_in_memory(planned):
+                self._launches[number] = found._launches[0]
         return found
 
     @property
@@ -183,7 +211,8 @@ class Kernel:
         return tuple(self._compiled(number + 1) for number in range(len(self._variants)))
 
     def variant(self, global_range: Range, *arguments: Any) -> int:
-        """The number of the variant that `launch` chooses for these arguments.
+        """The number of the variant that `launch` chooses for these arguments, of those that take
+        no memory for sums.
 
         Raises TypeError for a wrong range, or where the choice needs an integer.
         """
@@ -308,7 +337,7 @@ class _Launcher:
                 raise TypeError(f"the global range of axis {axis} is an integer, found {extent!r}")
             tile = kernel.tile[axis] if axis < len(kernel.tile) else 1
             count = -(-int(extent) // tile)
-            limit = _GRID_LIMITS[axis] // (kernel.cluster if axis == 2 else 1)
+            limit = MOST_PROGRAMS[axis] // (kernel.cluster if axis == 2 else 1)
             if not int(extent) >= 0 or count > limit:
                 raise ValueError(f"the global range of axis {axis} is {extent}; it can be 0 to "
                                  f"{limit * tile}")

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from tritonc.analysis.conditions import OPPOSITE, first_turn, holds, same_value, stripped
 from tritonc.analysis.values import defined_by, int_of, speculatable, wrap
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -59,19 +59,17 @@ def _plain_test(header: Block) -> bool:
 
 def derive(cfg: Cfg, loop: Loop, phi: Op, kernel: Kernel) -> bool:
     """Replace one phi of a loop's header, if it can be computed there."""
-    assert loop.preheader is not None and loop.latch is not None
     if isinstance(phi.result.type, Tile) or not is_int(phi.result.type):
         return False
     inside = set(loop.ops())
-    after = {incoming(other, loop.latch): other.result for other in loop.header.phis()
-             if other is not phi}
-    needed = _expression(incoming(phi, loop.latch), inside, after)
+    after = {loop.next(other): other.result for other in loop.header.phis() if other is not phi}
+    needed = _expression(loop.next(phi), inside, after)
     if not needed:
         return False
-    start = incoming(phi, loop.preheader)
+    start = loop.first(phi)
     mapping = dict(after)
     made = copy_ops(needed, mapping)
-    value = mapping[incoming(phi, loop.latch)]
+    value = mapping[loop.next(phi)]
     header = loop.header
     at = len(header.phis())
     header.ops[at:at] = made

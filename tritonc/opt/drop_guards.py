@@ -34,7 +34,7 @@ def _drop_one(kernel: Kernel) -> bool:
     cfg = Cfg(kernel)
     for loop in cfg.loops:
         pre, header = loop.preheader, loop.header
-        if pre is None or len(loop.exits) != 1 or loop.exits[0][0] is not header:
+        if pre is None or not loop.one_exit:
             continue
         above = cfg.predecessors[pre]
         if len(above) != 1 or not _early(pre) or not _early(header):

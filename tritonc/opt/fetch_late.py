@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from tritonc.analysis.conditions import Turn, first_turn, same_value
 from tritonc.analysis.values import attributes_key, changes_memory
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -32,8 +32,8 @@ def fetch_late(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     changed = False
     for loop in cfg.loops:
-        if loop.preheader is None or loop.latch is None or len(loop.exits) != 1 \
-                or loop.exits[0][0] is not loop.header or not _only_reads(cfg, loop):
+        if loop.preheader is None or loop.latch is None or not loop.one_exit \
+                or not _only_reads(cfg, loop):
             continue
         stays = [block for block in loop.header.successors if block in loop]
         if len(stays) == 1 and stays[0] is not loop.header \
@@ -52,24 +52,22 @@ def _only_reads(cfg: Cfg, loop: Loop) -> bool:
 
 
 def _fetch(kernel: Kernel, loop: Loop, phi: Op, body: Block) -> bool:
-    assert loop.preheader is not None and loop.latch is not None
     if not isinstance(phi.result.type, Tile):
         return False
     inside = set(loop.ops())
     readers = uses(kernel).get(phi.result, [])
     if any(op not in inside or op in loop.header.ops for op in readers):
         return False  # what was fetched last is used behind the loop
-    after = {incoming(other, loop.latch): other.result for other in loop.header.phis()
-             if other is not phi}
-    needed = _expression(incoming(phi, loop.latch), inside, after)
+    after = {loop.next(other): other.result for other in loop.header.phis() if other is not phi}
+    needed = _expression(loop.next(phi), inside, after)
     if not any(op.name == "load" for op in needed):
         return False
     mapping = dict(after)
     made = copy_ops(needed, mapping)
-    value = mapping[incoming(phi, loop.latch)]
+    value = mapping[loop.next(phi)]
     at = len(body.phis())
     body.ops[at:at] = made
-    if not _same(value, incoming(phi, loop.preheader), first_turn(loop)):
+    if not _same(value, loop.first(phi), first_turn(loop)):
         del body.ops[at : at + len(made)]
         return False
     value.name = value.name or phi.result.name

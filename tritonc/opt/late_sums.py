@@ -18,7 +18,7 @@ from __future__ import annotations
 from math import nan
 
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, split_edge
+from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, Type, element
@@ -41,8 +41,7 @@ def late_sums(kernel: Kernel, context: Context) -> bool:
 
 
 def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
-    if loop.preheader is None or loop.latch is None or len(loop.exits) != 1 \
-            or loop.exits[0][0] is not loop.header \
+    if loop.preheader is None or loop.latch is None or not loop.one_exit \
             or any(op.name == "dot" for op in loop.ops()):
         return False
     readers = uses(kernel)
@@ -62,8 +61,7 @@ def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
 def _total(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]]) -> Op | None:
     """The operation that makes the phi's next value of it and of a reduction, if nothing else in
     the loop reads either."""
-    assert loop.latch is not None
-    total = incoming(phi, loop.latch).op
+    total = loop.next(phi).op
     if total is None or total not in inside or total.guard is not None \
             or _neutral(total.name, total.result.type) is None \
             or phi.result not in total.operands or readers.get(total.result) != [phi] \
@@ -96,7 +94,7 @@ def _neutral(kind: str, t: Type) -> float | int | None:
 def _move(kernel: Kernel, loop: Loop, outside: Block, phi: Op, total: Op,
           readers: dict[Value, list[Op]], context: Context) -> None:
     assert loop.preheader is not None and loop.latch is not None
-    start, part = incoming(phi, loop.preheader), _part(phi, total).op
+    start, part = loop.first(phi), _part(phi, total).op
     assert part is not None
     tile, span = part.operands[0], total.span
     neutral = _neutral(total.name, tile.type)

@@ -92,7 +92,7 @@ def _merge_sides(kernel: Kernel, cfg: Cfg, choice: Block, context: Context) -> b
 def _simple(loop: Loop) -> bool:
     """A header with the only test, and one block."""
     return (loop.preheader is not None and loop.latch is not None and len(loop.blocks) == 2
-            and len(loop.exits) == 1 and loop.exits[0][0] is loop.header
+            and loop.one_exit
             and loop.header.terminator.blocks[0] in loop)
 
 
@@ -139,7 +139,7 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
     if not goes_on or not all(map(facts.follows, goes_on)):
         return False
     same = Same(pairs, facts)
-    if not all(same.values(incoming(_phi(p), loop.latch), incoming(_phi(q), tail.latch))
+    if not all(same.values(loop.next(_phi(p)), incoming(_phi(q), tail.latch))
                for p, q in pairs.items()):
         return False
     starts = set(tail.header.phis())
@@ -151,7 +151,7 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
     for p, q in pairs.items():
         _phi(q).operands[_phi(q).blocks.index(tail.preheader)] = p
     redirect(loop.preheader, loop.header, loop.exits[0][1])
-    kernel.replace({p: incoming(_phi(p), loop.preheader) for p in pairs})
+    kernel.replace({p: loop.first(_phi(p)) for p in pairs})
     remove_unreachable(kernel)
     context.remark("merge_tails", "merged with the masked loop that follows",
                    loop.header.terminator.span)
@@ -161,10 +161,9 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
 def _reaches(loop: Loop, value: Value) -> tuple[Value, int] | None:
     """The counter of the loop that ends at `value`, just where the test fails first; and by how
     much more than one the test holds before."""
-    assert loop.preheader is not None and loop.latch is not None
     end = Affinity().of(value)
     for phi in loop.header.phis() if end is not None and value.type == I32 else ():
-        form = Affinity().of(incoming(phi, loop.preheader))
+        form = Affinity().of(loop.first(phi))
         step = step_of(loop, phi)
         if form is None or end is None or not step or step < 0:
             continue
@@ -208,7 +207,7 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
         if before is not then or (before.op is not None and cfg.block_of[before.op] is block):
             return False
     same = Same(pairs, facts)
-    if not all(same.values(incoming(_phi(p), loop.latch), then) for p, then in after.items()):
+    if not all(same.values(loop.next(_phi(p)), then) for p, then in after.items()):
         return False
     last = _stepped(goes_on[0], loop)
     if last is None or not Known([last]).follows(test[0]):
@@ -240,12 +239,11 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
 
 def _stepped(slack: Linear, loop: Loop) -> Linear | None:
     """A polynomial of a loop's phis, one iteration later."""
-    assert loop.latch is not None
     affinity, found = Affinity(), Linear()
     for monomial, n in slack.terms:
         product = number(n)
         for v in monomial:
-            form = affinity.of(incoming(v.op, loop.latch)
+            form = affinity.of(loop.next(v.op)
                                if v.op is not None and v.op in loop.header.phis() else v)
             if form is None:
                 return None

@@ -21,7 +21,7 @@ from tritonc.analysis.facts import Facts
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import int_of, step_of
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, add_incoming, incoming, make_phi
+from tritonc.ir.cfg import Cfg, add_incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Type, is_int, is_pointer
@@ -125,7 +125,7 @@ class _Split:
         step = step_of(loop, phi)
         if step is None or step % by:
             return None
-        first = self.part(incoming(phi, loop.preheader), by)
+        first = self.part(loop.first(phi), by)
         if first is None:
             return None
         new = make_phi([first], [loop.preheader], phi.result.name)

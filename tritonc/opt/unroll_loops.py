@@ -55,8 +55,7 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
     outer = {loop.parent for loop in cfg.loops}
     for loop in cfg.loops:
         if loop in outer or loop.preheader is None or loop.latch is None \
-                or loop.latch is loop.header or len(loop.exits) != 1 \
-                or loop.exits[0][0] is not loop.header:
+                or loop.latch is loop.header or not loop.one_exit:
             continue
         ops = list(loop.ops())
         test, times = _asked(loop)
@@ -103,7 +102,6 @@ def _possible(loop: Loop, times: int, size: int) -> tuple[int, str]:
 
 def iterations(loop: Loop, most: int) -> int | None:
     """How often the body runs, if that is a number up to `most`."""
-    assert loop.preheader is not None and loop.latch is not None
     end = loop.header.terminator
     test = defined_by(end.operands[0], "icmp") if end.name == "cond_br" else None
     if test is None:
@@ -113,7 +111,7 @@ def iterations(loop: Loop, most: int) -> int | None:
         return None
     phi = phis[0]
     t = phi.result.type
-    start, step = int_of(incoming(phi, loop.preheader)), step_of(loop, phi)
+    start, step = int_of(loop.first(phi)), step_of(loop, phi)
     others = [int_of(v) for v in test.operands if v is not phi.result]
     if start is None or step is None or not isinstance(t, Scalar) \
             or len(others) != 1 or others[0] is None:
@@ -137,7 +135,7 @@ def unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:
     header, whole = loop.header, copied == count
     source, edge = (loop.preheader, loop.preheader) if whole else (loop.latch, loop.latch)
     values = {phi.result: incoming(phi, edge) for phi in header.phis()}
-    latched = {phi.result: incoming(phi, loop.latch) for phi in header.phis()}
+    latched = {phi.result: loop.next(phi) for phi in header.phis()}
     made: list[Block] = []
     for number in range(0 if whole else 1, copied):
         copies = {block: Block(f"{block.name}.{number}") for block in loop.blocks}

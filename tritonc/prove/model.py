@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.ir.core import Kernel, ParameterInfo, Value
 from tritonc.ir.types import I64, Scalar, is_float, is_pointer
-from tritonc.launch.data import MOST_PROGRAMS, element_of, macros
+from tritonc.launch.data import element_of, macros
 from tritonc.problem.lines import Problem
 from tritonc.prove.certificates import entails
+from tritonc.variants.choice import MOST_PROGRAMS
 
 if TYPE_CHECKING:
     from tritonc.prove.shapes import Arrays

@@ -25,6 +25,8 @@ MOST_STEPS = 1 << 18
 MOST_BLOCKS = 1 << 5  # of a multiprocessor
 MOST_CYCLES = 1 << 16  # of a step, in quarters
 MOST_LENGTH = 1 << 31
+MOST_IN_MEMORY = 1024  # tiles of a variant whose blocks add up sums in memory
+MOST_PROGRAMS = (2**31 - 1, 65535, 65535)  # along each axis of a launch (CUDA, compute capability)
 Values = Sequence[Any] | Mapping[int, Any]  # of arguments, by their places
 LARGEST = (1 << 63) - 1  # of what a logarithm is taken
 
@@ -91,6 +93,14 @@ def _parts(extent: Any, part: int, most: int) -> Any:
     return select(extent > 0, least((extent - 1) // part + 1, most), 0)
 
 
+def count(tile: Sequence[int], extents: Sequence[Any]) -> Any:
+    """How many tiles there are."""
+    tiles: Any = 1
+    for extent, part in zip(extents, tile):
+        tiles = least(tiles * _parts(extent, part, MOST_TILES), MOST_TILES)
+    return tiles
+
+
 def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[Any],
          lengths: Sequence[Any]) -> Any:
     """A variant's time for a global range and the lengths of its loops.
@@ -101,9 +111,8 @@ def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[Any],
     8550
     """
     processors, blocks, once, start, busy, wait, edge, depths = cost
-    tiles, steps, whole = 1, 1, True
+    tiles, steps, whole = count(tile, extents), 1, True
     for extent, part in zip(extents, tile):
-        tiles = least(tiles * _parts(extent, part, MOST_TILES), MOST_TILES)
         whole &= extent % part == 0
     for length, depth in zip(lengths, depths):
         steps = least(steps * _parts(length, depth, MOST_STEPS), MOST_STEPS)
@@ -169,7 +178,7 @@ def reach(tile: int, axis: int) -> int:
     (True, 1048560, 2147483616)
     """
     count = (1 << 31) // tile
-    return tile * (min(count, 65535) if axis else count)
+    return tile * (min(count, MOST_PROGRAMS[axis]) if axis else count)
 
 
 def holds(fact: Mapping[str, int], value: Any) -> Any:
@@ -184,12 +193,19 @@ def holds(fact: Mapping[str, int], value: Any) -> Any:
     return found & (value <= fact["at_most"]) if "at_most" in fact else found
 
 
+def is_in_memory(variant: Mapping[str, Any]) -> bool:
+    """Whether a variant of the manifest takes memory of the launch for sums."""
+    return int(variant["tunables"].get("memory_k", 1)) > 1
+
+
 def allowed(requires: Sequence[Mapping[str, Any]], tile: Sequence[int], extents: Sequence[Any],
-            values: Values) -> Any:
+            values: Values, in_memory: bool = False) -> Any:
     """Whether a variant may run.  `values`: arguments as signed numbers, addresses of pointers."""
     found = True
     for axis, part in enumerate(tile):
         found &= extents[axis] <= reach(part, axis)
+    if in_memory:
+        found &= count(tile, extents) <= MOST_IN_MEMORY
     for fact in requires:
         found &= holds(fact, values[fact["argument"]])
     return found

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,26 +49,15 @@ class Variants:
 
         `other`: what another target has, from which the sets are; only that is added.
         """
-        from tritonc.variants.variant import entry_name, failed
+        from tritonc.variants.variant import entry_name
 
         kernels, taken = [*module.kernels], {kernel.name for kernel in module.kernels}
         names = {of: name for name, of in other.added.items()} if other is not None else None
         for general in kernels:
-            known = self.sets[general.name]
-            if len(known.variants) > MOST:
-                raise fail("variant", general.span, f"kernel '{general.name}' has "
-                           f"{len(known.variants)} variants; it can have {MOST}")
-            for place, variant in enumerate(known.variants):
-                if names is not None and (general.name, place) not in names:
-                    continue
-                try:
-                    kernel = lowered(variant, general, module, lower)
-                except CompileError as error:
-                    if variant.given:
-                        raise
-                    if other is None:
-                        known.notes.append(failed(general.name, variant, error))
-                    continue
+            if (count := len(self.sets[general.name].variants)) > MOST:
+                raise fail("variant", general.span, f"kernel '{general.name}' has {count} "
+                           f"variants; it can have {MOST}")
+            for place, kernel in self._lowered(general, module, lower, names):
                 kernel.name = (names[general.name, place] if names is not None else
                                entry_name(general.name, place + 1, taken))
                 taken.add(kernel.name)
@@ -78,23 +67,36 @@ class Variants:
     def plan(self, module: Module, lower: Lower) -> dict[str, dict[str, Any]]:
         """What the manifest would say of variants that nobody has compiled, by kernel: those that
         can take its place."""
-        from tritonc.variants.variant import failed, required
+        from tritonc.variants.variant import required
 
         found = {}
         for general in module.kernels:
-            known, places, rows = self.sets[general.name], [], []
-            for place, variant in enumerate(known.variants):
-                try:
-                    kernel = lowered(variant, general, module, lower)
-                except CompileError as error:
-                    known.notes.append(failed(general.name, variant, error))
-                    continue
-                places.append(place)
-                rows.append({"tile": tile_of(kernel), "tunables": dict(variant.binding),
-                             "requires": required(_promised(general), _promised(kernel))})
-            if rows:
-                found[general.name] = {"variants": rows, "choice": known.rule(places)}
+            known = self.sets[general.name]
+            kernels = dict(self._lowered(general, module, lower))
+            if kernels:
+                rows = [{"tile": tile_of(kernel), "tunables": dict(known.variants[place].binding),
+                         "requires": required(_promised(general), _promised(kernel))}
+                        for place, kernel in kernels.items()]
+                found[general.name] = {"variants": rows, "choice": known.rule([*kernels])}
         return found
+
+    def _lowered(self, general: Kernel, module: Module, lower: Lower,
+                 names: Container[tuple[str, int]] | None = None) -> Iterator[tuple[int, Kernel]]:
+        """The kernels of the variants of `general` that can take its place, with their places in
+        its set; of `names` where that is given."""
+        from tritonc.variants.variant import failed
+
+        known = self.sets[general.name]
+        for place, variant in enumerate(known.variants):
+            if names is not None and (general.name, place) not in names:
+                continue
+            try:
+                yield place, lowered(variant, general, module, lower)
+            except CompileError as error:
+                if variant.given:
+                    raise
+                if names is None:
+                    known.notes.append(failed(general.name, variant, error))
 
     def leave_out(self, kernel: Kernel, module: Module, error: CompileError) -> None:
         """Take a variant away that a pass refuses."""

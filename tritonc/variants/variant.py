@@ -156,8 +156,8 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
     [{'argument': 0, 'multiple_of': 8}]
     """
     found = []
-    for place, (one, two) in enumerate(zip(general["parameters"], variant["parameters"],
-                                           strict=True)):
+    # Behind the source's parameters a variant may have the memory of its sums.
+    for place, (one, two) in enumerate(zip(general["parameters"], variant["parameters"])):
         more = {key: two[key] for key in ("multiple_of", "at_least", "at_most")
                 if key in two and two[key] != one.get(key)}
         if more:

@@ -28,7 +28,7 @@ from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
@@ -304,8 +304,7 @@ class SharedLoad:
             step = step_of(loop, phi) if phi in loop.header.phis() else None
             if step is None or step % by:
                 return None
-            new = make_phi([self.quotient(incoming(phi, loop.preheader), by)], [loop.preheader],
-                           value.name)
+            new = make_phi([self.quotient(loop.first(phi), by)], [loop.preheader], value.name)
             by_one = make_op("constant", [], I32, value=abs(step) // by)
             following = make_op("add" if step > 0 else "sub", [new.result, by_one.result])
             add_incoming(new, following.result, loop.latch)

@@ -24,6 +24,9 @@ _BARRIER = "llvm.nvvm.barrier.cluster"
 
 
 def rank(f: FunctionEmitter) -> str:
+    if "workspace" in f.kernel.attributes:
+        number = f.prelude_call("llvm.nvvm.read.ptx.sreg.ctaid.z", "i32")
+        return f.prelude(f"urem i32 {number}, {f.kernel.attributes['cluster']}")
     return f.prelude_call("llvm.nvvm.read.ptx.sreg.cluster.ctarank", "i32")
 
 

@@ -54,8 +54,14 @@ def special_register(f: FunctionEmitter, name: str, axis: int) -> str:
 
 def program_id(f: FunctionEmitter, axis: int) -> str:
     """The blocks of a cluster, which lie along z, are one program."""
-    clusters = axis == 2 and f.kernel.attributes.get("cluster", 1) > 1
-    return special_register(f, "clusterid" if clusters else "ctaid", axis)
+    return _of_programs(f, "ctaid", axis)
+
+
+def _of_programs(f: FunctionEmitter, name: str, axis: int) -> str:
+    blocks = f.kernel.attributes.get("cluster", 1) if axis == 2 else 1
+    if blocks > 1 and "workspace" in f.kernel.attributes:  # blocks that share a program, no cluster
+        return f.prelude(f"udiv i32 {special_register(f, name, axis)}, {blocks}")
+    return special_register(f, name.replace("cta", "cluster") if blocks > 1 else name, axis)
 
 
 def get_program_id(f: FunctionEmitter, op: Op) -> None:
@@ -63,9 +69,7 @@ def get_program_id(f: FunctionEmitter, op: Op) -> None:
 
 
 def get_num_programs(f: FunctionEmitter, op: Op) -> None:
-    axis = op.attributes["axis"]
-    clusters = axis == 2 and f.kernel.attributes.get("cluster", 1) > 1
-    f.values[op.result] = [special_register(f, "nclusterid" if clusters else "nctaid", axis)]
+    f.values[op.result] = [_of_programs(f, "nctaid", op.attributes["axis"])]
 
 
 def get_num_multiprocessors(f: FunctionEmitter, op: Op) -> None:

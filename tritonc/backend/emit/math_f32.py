@@ -5,6 +5,8 @@ The polynomials are minimax fits (Remez) of what their comments say, the highest
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import log, pi
 
 from tritonc.backend.emit.body import Body, Term
@@ -141,12 +143,7 @@ def _wave(body: Body, shift: int) -> None:
     give_wave(body, angle, quadrant + shift if shift else quadrant, SIN, COS)
 
 
-def sin(body: Body) -> None:
-    _wave(body, 0)
-
-
-def cos(body: Body) -> None:
-    _wave(body, 1)
+sin, cos = (partial(_wave, shift=shift) for shift in (0, 1))
 
 
 def tanh(body: Body) -> None:
@@ -208,7 +205,7 @@ def fast_tanh(body: Body) -> None:
                         "float"))
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": exp2, "log": log_e, "log2": log_2, "rsqrt": rsqrt, "sin": sin, "cos": cos,
     "tanh": tanh, "erf": erf,
 }

@@ -6,6 +6,8 @@ functions rounded to f32 are those of f32 with `-fprecise-math`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import log, pi
 
 from tritonc.backend.emit.body import Body, Term
@@ -156,12 +158,7 @@ def _wave(body: Body, shift: int) -> None:
     give_wave(body, angle, quadrant + shift if shift else quadrant, SIN, COS)
 
 
-def sin(body: Body) -> None:
-    _wave(body, 0)
-
-
-def cos(body: Body) -> None:
-    _wave(body, 1)
+sin, cos = (partial(_wave, shift=shift) for shift in (0, 1))
 
 
 def tanh(body: Body) -> None:
@@ -186,7 +183,7 @@ def erf(body: Body) -> None:
     body.give(body.select(magnitude > 1.0, body.copy_sign(far, x), near))
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": exp2, "log": log_e, "log2": log_2, "rsqrt": rsqrt, "sin": sin, "cos": cos,
     "tanh": tanh, "erf": erf,
 }

@@ -15,6 +15,7 @@ from functools import partial
 
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.arithmetic import combine
+from tritonc.backend.emit.casts import as_bits, from_bits
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
 from tritonc.backend.emit.module import WRITES
@@ -329,17 +330,11 @@ def _exchange(f: FunctionEmitter, e: Scalar, address: str, compare: str, value: 
 
 
 def _to_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
-    t = llvm_type(e)
-    if e == I1:
-        return f.op(f"zext i1 {a} to i8")
-    return a if t[0] == "i" else f.op(f"bitcast {t} {a} to i{e.bits}")
+    return f.op(f"zext i1 {a} to i8") if e == I1 else as_bits(f, e, a)
 
 
 def _from_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
-    t = llvm_type(e)
-    if e == I1:
-        return f.op(f"icmp ne i8 {a}, 0")
-    return a if t[0] == "i" else f.op(f"bitcast i{e.bits} {a} to {t}")
+    return f.op(f"icmp ne i8 {a}, 0") if e == I1 else from_bits(f, e, a)
 
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {

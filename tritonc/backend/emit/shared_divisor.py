@@ -79,11 +79,8 @@ def divide_each(f: FunctionEmitter, op: Op) -> bool:
     tests.append(f"fcmp ole float {_extreme(f, 'max', sizes)}, {float_literal(2.0 ** EACH)}")
     if not _at_least_one(op.operands[1]):
         tests.append(f"fcmp oge float {_extreme(f, 'min', sizes)}, {float_literal(2.0 ** -EACH)}")
-    fast, exact, end = (f.new_label(f"divide{suffix}") for suffix in ("", ".exact", ".end"))
-    f.line(f"br i1 {_all(f, tests)}, label %{fast}, label %{exact}")
-    f.start_block(fast)
-    found = [_quotient(f, x, d, *_reciprocal(f, d)) for x, d in pairs]
-    quotients = dict(zip(pairs, _or_exactly(f, pairs, found, fast, exact, end), strict=True))
+    quotients = _or_exactly(f, _all(f, tests), pairs, lambda: [
+        _quotient(f, x, d, *_reciprocal(f, d)) for x, d in pairs])
     values = f.values[op.result] = f.blank(op.result.type)
     for r in wanted:
         values[r] = quotients[dividends[r], divisors[r]]
@@ -104,13 +101,13 @@ def _at_least_one(value: Value) -> bool:
 
 def _divide(f: FunctionEmitter, dividends: list[str], d: str) -> dict[str, str]:
     """Each dividend -> its quotient."""
-    fast, exact, end = (f.new_label(f"divide{suffix}") for suffix in ("", ".exact", ".end"))
-    f.line(f"br i1 {_ordinary(f, dividends, d)}, label %{fast}, label %{exact}")
-    f.start_block(fast)
-    parts = _reciprocal(f, d)
-    found = [_quotient(f, x, d, *parts) for x in dividends]
+    def quotients() -> list[str]:
+        parts = _reciprocal(f, d)
+        return [_quotient(f, x, d, *parts) for x in dividends]
+
     pairs = [(x, d) for x in dividends]
-    return dict(zip(dividends, _or_exactly(f, pairs, found, fast, exact, end), strict=True))
+    found = _or_exactly(f, _ordinary(f, dividends, d), pairs, quotients)
+    return {x: name for (x, _), name in found.items()}
 
 
 def _reciprocal(f: FunctionEmitter, d: str) -> tuple[str, str]:
@@ -127,16 +124,20 @@ def _quotient(f: FunctionEmitter, x: str, d: str, reciprocal: str, minus: str) -
     return _fma(f, minus, rest, q)
 
 
-def _or_exactly(f: FunctionEmitter, pairs: list[tuple[str, str]], found: list[str], fast: str,
-                exact: str, end: str) -> list[str]:
-    """End the block `fast`, which found the quotients, and add the other one."""
+def _or_exactly(f: FunctionEmitter, test: str, pairs: list[tuple[str, str]],
+                quotients: Callable[[], list[str]]) -> dict[tuple[str, str], str]:
+    """Each pair -> its quotient: `quotients` where the test holds, divisions elsewhere."""
+    fast, exact, end = (f.new_label(f"divide{suffix}") for suffix in ("", ".exact", ".end"))
+    f.line(f"br i1 {test}, label %{fast}, label %{exact}")
+    f.start_block(fast)
+    found = quotients()
     f.line(f"br label %{end}")
     f.start_block(exact)
     slow = [f.op(f"fdiv float {x}, {d}") for x, d in pairs]
     f.line(f"br label %{end}")
     f.start_block(end)
-    return [f.op(f"phi float [ {a}, %{fast} ], [ {b}, %{exact} ]")
-            for a, b in zip(found, slow, strict=True)]
+    return {pair: f.op(f"phi float [ {a}, %{fast} ], [ {b}, %{exact} ]")
+            for pair, a, b in zip(pairs, found, slow, strict=True)}
 
 
 def _fma(f: FunctionEmitter, a: str, b: str, c: str) -> str:

@@ -44,7 +44,7 @@ COLUMNS = 8  # whose longest instances come first
 
 def group_instances(kernel: Kernel, context: Context) -> bool:
     """Renumber the instances of matrix products in bands."""
-    shared = context.meta.get("cluster_k", 1) > 1  # few programs: an order saves nothing
+    shared = persist.shares_loops(context)  # few programs: an order saves nothing
     group = context.meta.get("group", 1 if shared else GROUP)
     ids = [op for op in kernel.ops() if op.name == "get_program_id"]
     axes = {op.attributes["axis"] for op in ids}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from tritonc.analysis.signs import non_negative
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 
 _FOLLOW = ("add", "smin", "smax", "umin", "umax", "sext", "zext", "trunc", "assume_multiple")
@@ -35,7 +35,7 @@ def _length(loop: Loop) -> int | None:
     compare = test.operands[0].op
     if compare is None or compare.name != "icmp":
         return None if _slope(test.operands[0], frozenset()) else 0
-    left, right = (incoming(v.op, loop.preheader) if v.op in loop.header.phis() and v.op else v
+    left, right = (loop.first(v.op) if v.op in loop.header.phis() and v.op else v
                    for v in compare.operands)
     ends = _slope(right, frozenset()), _slope(left, frozenset())
     if ends == (0, 0):

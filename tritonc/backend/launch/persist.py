@@ -36,14 +36,19 @@ from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, reached, redirect
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I32, Tile, shape
+from tritonc.ir.types import I32, Tile, Type, shape
 
 ROWS = 128  # of a product on two warpgroups, which a producer warp feeds
 _NUMBERS = ("get_program_id", "get_num_programs")
+
+
+def shares_loops(context: Context) -> bool:
+    """Whether several blocks compute a program (`split_loops`)."""
+    return max(context.meta.get("cluster_k", 1), context.meta.get("memory_k", 1)) > 1
 
 
 def wanted(kernel: Kernel, context: Context) -> bool:
@@ -51,7 +56,7 @@ def wanted(kernel: Kernel, context: Context) -> bool:
     brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
     if not context.meta.get("persistent", brought and _ahead(kernel, context)):
         return False
-    if context.meta.get("cluster_k", 1) > 1 or _alternatives(kernel):
+    if shares_loops(context) or _alternatives(kernel):
         return False
     found = False
     for op in kernel.ops():
@@ -73,12 +78,13 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         return True
     dots, loads = products(blocks[0].ops), [op for op in blocks[0].ops if op.name == "load"]
     operands = [v for dot in dots for v in dot.operands[:2]]
-    if len(blocks) > 1 or len(dots) != 2 or shape(dots[0].result.type)[0] < ROWS \
+    if any(_types(block) != _types(blocks[0]) for block in blocks) or len(dots) != 2 \
+            or shape(dots[0].result.type)[0] < ROWS \
             or not all(isinstance(op.result.type, Tile) for op in loads) \
             or sum(is_plain(v, masked=True) for v in operands) < 3:
         return False
-    loop = Cfg(kernel).innermost.get(blocks[0])
-    if loop is not None and any(op.name == "load" for op in slice_of(
+    loops = map(Cfg(kernel).innermost.get, blocks)
+    if any(op.name == "load" for loop in loops if loop is not None for op in slice_of(
             loop.header.terminator.operands[:1], None, ("load",), False)):
         return False
     fixed = [v for v in operands if v.op not in blocks[0].ops]
@@ -88,6 +94,11 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         (2, [op.result for op in loads]), (1, fixed), (1, stored)) for v in values
         if isinstance(v.type, Tile) and len(v.type.shape) > 1)
     return bool(total <= context.target.shared_per_block - LEFT)
+
+
+def _types(block: Block) -> list[Type]:
+    """Of what a block loads and multiplies: loops behind each other share buffers of these."""
+    return [op.result.type for op in block.ops if op.name in ("load", "dot")]
 
 
 def _alternatives(kernel: Kernel) -> bool:
@@ -264,8 +275,7 @@ def counts_instances(loop: Loop) -> bool:
         return op is not None and op.name == "add" and any(
             v.op is not None and v.op.name == "get_num_multiprocessors" for v in op.operands)
 
-    return loop.latch is not None and any(
-        steps(incoming(phi, loop.latch)) for phi in loop.header.phis())
+    return loop.latch is not None and any(steps(loop.next(phi)) for phi in loop.header.phis())
 
 
 def rare_instances(kernel: Kernel) -> list[Block]:

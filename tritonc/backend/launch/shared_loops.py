@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tritonc.analysis.conditions import SWAPPED
 from tritonc.analysis.values import int_of, speculatable
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ
 from tritonc.ir.types import I32, I64, Scalar, Tile, element, is_float
@@ -53,7 +53,7 @@ def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedL
     """The loop as one that blocks can share, or what is in the way."""
     if loop.parent is not None or loop.preheader is None or loop.latch is None:
         return "the loop is nested in another loop, or has several entries"
-    if len(loop.exits) != 1 or loop.exits[0][0] is not loop.header:
+    if not loop.one_exit:
         return "the loop has several exits"
     exit_block = loop.exits[0][1]
     if cfg.predecessors[exit_block] != [loop.header] or exit_block.phis():
@@ -93,9 +93,8 @@ def _steps(loop: Loop, counters: list[Counter], others: list[Op], inside: set[Op
            ) -> list[Op] | str:
     """What computes the next values of scalars from those that they have now, in order; or which of
     them follows from something else.  A counter that they follow from is one of them."""
-    assert loop.latch is not None
     needed: set[Op] = set()
-    stack = [(phi, incoming(phi, loop.latch)) for phi in others]
+    stack = [(phi, loop.next(phi)) for phi in others]
     while stack:
         phi, value = stack.pop()
         op = value.op
@@ -105,7 +104,7 @@ def _steps(loop: Loop, counters: list[Counter], others: list[Op], inside: set[Op
         if counter is not None:
             counters.remove(counter)
             others.append(op)
-            stack.append((op, incoming(op, loop.latch)))
+            stack.append((op, loop.next(op)))
             continue
         if isinstance(value.type, Tile) or not speculatable(op):
             return f"'{phi.result.name}' is neither a counter nor a sum"
@@ -115,8 +114,7 @@ def _steps(loop: Loop, counters: list[Counter], others: list[Op], inside: set[Op
 
 
 def _counter(phi: Op, loop: Loop, inside: set[Op]) -> Counter | None:
-    assert loop.latch is not None
-    following = incoming(phi, loop.latch).op
+    following = loop.next(phi).op
     if following is None or following not in inside or following.name not in (
             "add", "sub", "addptr"):
         return None
@@ -130,11 +128,10 @@ def _counter(phi: Op, loop: Loop, inside: set[Op]) -> Counter | None:
 
 def _is_sum(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]]) -> bool:
     """Whether the loop only adds to the phi, in every iteration."""
-    assert loop.latch is not None
     e = element(phi.result.type)
     if not isinstance(e, Scalar) or e.bits not in (32, 64):
         return False
-    value, last = phi.result, incoming(phi, loop.latch)
+    value, last = phi.result, loop.next(phi)
     while value is not last:
         found = [op for op in readers.get(value, ()) if op in inside]
         if len(found) != 1 or (value is not phi.result and len(readers[value]) != 1):
@@ -186,8 +183,7 @@ def _stays_false(loop: Loop, test: Op, counters: list[Counter], inside: set[Op],
 
 def _rises(loop: Loop, phi: Op) -> bool:
     """Whether its next value is the same, or more by a number."""
-    assert loop.latch is not None
-    stack = [incoming(phi, loop.latch)]
+    stack = [loop.next(phi)]
     while stack:
         value = stack.pop()
         op = value.op

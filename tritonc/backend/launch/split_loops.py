@@ -28,6 +28,7 @@ from math import prod
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
+from tritonc.backend.launch.sum_in_memory import add_parameter, add_up
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
@@ -36,7 +37,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layout import axis_bases, log2
 from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, I32, I64, Tile, element, is_float, scalar, shape
-from tritonc.source import Span
+from tritonc.source import Span, fail
 
 NAME = "split_loops"
 LEAST = 8  # neighbours along the last axis that stay together: they are stored together
@@ -44,18 +45,24 @@ LEAST = 8  # neighbours along the last axis that stay together: they are stored 
 
 def split_loops(kernel: Kernel, context: Context) -> bool:
     """Let clusters of `cluster_k` blocks share the loops of sums."""
-    blocks = context.meta.get("cluster_k", 1)
+    blocks = context.meta.get("memory_k", 1)
+    in_memory = blocks > 1
+    blocks = blocks if in_memory else context.meta.get("cluster_k", 1)
     if blocks < 2:
         return False
-    found = loops_to_share(kernel) if "cluster" in context.target.features else (
+    found = loops_to_share(kernel) if in_memory or "cluster" in context.target.features else (
         f"{context.target.name} has no clusters", kernel.span)
     if isinstance(found, tuple):
         reason, span = found
+        if in_memory:
+            raise fail("variant", span, f"no loop is split among blocks: {reason}")
         context.remark(NAME, f"no loop is split over a cluster: {reason}", span, missed=True)
         return False
-    plans = [(one, sums, _owner(kernel, one, sums, blocks)) for one in found
+    plans = [(one, sums, None if in_memory else _owner(kernel, one, sums, blocks)) for one in found
              for sums in [_sums_behind(kernel, one)]]
-    for one, sums, owner in plans:
+    if in_memory:
+        add_parameter(kernel, [sums for _, sums, _ in plans])
+    for one, sums, owner in () if in_memory else plans:
         received = sum(map(_bytes, sums)) * (blocks - 1) >> len(owner or ())
         if received > context.target.shared_per_block // 2:
             context.remark(NAME, "no loop is split over a cluster: a block would receive "
@@ -65,8 +72,8 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     for one, sums, owner in plans:
         _split(kernel, one, sums, owner, blocks)
     kernel.attributes["cluster"] = blocks
-    context.remark(NAME, f"the iterations of this loop are split among the {blocks} blocks of a "
-                         "cluster",
+    where = f"{blocks} blocks" if in_memory else f"the {blocks} blocks of a cluster"
+    context.remark(NAME, f"the iterations of this loop are split among {where}",
                    found[-1].loop.header.terminator.span)
     return True
 
@@ -117,21 +124,25 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     _turn(one, before, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
-    one.preheader.ops.insert(len(one.preheader.phis()), make_op(
-        "cluster_arrive", [], span=before.span))
+    in_memory = "workspace" in kernel.attributes
+    if not in_memory:
+        one.preheader.ops.insert(len(one.preheader.phis()), make_op(
+            "cluster_arrive", [], span=before.span))
     after = Builder(one.exit, len([v for v in sums if v.op in one.exit.ops]), before.span)
     behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
     totals: dict[Value, Value] = {}
-    for value in sums:
+    if in_memory:
+        totals, after = add_up(kernel, after, sums, rank, blocks)
+    for value in () if in_memory else sums:
         op = after.emit("cluster_reduce", value, kind=kind_of_sum(value),
                         size=blocks, owner=owner or ())
         op.result.name = value.name
         totals[value] = op.result
     for op in behind:
         op.replace_inputs(totals)
-    if owner is None:
+    if owner is None and not in_memory:
         _leave(kernel, after, rank)
-    else:
+    elif owner is not None:
         _guard_stores(kernel, one, after, totals, owner, rank, blocks)
 
 

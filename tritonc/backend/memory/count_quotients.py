@@ -24,7 +24,7 @@ from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import int_of, step_of
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import I32, scalar, shape
@@ -67,7 +67,7 @@ def _counted(cfg: Cfg, loop: Loop, facts: Facts, number: Value, divisor: Value) 
             or loop.latch is None or (home is not None and home in loop):
         return None
     signs = known_signs(cfg.kernel, cfg, loop.preheader)
-    step, start = step_of(loop, phi), incoming(phi, loop.preheader)
+    step, start = step_of(loop, phi), loop.first(phi)
     if not step or step < 0 or not signs.holds(start):
         return None
     before = Builder(loop.preheader, len(loop.preheader.ops) - 1)

@@ -17,9 +17,9 @@ what other threads of the instance wrote before is visible to the device first.
 
 from __future__ import annotations
 
-from tritonc.ir.build import make_op
+from tritonc.ir.build import follow_each, make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Kernel, Op, uses
 from tritonc.ir.layout import LANE_BITS, Layout, log2
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import Buffer, Tile, scalar
@@ -32,29 +32,18 @@ def lower_atomics(kernel: Kernel, context: Context) -> bool:
     if not any(_differs(op) for op in kernel.ops()):
         return False
     readers = uses(kernel)
-    replaced: dict[Value, Value] = {}
-    added: set[Op] = set()
-    for block in kernel.blocks:
-        ops: list[Op] = []
-        for op in block.ops:
-            ops.append(op)
-            if op.name == "store" and not isinstance(op.operands[0].type, Tile):
-                op.attributes["release"] = True
-            if not _differs(op) or all(reader.name == "from_first_lane"
-                                       for reader in readers.get(op.result, ())):
-                continue
-            t = op.result.type
-            if isinstance(t, Tile) and t.layout is not None and all(t.layout.thread):
-                continue
-            new = share(kernel, op)
-            added.update(new)
-            ops += new
-            replaced[op.result] = new[-1].result
-        block.ops = ops
-    for op in kernel.ops():
-        if op not in added:
-            op.replace_inputs(replaced)
-    return bool(replaced)
+
+    def shared(op: Op) -> list[Op]:
+        if op.name == "store" and not isinstance(op.operands[0].type, Tile):
+            op.attributes["release"] = True
+        if not _differs(op) or all(reader.name == "from_first_lane"
+                                   for reader in readers.get(op.result, ())):
+            return []
+        t = op.result.type
+        own = isinstance(t, Tile) and t.layout is not None and all(t.layout.thread)
+        return [] if own else share(kernel, op)
+
+    return follow_each(kernel, kernel.blocks, shared)
 
 
 def _differs(op: Op) -> bool:

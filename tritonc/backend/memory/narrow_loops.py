@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.memory.lower_atomics import ATOMICS, share
-from tritonc.ir.build import Builder, make_op
+from tritonc.ir.build import Builder, follow_each, make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -139,22 +139,13 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
 
 def _share_in_warp(kernel: Kernel, loop: Loop) -> None:
     """What the first thread has read, all of its warp have, and nobody else reads."""
-    replaced: dict[Value, Value] = {}
-    added: set[Op] = set()
-    for block in loop.blocks:
-        ops: list[Op] = []
-        for op in block.ops:
-            ops.append(op)
-            if _asks(op):
-                same = make_op("from_first_lane", [op.result], span=op.span)
-                same.result.name = op.result.name
-                replaced[op.result] = same.result
-                added.add(same)
-                ops.append(same)
-        block.ops = ops
-    for op in kernel.ops():
-        if op not in added:
-            op.replace_inputs(replaced)
+    def same(op: Op) -> list[Op]:
+        found = [make_op("from_first_lane", [op.result], span=op.span)] if _asks(op) else []
+        for new in found:
+            new.result.name = op.result.name
+        return found
+
+    follow_each(kernel, loop.blocks, same)
 
 
 def _left(kernel: Kernel, loop: Loop) -> list[Value]:

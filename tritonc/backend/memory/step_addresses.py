@@ -15,7 +15,7 @@ each row that it reads, two registers each for the whole loop; told how far the 
 holds one address and the distance, which is the same for all threads.  A product on CUDA cores that
 reads 24 rows had no room for them beside its accumulators.  To move the one address takes two
 instructions of an iteration, to add an offset four to six.  Where the offset is no counter of the
-loop, it is added (`step_pointers %q, %o, ...`).
+loop, or nothing is multiplied on CUDA cores, it is added (`step_pointers %q, %o, ...`).
 
 Needs layouts, and pointers whose elements are an affine function of their place (`affine.py`), with
 strides that are known before the loop.  After the passes that copy slices of loops.
@@ -80,9 +80,11 @@ def _before(value: Value, loop: Loop, cfg: Cfg) -> bool:
 def _moving(fixed: Value, before: Block, offset: Value, loop: Loop, cfg: Cfg
             ) -> tuple[Value, Value]:
     """The pointers with an offset added that is a counter of the loop, and 0; or what is given.  An
-    offset of 32 bits may wrap, which its sum with a pointer does not."""
+    offset of 32 bits may wrap, which its sum with a pointer does not.  Beside products on tensor
+    cores instructions count less than registers: attention with four strides spilled."""
     phi, latch = offset.op, loop.latch
-    if phi is None or phi not in loop.header.phis() or latch is None or offset.type != I64:
+    if phi is None or phi not in loop.header.phis() or latch is None or offset.type != I64 or not (
+            any(op.name == "fma_dot" for op in loop.ops())):
         return fixed, offset
     start, onward = (phi.operands[phi.blocks.index(block)] for block in (before, latch))
     if onward.op is None or onward.op.name != "add" or offset not in onward.op.operands:

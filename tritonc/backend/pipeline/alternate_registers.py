@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from tritonc.backend.pipeline.repeat_loop import repeat_loop
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel
 from tritonc.ir.types import Tile
@@ -44,7 +44,7 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
         held = any(op.name == "wgmma_wait" and "held" in op.attributes
                    and phis.intersection(op.operands[-op.attributes["held"]:])
                    for op in loop.ops())
-        if held and loop.latch is not None and [e[0] for e in loop.exits] == [loop.header] \
+        if held and loop.latch is not None and loop.one_exit \
                 and any(op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
             _double(kernel, loop)
             changed = True
@@ -58,10 +58,10 @@ def _iterations_ahead(loop: Loop) -> int:
     """How many iterations wait between the load of a tile and its use; 0 for loops of products, of
     recurrences, which wait for each other anyway, and where nothing is gained."""
     ops = list(loop.ops())
-    if loop.latch is None or [edge[0] for edge in loop.exits] != [loop.header] or \
+    if loop.latch is None or not loop.one_exit or \
             len(ops) > MOST_OPS or any(op.name in (*DOTS, "reduce", "scan") for op in ops):
         return 0
-    following = {phi.result: incoming(phi, loop.latch) for phi in loop.header.phis()}
+    following = {phi.result: loop.next(phi) for phi in loop.header.phis()}
     longest = 0
     for value in following:
         steps = 0

@@ -72,7 +72,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     """
     header, test = loop.header, loop.header.terminator
     if (len(loop.blocks) != 2 or loop.preheader is None or test.name != "cond_br"
-            or len(loop.exits) != 1 or loop.exits[0][0] is not header):
+            or not loop.one_exit):
         return None
     body, leave = loop.blocks[1], loop.exits[0][1]
     if loop.latch is not body or body.phis() or not all(op.pure for op in header.ops[:-1]):

@@ -65,8 +65,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
     for loop in Cfg(kernel).loops:
         header, latch = loop.header, loop.latch
         if len(loop.blocks) != 2 or latch is None or loop.preheader is None \
-                or header.terminator.name != "cond_br" or len(loop.exits) != 1 \
-                or loop.exits[0][0] is not header or header.terminator.blocks[0] is not latch:
+                or header.terminator.name != "cond_br" or not loop.one_exit \
+                or header.terminator.blocks[0] is not latch:
             continue
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)

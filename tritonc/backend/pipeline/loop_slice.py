@@ -108,8 +108,7 @@ def stays_false(condition: Value, part: Slice) -> bool:
 
 def initial_values(part: Slice) -> dict[Value, Value]:
     """Each phi of the slice -> its value on entry to the loop."""
-    assert part.loop.preheader is not None
-    return {phi.result: incoming(phi, part.loop.preheader) for phi in part.phis}
+    return {phi.result: part.loop.first(phi) for phi in part.phis}
 
 
 def advance(part: Slice, mapping: dict[Value, Value]) -> tuple[list[Op], dict[Value, Value]]:

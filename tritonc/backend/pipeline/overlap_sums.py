@@ -60,7 +60,7 @@ def overlap_sums(kernel: Kernel, context: Context) -> bool:
 def _part(loop: Loop) -> _Part | None:
     header, test = loop.header, loop.header.terminator
     if len(loop.blocks) != 2 or loop.preheader is None or loop.latch is None \
-            or [source for source, _ in loop.exits] != [header] or test.name != "cond_br" \
+            or not loop.one_exit or test.name != "cond_br" \
             or not all(op.pure for op in header.ops[:-1]):
         return None
     body, compare = loop.latch, test.operands[0].op

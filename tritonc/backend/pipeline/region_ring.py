@@ -73,9 +73,10 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
 
 def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known: set[Op]) -> int:
     """Bytes of shared memory that other operations of the blocks want: buffers that are not set
-    apart yet, nor `known`, and one for the largest exchange, which may go in parts of EXCHANGE
-    bytes.  What only an inner loop uses, others may use when it does not run."""
+    apart yet, nor `known`, nor of the loop, and one for the largest exchange, which may go in parts
+    of EXCHANGE bytes.  What only an inner loop uses, others may use when it does not run."""
     readers, cfg = uses(kernel), Cfg(kernel)
+    known |= {access.allocation for op in staged.loop.ops() for access in accesses(op)}
     buffers: dict[Op, set[Loop | None]] = {}
     exchange: dict[Loop | None, int] = {None: 0}
     for block in blocks:
@@ -103,6 +104,10 @@ def _exchanged(op: Op, readers: dict[Value, list[Op]]) -> int:
         assert t.layout is not None and result.layout is not None
         shared = isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared)
         return t.size * t.element.bytes if shared else 0
+    if op.name == "reduce" and t.layout is not None and not any(
+            t.layout.coordinates(basis)[axis] for basis in t.layout.warp if basis
+            for axis in op.attributes["axes"]):
+        return 0
     return t.size * t.element.bytes if op.name in _EXCHANGES else 0
 
 
@@ -168,8 +173,9 @@ class RegionRewrite(TensorRewrite):
         self.rewrite()
 
     def bring_fixed(self) -> None:
-        """Around the loop: what all its iterations read is there; the loop has read it."""
-        before, leave, kernel = self.staged.preheader, self.staged.exit, self.kernel
+        """Around the loops: what all iterations read is there; they have read it."""
+        loops = [one.staged for one in (self, *self.followers)]
+        before, leave, kernel = self.staged.preheader, loops[-1].exit, self.kernel
         stores = [one.store for one in self.fixed]
         stage, phase = (make_op("undef", [], I32).result for _ in range(2))
         opened = [widen(v, self.fixed_stages, stage, 0) for v in (
@@ -188,7 +194,7 @@ class RegionRewrite(TensorRewrite):
             self.copy(b, i, view, full, self.number(0), comes)
         b.insert(make_op("ring_wait", [full, phase]))
         buffers = [store.operands[0] for store in stores]
-        for op in self.staged.loop.ops():
+        for op in (op for one in loops for op in one.loop.ops()):
             op.replace_inputs(dict(zip(buffers, views, strict=True)))
         before.ops[-1:-1] = block.ops
         next_stage = self.turn(stage, self.fixed_stages)

@@ -117,7 +117,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     room = target.shared_per_block - LEFT
     again = staged.preheader in cfg.innermost
     followers = _followers(kernel, staged, others, infos, groups) if separate else []
-    fixed = _fixed(kernel, staged, infos) if again and not followers else []
+    fixed = _fixed(kernel, staged, [later.staged for later in followers], infos) if again else []
     around = [one.boxes for some in (fixed, *(later.channels for later in followers))
               for one in some if one.boxes is not None]
     if separate and context.meta.get("continued", 1) and (
@@ -239,16 +239,22 @@ def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     return found
 
 
-def _fixed(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) -> list[Channel]:
-    """What the block before the loop loads by boxes and stores for the loop's products alone."""
+def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: axis_info.Infos
+           ) -> list[Channel]:
+    """What the block before the loop loads by boxes and stores for its products alone, and those of
+    the later loops, the last of which all turns of the loop around them run."""
     cfg, users = Cfg(kernel), buffer_users(kernel)
+    outer = staged.loop.parent
+    if later and (outer is None or outer.latch is None
+                  or not cfg.dominates(later[-1].exit, outer.latch)):
+        return []
+    products = {op for one in (staged, *later) for op in one.body.ops if op.name == "wgmma"}
     known = known_signs(kernel, cfg, staged.preheader)
     found = []
     for store in [op for op in staged.preheader.ops if op.name == "shared_store"]:
         root = allocation(store.operands[0])[0]
         if store.operands[0] is not root.result or root.attributes.get("pinned") or any(
-                op is not store and (op.name != "wgmma" or op not in staged.body.ops)
-                for op in users[root]):
+                op is not store and op not in products for op in users[root]):
             continue
         one = _recognize(store, Affinity(signs=known), None, infos)
         if not isinstance(one, str) and forward(one.strip, known) \

@@ -12,6 +12,7 @@ from math import copysign, frexp, isfinite
 from tritonc.analysis.values import constant_of, defined_by
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import scalar
+from tritonc.opt.peephole.integers import add_of_negated, negated, sub_of_negated
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -26,11 +27,6 @@ def _is(value: Value, wanted: float) -> bool:
     number = _float_of(value)
     return (number is not None and number == wanted
             and copysign(1.0, number) == copysign(1.0, wanted))
-
-
-def _negated(value: Value) -> Value | None:
-    op = defined_by(value, "fneg")
-    return op.operands[0] if op is not None else None
 
 
 def plus_minus_zero(op: Op, r: Rewriter) -> Value | None:
@@ -72,16 +68,6 @@ def divide_by_power_of_two(op: Op, r: Rewriter) -> Value | None:
 def zero_minus(op: Op, r: Rewriter) -> Value | None:
     """-0.0 - x = -x."""
     return r.value("fneg", op.operands[1]) if _is(op.operands[0], -0.0) else None
-
-
-def add_of_negated(op: Op, r: Rewriter) -> Value | None:
-    """x + (-y) = x - y, and (-y) + x = x - y."""
-    a, b = op.operands
-    for x, y in ((a, b), (b, a)):
-        negated = _negated(y)
-        if negated is not None:
-            return r.value("fsub", x, negated)
-    return None
 
 
 def sum_of_two_exponentials(op: Op, r: Rewriter) -> Value | None:
@@ -143,28 +129,22 @@ def _distance(value: Value) -> tuple[Value, Value, float] | None:
     return None if difference is None else (difference.operands[0], difference.operands[1], factor)
 
 
-def sub_of_negated(op: Op, r: Rewriter) -> Value | None:
-    """x - (-y) = x + y."""
-    negated = _negated(op.operands[1])
-    return r.value("fadd", op.operands[0], negated) if negated is not None else None
-
-
 def product_of_negated(op: Op, r: Rewriter) -> Value | None:
     """(-x) * (-y) = x * y;  (-x) / (-y) = x / y."""
-    a, b = map(_negated, op.operands)
+    a, b = map(negated, op.operands)
     return r.value(op.name, a, b) if a is not None and b is not None else None
 
 
 def double_negation(op: Op, r: Rewriter) -> Value | None:
     """-(-x) = x."""
-    return _negated(op.operands[0])
+    return negated(op.operands[0])
 
 
 def magnitude_of_sign(op: Op, r: Rewriter) -> Value | None:
     """|-x| = |x|;  ||x|| = |x|."""
-    negated = _negated(op.operands[0])
-    if negated is not None:
-        return r.value("fabs", negated)
+    found = negated(op.operands[0])
+    if found is not None:
+        return r.value("fabs", found)
     return op.operands[0] if defined_by(op.operands[0], "fabs") is not None else None
 
 
@@ -185,12 +165,12 @@ def fma_of_neutral(op: Op, r: Rewriter) -> Value | None:
 
 
 def whole_already(op: Op, r: Rewriter) -> Value | None:
-    """floor(floor(x)) = floor(x), and so for all pairs of floor, ceil, round and trunc."""
+    """floor(floor(x)) = floor(x), and so for all pairs of `_ROUNDINGS`."""
     inner = op.operands[0].op
     return op.operands[0] if inner is not None and inner.name in _ROUNDINGS else None
 
 
-_ROUNDINGS = ("floor", "ceil", "round", "trunc")
+_ROUNDINGS = ("floor", "ceil", "round", "trunc", "rint")
 
 RULES: dict[str, list[Rule]] = {
     "fadd": [plus_minus_zero, add_of_negated, sum_of_two_exponentials],

@@ -19,8 +19,11 @@ from tritonc.ir.types import Tile, element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
-def _negated(value: Value) -> Value | None:
-    """x, where the value is 0 - x."""
+def negated(value: Value) -> Value | None:
+    """x, where the value is 0 - x, or the float -x."""
+    op = defined_by(value, "fneg")
+    if op is not None:
+        return op.operands[0]
     op = defined_by(value, "sub")
     return op.operands[1] if op is not None and int_of(op.operands[0]) == 0 else None
 
@@ -75,24 +78,26 @@ def minus_constant(op: Op, r: Rewriter) -> Value | None:
 def double_negation(op: Op, r: Rewriter) -> Value | None:
     """0 - (0 - x) = x."""
     a, b = op.operands
-    return _negated(b) if int_of(a) == 0 else None
+    return negated(b) if int_of(a) == 0 else None
 
 
 def add_of_negated(op: Op, r: Rewriter) -> Value | None:
     """x + (0 - y) = x - y, and y before x."""
     a, b = op.operands
     for x, y in ((a, b), (b, a)):
-        negated = _negated(y)
-        if negated is not None:
-            return r.value("sub", x, negated)
+        found = negated(y)
+        if found is not None:
+            return r.value("sub" if op.name == "add" else "fsub", x, found)
     return None
 
 
 def sub_of_negated(op: Op, r: Rewriter) -> Value | None:
     """x - (0 - y) = x + y."""
     a, b = op.operands
-    negated = _negated(b)
-    return r.value("add", a, negated) if negated is not None else None
+    found = negated(b)
+    if found is None:
+        return None
+    return r.value("add" if op.name == "sub" else "fadd", a, found)
 
 
 def add_of_sub(op: Op, r: Rewriter) -> Value | None:

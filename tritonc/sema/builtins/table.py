@@ -110,6 +110,8 @@ BUILTINS: tuple[Builtin, ...] = (
     _math("ceil", "The least integer not below x, in x's type.", "ceilf"),
     _math("round", "The nearest integer, halves away from zero, in x's type.", "roundf"),
     _math("trunc", "The integer part, in x's type.", "truncf"),
+    _math("rint", "The nearest integer, ties to even, in x's type.", "rintf", "nearbyint",
+          "nearbyintf"),
     # of integers
     _row("popc(x)", 1, 1, "How many bits of an integer are 1, an int.",
          bits.counted("popc"), "__popc", "__popcll"),
@@ -164,8 +166,6 @@ BUILTINS: tuple[Builtin, ...] = (
              "fmodf"),
     _library("floats", "remainder(x, y)", "The exact remainder of x / y rounded to the nearest "
              "integer, ties to even.", "remainderf"),
-    _library("floats", "rint(x)", "The nearest integer, ties to even, in x's type.", "rintf",
-             "nearbyint", "nearbyintf"),
     _library("floats", "nextafter(x, y)", "The next number after x towards y.", "nextafterf"),
     _library("floats", "ldexp(x, n)", "x times 2 to the n, an integer.", "ldexpf", "scalbn",
              "scalbnf", whole=(1,)),

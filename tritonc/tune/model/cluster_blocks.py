@@ -14,7 +14,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
 from tritonc.tune.model.features import Profile
-from tritonc.tune.model.times import formula
+from tritonc.tune.model.times import computing, formula
 from tritonc.variants.choice import Cost
 
 SIZES = (2, 4)  # of clusters
@@ -25,6 +25,10 @@ _MULTIPROCESSORS = 132
 # Cycles.  64 x 64 by two blocks: 0.6 us more than a block alone; by hand 0.7, 128 x 128 1.4.
 _MEETING = 700
 _PUSHED = 20  # bytes in a cycle that each block sends
+# In memory of the launch: cycles until the last block knows that it is, and bytes in a cycle that
+# it gathers.
+_TICKET, _GATHERED = 3500, 60
+IN_MEMORY = (4, 8, 16, 32)  # blocks that share a program
 _UNIT = 4  # of a cycle, in a `Cost`
 
 
@@ -39,9 +43,27 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     if len(dots) != 1 or not depths:
         return None
     sent = 4 * prod(dots[0].extents[:-1]) * (blocks - 1) / blocks
+    # Beside each other on CUDA cores, where that is measured; 2560 x 64 x 2560 of floats by 32 x 32
+    # in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor holds two.
+    beside = cost.blocks if computing(profile, target)[0] == "cores" else 1
     return cost._replace(
-        processors=max(1, cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS), blocks=1,
+        processors=max(1, cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS), blocks=beside,
         start=cost.start + round(_UNIT * (_MEETING + sent / _PUSHED)),
+        depths=(depths[0] * blocks, *depths[1:]))
+
+
+def priced_in_memory(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int
+                     ) -> Cost | None:
+    """The same of `blocks` that add up in memory of the launch; only for launches whose blocks run
+    all at once."""
+    cost = formula(profile, depths, target)
+    dots = [feature for feature in profile if feature.kind == "dot"]
+    if len(dots) != 1 or not depths:
+        return None
+    sums = 4 * prod(dots[0].extents[:-1])
+    return cost._replace(
+        processors=max(1, cost.processors // blocks), blocks=0,
+        start=cost.start + round(_UNIT * (_TICKET + sums * blocks / _GATHERED)),
         depths=(depths[0] * blocks, *depths[1:]))
 
 

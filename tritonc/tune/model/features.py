@@ -30,7 +30,7 @@ from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
@@ -190,7 +190,7 @@ def _short(loop: Loop | None) -> bool:
     phis = [*loop.header.phis()]
     compared = [v for value in loop.header.terminator.operands[:1] if value.op is not None
                 for v in value.op.operands]
-    starts = [incoming(v.op, loop.preheader) for v in compared if v.op in phis]
+    starts = [loop.first(v.op) for v in compared if v.op in phis]
     ends = [v for v in compared if v.op not in phis]
     return any(map(_of_program, starts)) and any(map(_of_program, ends))
 

@@ -21,7 +21,7 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, ranked
-from tritonc.tune.model.cluster_blocks import cluster_sizes
+from tritonc.tune.model.cluster_blocks import IN_MEMORY, cluster_sizes, priced_in_memory
 from tritonc.tune.model.cluster_blocks import priced as cost_of
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
@@ -53,6 +53,7 @@ _TYPICAL = 1024  # of a loop of which nothing is known
 _TAPS = 9  # iterations of loops around it
 _LEAST_WORK = 1 << 24  # multiply-adds; what has less takes the time of a launch
 _EXCHANGES = 4  # rounds
+_MOST_IN_MEMORY = 2  # variants
 
 
 class Form(NamedTuple):
@@ -85,14 +86,16 @@ class Portfolio(NamedTuple):
 
 
 def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
-              general: Mapping[str, int], most: int) -> Portfolio | None:
+              general: Mapping[str, int], most: int, in_memory: bool = False
+              ) -> Portfolio | None:
     """The combinations of `space` to have beside `general`; None where the model knows no cost:
     the kernel has no product in a loop, one that takes another's result (the formula is of a loop's
     one product: at attention of 256 columns it was wrong by four), or its extents do not follow
     from its tunables.
 
-    `lower` makes a module with one kernel for a combination, and takes values outside of `space`
-    from elsewhere.
+    With `in_memory` there are up to `_MOST_IN_MEMORY` more, whose blocks add up in memory of the
+    launch.  `lower` makes a module with one kernel for a combination, and takes values outside of
+    `space` from elsewhere.
     """
     names = [name for name in space if space[name]]
     base = {name: general[name] for name in names}
@@ -132,7 +135,35 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         alone = computed and cost.blocks < known[first][1].blocks and "cluster_k" not in binding
         members.append(Member(dict(binding), slower(cost, DOUBT_SCALED if scaled else
                                                     _DOUBT_COMPUTED if alone else DOUBT)))
+    if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
+            and "wgmma" in target.features:
+        least = times[[first, *chosen]].min(axis=0)
+        members += _in_memory([row for row in rows if row.profile], names, form, target, least)
     return Portfolio(known[first][1], tuple(members), form.loops, served, worst)
+
+
+def _in_memory(rows: Sequence[Ranked], names: Sequence[str], form: Form, target: Target,
+               least: np.ndarray) -> list[Member]:
+    """The combinations that save most at sizes which take `least` without memory of the launch."""
+    import numpy as np
+
+    known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
+    for blocks in IN_MEMORY:
+        for row in rows:
+            key = tuple(row.binding[name] for name in names)
+            cost = priced_in_memory(row.profile or (), form.depths[key], target, blocks)
+            if cost is not None:
+                known.append(({**row.binding, "memory_k": blocks}, cost, form.tiles[key]))
+    members: list[Member] = []
+    times = _times(known, form) if known else np.ones((1, 1))
+    while known and len(members) < _MOST_IN_MEMORY:
+        gains = np.log2(np.maximum(1, least / times)).sum(axis=1).round(6)
+        best = int(gains.argmax())
+        if not gains[best]:
+            break
+        members.append(Member(known[best][0], slower(known[best][1], DOUBT)))
+        least = np.minimum(least, times[best])
+    return members
 
 
 def slower(cost: Cost, doubt: float) -> Cost:
@@ -194,13 +225,13 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
 
 def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
            ) -> tuple[tuple[Around, ...], list[Cost]] | None:
-    """The loops around a product, and the cost of each combination; None where the model knows no
-    cost."""
+    """The loops around a product, and the cost of each combination, which may have `memory_k`; None
+    where the model knows no cost."""
     costs = []
     known: tuple[Around, ...] | None = None
     for binding in bindings:
         try:
-            (kernel,) = lower(binding).kernels
+            (kernel,) = lower({k: v for k, v in binding.items() if k != "memory_k"}).kernels
         except CompileError:
             return None
         if not any(op.name == "dot" for op in kernel.ops()):
@@ -209,7 +240,13 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
         if known is not None and forms(loops) != forms(known):
             return None
         known = known or loops
-        costs.append(formula(tuple(features(kernel)), tuple(loop.depth for loop in loops), target))
+        profile, depths = tuple(features(kernel)), tuple(loop.depth for loop in loops)
+        blocks = binding.get("memory_k", 1)
+        cost = priced_in_memory(profile, depths, target, blocks) if blocks > 1 else formula(
+            profile, depths, target)
+        if cost is None:
+            return None
+        costs.append(cost)
     return (known, costs) if known is not None else None
 
 

@@ -55,6 +55,14 @@ def test_heads_by_boxes_of_three_axes(name: str, values: str) -> None:
     assert "cp.async.bulk.tensor.g2s.tile.3d" in seen, seen
 
 
+@pytest.mark.parametrize("name", ["awq", "gptq", "int8_groups", "mxfp4_bits"])
+def test_weights_of_few_bits(name: str) -> None:
+    """Fields of words, differences of bytes, floats that are put together of bits: two at once."""
+    path = ROOT / "bench" / "ways" / "products" / f"weights_{name}.tc"
+    sizes = tuple((n, "64") for n in ("TM", "TN", "TK", "M", "N"))
+    assert any("wgmma" in one for one in execute(Setting(path, sizes), "sm_90a"))
+
+
 def test_loops_behind_each_other_on_one_ring() -> None:
     path = ROOT / "bench" / "ways" / "attention" / "two_sets.tc"
     execute(Setting(path, (("H", "1"), ("S", "100"), ("T", "40"), ("TM", "128"), ("TN", "128"))),

@@ -52,6 +52,33 @@ def int_of(value: Value) -> int | None:
     return wrap(int(number), element(value.type).bits)
 
 
+def possible_bits(value: Value, known: dict[Value, int] | None = None) -> int:
+    """The bits that may be set in an integer: of masks, shifts by constants, and what joins them.
+
+    `known` is what has been found already.
+    """
+    known = {} if known is None else known
+    if value in known:
+        return known[value]
+    every = (1 << element(value.type).bits) - 1
+    op, number, found = value.op, int_of(value), every
+    count = int_of(op.operands[1]) if op is not None and op.name in ("shl", "lshr", "mul") else None
+    if op is not None and op.name == "mul" and count is not None:
+        count = (count & every).bit_length() - 1 if (count & every).bit_count() == 1 else None
+    if number is not None:
+        found = number
+    elif op is not None and op.name in ("splat", "broadcast", "reshape", "trans", "zext"):
+        found = possible_bits(op.operands[0], known)
+    elif op is not None and op.name in ("and", "or", "xor"):
+        a, b = (possible_bits(v, known) for v in op.operands)
+        found = a & b if op.name == "and" else a | b
+    elif op is not None and count is not None and 0 <= count < every.bit_length():
+        inner = possible_bits(op.operands[0], known)
+        found = inner >> count if op.name == "lshr" else inner << count
+    known[value] = found & every
+    return known[value]
+
+
 def wrap(number: int, bits: int) -> int:
     """`number` modulo 2**bits, as a signed integer; as 0 or 1 for one bit.
 

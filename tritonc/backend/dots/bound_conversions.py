@@ -11,23 +11,30 @@ What an f32 holds exactly is rounded once on its way through one.  Integers of s
 sign need no conversion at all: they are fractions of a 16-bit float whose exponent is known (see
 `emit/packed`).  Weights of four bits are such.
 
-The product of a 16-bit float and an integer of as many digits has at most 22 bits, and none below
-the float's last: f32 has it exactly, so it is rounded once, as the short one is.
+The product of two 16-bit floats, or of one and an integer of as many digits, has at most 22 bits,
+and none that counts below f32's last: f32 has it exactly, so it is rounded once, as the short one
+is.  Floats that are put together of bits, as those of four or eight bits are, are such where their
+lower half is zero; what scales their exponent is exact if it is so for each pattern of their bits.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
+from struct import pack, unpack
+
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import defined_by, removable
+from tritonc.analysis.values import constant_of, defined_by, possible_bits, removable
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import BF16, F16, F32, Scalar, Tile, scalar, with_element
+from tritonc.ir.numbers import round_to
+from tritonc.ir.types import BF16, F16, F32, I16, Scalar, Tile, scalar, with_element
 
 EXACT = 1 << 24  # all integers up to here are numbers of f32
 _DIGITS = {BF16: 1 << 8, F16: 1 << 11}  # all integers up to here are numbers of a format
 _SHAPES = ("splat", "broadcast", "reshape", "trans")
+_FEW_BITS = 8  # of which all patterns are tried
 
 
 def bound_conversions(kernel: Kernel, context: Context) -> bool:
@@ -82,38 +89,53 @@ def _short(cast: Op, facts: Facts) -> list[Op]:
     if to not in _DIGITS or product is None or not isinstance(cast.result.type, Tile) \
             or scalar(product.result.type) != F32:
         return []
-    for number, factor in (product.operands, product.operands[::-1]):
-        moves, whole = _moved(number, ("sitofp", "uitofp"))
-        others, wide = _moved(factor, ("fpcast",))
-        if whole is None or wide is None or scalar(wide.operands[0].type) != to:
-            continue
-        least, most = facts.interval(whole.operands[0])
-        if max(-least, most) > _DIGITS[to] or (least < 0 and whole.name == "uitofp"):
-            continue
-        made = [make_op(whole.name, [whole.operands[0]], with_element(whole.result.type, to),
-                        span=whole.span)]
-        made += _again(moves, made[-1].result, to)
-        left = made[-1].result
-        made += _again(others, wide.operands[0], to)
-        right = made[-1].result if others else wide.operands[0]
-        return [*made, make_op("fmul", [left, right], span=cast.span, **product.attributes)]
-    return []
-
-
-def _moved(value: Value, names: tuple[str, ...]) -> tuple[list[Op], Op | None]:
-    """The operation of one of these names whose result, moved only, the value is; the moves."""
-    moves: list[Op] = []
-    while value.op is not None and value.op.name in _SHAPES:
-        moves.append(value.op)
-        value = value.op.operands[0]
-    return moves[::-1], value.op if value.op is not None and value.op.name in names else None
-
-
-def _again(moves: list[Op], value: Value, to: Scalar) -> list[Op]:
-    """The same moves of another value."""
     made: list[Op] = []
-    for move in moves:
-        made.append(make_op(move.name, [value], with_element(move.result.type, to),
-                            span=move.span, **move.attributes))
-        value = made[-1].result
-    return made
+    factors = [found for v in product.operands if (found := _exact(v, to, facts, made)) is not None]
+    if len(factors) < 2 or not any(op.name in ("sitofp", "uitofp", "bitcast") for op in made):
+        return []
+    return [*made, make_op("fmul", factors, span=cast.span, **product.attributes)]
+
+
+def _exact(value: Value, to: Scalar, facts: Facts, made: list[Op]) -> Value | None:
+    """The same numbers in a format of 16 bits, by operations that are added to `made`; None if it
+    is not known that it has them all."""
+    op, operands = value.op, value.op.operands if value.op is not None else []
+    if op is None or (op.name == "fpcast" and scalar(operands[0].type) == to):
+        return None if op is None else operands[0]
+    t, factors = with_element(value.type, to), list[Value]()
+    if op.name in ("sitofp", "uitofp"):
+        least, most = facts.interval(operands[0])
+        if max(-least, most) <= _DIGITS[to] and (least >= 0 or op.name == "sitofp"):
+            made.append(make_op(op.name, operands, t, span=op.span))
+            return made[-1].result
+    elif op.name == "constant" and round_to(to, op.attributes["value"]) == op.attributes["value"]:
+        made.append(make_op("constant", [], t, value=op.attributes["value"]))
+        return made[-1].result
+    elif op.name == "bitcast" and to == BF16 and not possible_bits(operands[0]) & 0xFFFF:
+        whole = operands[0].type
+        half = make_op("constant", [], whole, value=16)
+        high = make_op("lshr", [operands[0], half.result], span=op.span)
+        short = make_op("truncate", [high.result], with_element(whole, I16), span=op.span)
+        made += [half, high, short, make_op("bitcast", [short.result], t, span=op.span)]
+        return made[-1].result
+    elif op.name in _SHAPES or (op.name == "fmul" and _few(op, to)):
+        factors = [v for one in operands if (v := _exact(one, to, facts, made)) is not None]
+        if len(factors) == len(operands):
+            made.append(make_op(op.name, factors, t, span=op.span, **op.attributes))
+            return made[-1].result
+    return None
+
+
+def _few(product: Op, to: Scalar) -> bool:
+    """Whether all products of a constant and of floats with few patterns of bits are numbers of a
+    format of 16 bits: then they are exact."""
+    bits, factor = product.operands[0].op, constant_of(product.operands[1])
+    if bits is None or bits.name != "bitcast" or factor is None:
+        return False
+    mask = possible_bits(bits.operands[0])
+    places = [1 << i for i in range(mask.bit_length()) if mask >> i & 1]
+    if len(places) > _FEW_BITS or mask >> 32:
+        return False
+    patterns = [sum(chosen) for n in range(len(places) + 1) for chosen in combinations(places, n)]
+    products = [unpack("<f", pack("<I", pattern))[0] * factor for pattern in patterns]
+    return all(round_to(to, number) == number for number in products)  # exact in Python's floats

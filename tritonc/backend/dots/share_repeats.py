@@ -23,7 +23,8 @@ from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
-from tritonc.analysis.values import int_of, origin, step_of
+from tritonc.analysis.values import int_of, origin, slice_of, step_of
+from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
@@ -51,10 +52,13 @@ class Runs:
         self.infos, self.signs, self.assumable = infos, signs, assumable
         self.assumed: Multiples = {}
 
-    def of_load(self, load: Op) -> tuple[int, int] | None:
-        """The axis along which runs of the load's elements are one, and how long those are."""
+    def of_load(self, load: Op, gathers: bool) -> tuple[int, int] | None:
+        """The axis along which runs of the load's elements are one, and how long those are; of
+        addresses that follow from loaded tiles, which are there late, only if `gathers`."""
         t = load.result.type
-        if not isinstance(t, Tile) or load.attributes.get("volatile"):
+        if not isinstance(t, Tile) or load.attributes.get("volatile") or (not gathers and any(
+                op.name == "load" and shape(op.result.type)
+                for op in slice_of(load.operands[:1], None, ("load",), False))):
             return None
         for axis, extent in enumerate(t.shape):
             before = dict(self.assumed)
@@ -109,7 +113,7 @@ def share_repeats(kernel: Kernel) -> bool:
     runs = Runs(infos, known_signs(kernel, cfg, kernel.entry))
     replaced: dict[Value, Value] = {}
     for load in loads_of_products(kernel, cfg):
-        found = runs.of_load(load)
+        found = runs.of_load(load, large(cfg.block_of[load]))
         new = SharedLoad(load, *found, cfg, facts).apply() if found is not None else None
         if new is not None:
             replaced[load.result] = new

@@ -17,6 +17,7 @@ from tritonc.backend.emit.packed import (
     convert_small,
     convert_to_bytes,
     each_register,
+    join_halves,
     map_registers,
     note,
 )
@@ -360,7 +361,7 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
     source, target = element(op.operands[0].type), element(op.result.type)
     if llvm_type(source) == llvm_type(target):
         f.values[op.result] = f.values[op.operands[0]]
-    else:
+    elif not join_halves(f, op):
         each_register(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
 
 

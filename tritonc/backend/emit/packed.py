@@ -218,6 +218,57 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
     return True
 
 
+def join_halves(f: FunctionEmitter, op: Op) -> bool:
+    """The lower halves of words, by twos, as 16-bit floats; False if the operation is something
+    else."""
+    cut, target, mask = op.operands[0].op, element(op.result.type), f.wanted(op.result)
+    if cut is None or cut.name != "truncate" or target not in (F16, BF16) \
+            or scalar(cut.operands[0].type).bits != 32 \
+            or "bf16_arithmetic" not in f.target.features \
+            or any(not mask >> (r ^ 1) & 1 for r in members(mask)):
+        return False
+    names, found = f.values[cut.operands[0]], f.blank(op.result.type)
+    known: dict[tuple[str, str], Names] = {}
+    for r in members(mask):
+        pair = names[r & ~1], names[r | 1]
+        if pair not in known:
+            word = _bits_pair(f, cut.operands[0], r & ~1, 0, 0xFFFF) or _joined(
+                f, pair, scalar(cut.operands[0].type))
+            known[pair] = _take(f, scalar(op.result.type), f.op(
+                f"bitcast i32 {word} to <2 x {llvm_type(target)}>"))
+        found[r] = known[pair][r & 1]
+    f.values[op.result] = found
+    return True
+
+
+def _bits_pair(f: FunctionEmitter, value: Value, r: int, left: int, mask: int, depth: int = 6
+               ) -> str:
+    """The bits `mask` of two integers, moved to the left, in the halves of a word; "" if that is
+    not made of masks and shifts of bits that lie in the integers' own lower halves."""
+    op = value.op if depth else None
+    count = int_of(op.operands[1]) if op is not None and len(op.operands) == 2 else None
+    if op is not None and op.name in ("or", "xor"):
+        parts = [_bits_pair(f, v, r, left, mask, depth - 1) for v in op.operands]
+        return f.op(f"{op.name} i32 {parts[0]}, {parts[1]}") if all(parts) else ""
+    if op is not None and count is not None and op.name == "and":
+        return _bits_pair(f, op.operands[0], r, left, mask & count, depth - 1)
+    if op is not None and count is not None and op.name == "lshr" and 0 <= count < 32:
+        return _bits_pair(f, op.operands[0], r, left - count, mask << count, depth - 1)
+    if op is not None and count is not None and op.name == "mul" and (
+            count & 0xFFFFFFFF).bit_count() == 1:
+        by = (count & 0xFFFFFFFF).bit_length() - 1
+        return _bits_pair(f, op.operands[0], r, left + by, mask >> by, depth - 1)
+    moved = mask << left if left >= 0 else mask >> -left
+    names = f.values[value]
+    if not 0 < mask < 1 << 16 or moved >= 1 << 16:
+        return ""
+    word = field_pair(f, value, r, mask.bit_length()) or _joined(
+        f, (names[r], names[r | 1]), scalar(value.type))
+    if left:
+        word = f.op(f"{'shl' if left > 0 else 'lshr'} i32 {word}, {abs(left)}")
+    return f.op(f"and i32 {word}, {moved << 16 | moved}")
+
+
 def _natural_parts(value: Value, number: int) -> tuple[Value, Value | None, int]:
     """(x, y, n): the value is x + n or, if there is a y, x - y, of natural numbers that are known
     to be below `number`; it is x itself if nothing is known."""

@@ -401,15 +401,14 @@ class _Assignment:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
         it is loaded an iteration ahead: in few, and lanes ask each other for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        info = self.infos.get(op.operands[0])
+        info, operand = self.infos.get(op.operands[0]), _makes_operand(op.result, readers)
         apart = info is None or max(info.contiguity) == 1  # each element has an address of its own
-        held = max(scalar(op.result.type).bytes, 2) + apart * POINTER
+        held = max(scalar(op.result.type).bytes, 2) + (operand and apart) * POINTER
         used = layout.registers * held // REGISTER
         copies = 1 << layout.lane.count(0)
-        few = FEW_OF_OPERAND if _makes_operand(op.result, readers) else FEW
+        few = FEW_OF_OPERAND if operand else FEW
         return used > few and copies >= 4 and loop is not None and any(
-            other.name == "dot" and _on_wgmma(other)
-            for other in loop.ops())
+            other.name == "dot" and _on_wgmma(other) for other in loop.ops())
 
     def join_stores(self) -> None:
         """Loads take the layout of a store that they feed element by element, if none reads worse.

@@ -138,7 +138,8 @@ def _shared(kernel: Kernel, never: frozenset[Value]
     cfg = Cfg(kernel)
     runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
                 lambda v: v in kernel.parameters and is_int(v.type) and v not in never)
-    repeated = [load for load in loads_of_products(kernel, cfg) if runs.of_load(load) is not None]
+    repeated = [load for load in loads_of_products(kernel, cfg)
+                if runs.of_load(load, large(cfg.block_of[load])) is not None]
     for test in steps_of_selections(kernel, cfg):  # whole steps of K need none
         for axis, extent in enumerate(shape(test.result.type)):
             runs.of(test.result, axis, extent, extent)

@@ -172,7 +172,7 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
     loads = [op for op in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
              if op.name == "load" and of_program(op)]
     runs = _runs(kernel, cfg) if loads else None
-    return runs is not None and any(runs.of_load(op) is None for op in loads)
+    return runs is not None and any(runs.of_load(op, False) is None for op in loads)
 
 
 def _again(dot: Op, dots: Sequence[Op]) -> bool:
@@ -224,7 +224,7 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
     runs, found = _runs(kernel, cfg), []
     for operand, one in zip(dot.operands, made):
         sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
-                 / (runs.of_load(load) or (0, 1))[1] for load in one.raw] if one else []
+                 / (runs.of_load(load, True) or (0, 1))[1] for load in one.raw] if one else []
         found.append(sum(sizes) / prod(shape(operand.type)))
     return found[0], found[1]
 

@@ -10,6 +10,7 @@ from tritonc.ir.types import Tile
 
 PATH = ROOT / "tests" / "run" / "groups_of_weights.tc"
 ZERO_POINTS = ROOT / "tests" / "run" / "zero_points.tc"
+GATHERED = ROOT / "tests" / "run" / "gathered_groups.tc"
 
 
 @pytest.mark.parametrize("setting", [Setting(PATH), *settings(PATH)], ids=lambda s: s.name)
@@ -17,8 +18,8 @@ def test_simulated(setting: Setting) -> None:
     simulate(setting, "sm_90a")
 
 
-@pytest.mark.parametrize("setting", [Setting(ZERO_POINTS), *settings(ZERO_POINTS)],
-                         ids=lambda s: s.name)
+@pytest.mark.parametrize("setting", [Setting(ZERO_POINTS), *settings(ZERO_POINTS),
+                                     Setting(GATHERED), *settings(GATHERED)], ids=lambda s: s.name)
 def test_simulated_with_zero_points(setting: Setting) -> None:
     simulate(setting, "sm_90a")
 
@@ -38,6 +39,15 @@ def test_weights_are_brought_as_memory_has_them(number: int) -> None:
     assert "tensor_copy" in names and "barrier" not in names
     assert "async_copy" not in names and "shared_store" not in names
     assert all(size_of(op) < 64 for op in body.ops if op.name in ("sdiv", "udiv"))
+
+
+def test_groups_in_any_order_are_copied() -> None:
+    """Scales and words of zero points, of rows that loaded numbers find, go to shared memory."""
+    (result, _), = compiled(Setting(GATHERED, (("COLUMNS", "256"),)), "sm_90a")
+    assert result.module is not None
+    loop = next(block for block in reversed(result.module.kernels[0].blocks)
+                if any(op.name == "wgmma" for op in block.ops))
+    assert sum(op.name == "async_copy" for op in loop.ops) == 2
 
 
 def test_one_factor_for_a_group_of_columns() -> None:

@@ -173,10 +173,20 @@ kernel void counting(float* x, int N) {
   for (int i = 0; i < get_program_id(0); i++) sum += i;
   @(r < N) *(x + r) = sum;
 }
+kernel void rows(float* x, int N) {
+  for (int n = 0; n < N; n += T) @(n + 0 ... T < N) *(x + get_program_id(0) * N + n + 0 ... T) = 1;
+}
+kernel void parts(float* x, int N) {
+  for (int n = 0; n < N; n++) {
+    int r[T] = n * T + 0 ... T;
+    *(x + get_program_id(0) * N + r) = 1;
+  }
+}
 """
 
 
 @pytest.mark.parametrize("kernel, why", [
+    ("rows", None), ("parts", "the extent of what each stores"),
     ("sums", "the number of a tile along axis 0"), ("counted", "count the programs of axis 0"),
     ("tiled", "count the programs of axis 1"), ("blocks", "the extent of what each stores"),
     ("stepped", "count the programs of axis 0"), ("batch", None), ("ordered", None),
@@ -189,6 +199,30 @@ def test_variants_that_would_change_the_interface(kernel: str, why: str | None) 
     else:
         assert done.code == 1 and why in done.err and not Path("x.ptx").exists()
     assert tritonc(str(path), "--tune=T=64", f"--variant={kernel}:num_warps=1").code == 0
+
+
+ROWS = """\
+const tunable int T = {512, 1024, 2048, 4096};
+kernel void norm(const half* x, half* y, int N) {
+  int row = get_program_id(0), r[T] = 0 ... T;
+  float sum[T] = 0;
+  for (int n = 0; n < N; n += T) sum += n + r < N ? x[row * N + n + r] : 0;
+  float all = sum[+];
+  for (int n = 0; n < N; n += T)
+    @(n + r < N) y[row * N + n + r] = x[row * N + n + r] / all;
+}
+"""
+
+
+def test_entries_for_lengths_of_rows() -> None:
+    """Where a row is loaded again: few threads for few bytes; what was chosen by hand stays."""
+    norm = package.compile(ROWS, arch="sm_90a")
+    assert [norm.variant(9, None, None, n) for n in (1, 3072, 3073, 6144, 6145, 28672, 28673)] == [
+        1, 1, 2, 2, 0, 0, 3]
+    assert [kernel.threads for kernel in (norm, *norm.variants)] == [256, 64, 128, 512]
+    assert [kernel.tunables["T"] for kernel in (norm, *norm.variants)] == [2048, 1024, 1024, 4096]
+    for tunables in ({"T": 2048}, {"num_warps": 8}):
+        assert not package.compile(ROWS, arch="sm_90a", tunables=tunables).variants
 
 
 @pytest.mark.parametrize("text, why", [

@@ -199,25 +199,48 @@ class Bindings:
         by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
         found = self._beside(kernel)[1]
         if found is None or by_hand:
-            return VariantSet()
+            return self._rows(kernel)
         return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
                           found.general, _listed(found.loops))
 
+    def _rows(self, kernel: Kernel) -> VariantSet:
+        """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
+        from tritonc.tune.model.rows import row_entries
+        from tritonc.variants.variant import Fact, Variant, VariantSet
+
+        space = self._open(kernel)
+        if not space or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}:
+            return VariantSet()
+        found = row_entries(space, lambda binding: self._lowered(binding, kernel.name).kernels[0],
+                            {name: self.chosen[name] for name in space})
+        return VariantSet([Variant(one.binding, tuple(
+            Fact(kernel.parameters[one.argument].name, relation, value)
+            for relation, value in ((">=", one.least), ("<=", one.most)) if value is not None))
+            for one in found])
+
+    def _open(self, kernel: Kernel) -> dict[str, Sequence[int]]:
+        """The lists of the kernel's tunables that the cost model chose, for all sizes."""
+        if self._options.sizes or self.chosen_meta or kernel.name in self._entries:
+            return {}
+        return {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
+
+    def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
+        from tritonc.ir.core import Module
+
+        return Module([k for k in self._shapes(binding).kernels if k.name == name])
+
     def _beside(self, kernel: Kernel) -> tuple[Small | None, Few | None]:
         """What is there beside the entry of the chosen tile, where nobody chose another."""
-        space = {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
-        if not space or self._options.sizes or self.chosen_meta or kernel.name in self._entries:
+        space = self._open(kernel)
+        if not space:
             return None, None
         if kernel.name not in self._bodies:
             from tritonc.backend.target.target import find
-            from tritonc.ir.core import Module
             from tritonc.tune.model.coarse import bodies
 
-            def lower(binding: Mapping[str, int]) -> Module:
-                return Module([k for k in self._shapes(binding).kernels if k.name == kernel.name])
-
             self._bodies[kernel.name] = bodies(
-                space, lower, find(self._options.arch, self._options.ptx),
+                space, lambda binding: self._lowered(binding, kernel.name),
+                find(self._options.arch, self._options.ptx),
                 {name: self.chosen[name] for name in space}, self._options.small_clusters)
         return self._bodies[kernel.name]
 
@@ -292,6 +315,8 @@ class Bindings:
         target = find(self._options.arch, self._options.ptx)
         chosen = portfolio(space, lambda binding: lower({**fixed, **binding}, kernel.name), target,
                            tunables, self._options.variants) if space else None
+        if chosen is None and (rows := self._rows(kernel)).variants:
+            return rows
         if chosen is None:
             found.notes.append(f"no variants of {kernel.name}: no tunable is open, or the cost "
                                "model knows no product in a loop there")

@@ -91,6 +91,7 @@ from tritonc.opt.merge_tails import merge_tails
 from tritonc.opt.peephole import peephole
 from tritonc.opt.separate_axes import separate_axes
 from tritonc.opt.simplify_cfg import simplify_cfg
+from tritonc.opt.single_trips import single_trips
 from tritonc.opt.sink_past_returns import sink_past_returns
 from tritonc.opt.split_quotients import split_quotients
 from tritonc.opt.strength_reduce import strength_reduce
@@ -155,6 +156,8 @@ OPT: list[Pass] = [
          "Loops have one form, and their pointers still move as the source moved them."),
     Pass("sink_past_returns", sink_past_returns,
          "After licm, whose operations may stand before a return now."),
+    Pass("single_trips", single_trips,
+         "Loops have one form; what it makes, the passes below see as straight code."),
     Pass("split_quotients", split_quotients,
          "Counters have one form; what it makes of them, the next passes move out of addresses."),
     Pass("strength_reduce", strength_reduce,
@@ -346,6 +349,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("unwrap_indices", "specialize", "facts about plain indices are asked for"),
     ("merge_stores", "specialize", "whether a store can be wide depends on its guard"),
     ("specialize", "fuse_exponents", "a factor's sign is tested"),
+    ("late_sums", "single_trips", "sums of rows are tiles in both bodies"),
+    ("single_trips", "strength_reduce", "addresses are those of the first iteration"),
     ("specialize", "fold_masked_loads", "a load that needs no mask needs no other value"),
     ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),

@@ -20,8 +20,8 @@ from tritonc.backend.layout.shuffle import Shuffle, plan_shuffle
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.ir import f2, layout_ops
 from tritonc.ir.fragment import mma_accumulator, wgmma_a, wgmma_accumulator
-from tritonc.ir.layout import Layout, blocked
-from tritonc.ir.shared_layout import row_major, swizzled, tensor_core
+from tritonc.ir.layout import Layout, SharedLayout, blocked
+from tritonc.ir.shared_layout import row_major, tensor_core
 
 
 @pytest.mark.parametrize("name", ["access", "swizzle", "conversion"])
@@ -182,7 +182,7 @@ def test_full_transpose_goes_through_shared_memory():
     plan = plan_conversion(source, layout_ops.transpose(source, (1, 0)), 32)
     assert isinstance(plan, Shared)
     assert plan.conflicts == (1, 1)
-    assert max(plan.store_vector_bits, plan.load_vector_bits) == 128
+    assert max(plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits) == 128
 
 
 wgmma = wgmma_accumulator((128, 256), (2, 1), 256)
@@ -209,7 +209,8 @@ def test_usual_conversions(source, destination, element_bits, store_bits, load_b
     plan = plan_conversion(source, destination, element_bits)
     assert isinstance(plan, Shared)
     assert plan.conflicts == (1, 1)
-    assert (plan.store_vector_bits, plan.load_vector_bits) == (store_bits, load_bits)
+    widths = plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits
+    assert widths == (store_bits, load_bits)
     assert simulate(plan, held(source)) == held(destination)
 
 
@@ -230,14 +231,14 @@ def test_repetitions_spare_the_vectors():
     destination = Layout((1024,), (512, 1, 2, 256), (4, 8, 16, 32, 128), (64,))
     plan = plan_shared(source, destination, 32, maximum_bytes=1024)
     assert (plan.bytes, len(plan.repetitions)) == (1024, 4)
-    assert (plan.store_vector_bits, plan.load_vector_bits) == (128, 128)
+    assert (plan.store.vector, plan.load.vector) == (128 // plan.element_bits,) * 2
 
 
 def test_a_word_holds_registers_even_if_only_one_side_has_them():
     source = Layout((128,), (64,), (1, 2, 4, 8, 16), (32,))
     destination = Layout((128,), (32,), (1, 2, 4, 8, 16), (64,))
     plan = plan_shared(source, destination, 16)
-    assert (plan.store_vector_bits, plan.load_vector_bits) == (32, 16)
+    assert (plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits) == (32, 16)
 
 
 def test_other_shapes_or_warps_are_rejected():
@@ -290,7 +291,7 @@ def test_known_conflicts():
     column = Layout((32, 32), (1, 2, 4, 8, 16), (32, 64, 128, 256, 512), ())
     # 16 bytes for 8 lanes at a time, all in the same 4 banks.
     assert bank_conflicts(column, row_major((32, 32)), 32) == 8
-    assert bank_conflicts(column, swizzled((32, 32), (1, 0), 32, 1, 1, 32), 32) == 1
+    assert bank_conflicts(column, tensor_core((32, 32), (1, 0), 4, 128), 32) == 1
     words = Layout((32, 32), (32, 64, 128, 256, 512), (1, 2, 4, 8, 16), ())
     assert bank_conflicts(words, row_major((32, 32), (0, 1)), 64) == 8
     assert bank_conflicts(column, row_major((32, 32), (0, 1)), 32) == 1
@@ -301,7 +302,8 @@ def test_known_conflicts():
 def test_accesses_stop_at_a_swizzle():
     """Chunks of 8 bytes are exchanged, so 16 bytes are not in order for every thread."""
     tile = Layout((32, 32), (1, 2, 4, 8, 16), (32, 64, 128, 256, 512), ())
-    assert shared_accesses(tile, swizzled((32, 32), (1, 0), 32, 2, 1, 16), 32).vector == 2
+    pairs = SharedLayout((32, 32), (1, 2, 4, 8, 16, 34, 68, 136, 272, 512), 16)
+    assert shared_accesses(tile, pairs, 32).vector == 2
     assert shared_accesses(tile, row_major((32, 32)), 32).vector == 4
     with pytest.raises(ValueError, match="does not fit"):
         shared_accesses(tile, row_major((32, 16)), 32)

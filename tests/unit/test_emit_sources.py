@@ -78,3 +78,8 @@ def test_a_producer_is_ahead_of_loops_in_and_behind_loops(path: str, values: str
     pairs = tuple((n, v) for n, _, v in (pair.partition("=") for pair in values.split(",")))
     seen = execute(Setting(ROOT / path, pairs), "sm_90a")
     assert "mbarrier.try.wait.parity.scope.cta.space.cta" in seen, seen
+
+
+def test_loads_of_a_window_share_accesses() -> None:
+    """They read what one of them asks for alone: the machine knows where buffers end."""
+    execute(Setting(ROOT / "tests/run/windows.tc"), "sm_90a")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from tritonc import driver
 from tritonc.backend import llvm
 from tritonc.backend.emit.module import DATA_LAYOUT
 from tritonc.backend.target.matrix import INSTRUCTIONS
 from tritonc.backend.target.target import FEATURES, PTX_VERSIONS, TARGETS, find
 from tritonc.options import Options
-from tritonc.source import CompileError
+from tritonc.source import CompileError, SourceFile
+
+SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -32,6 +36,15 @@ def test_long_functions_are_left_to_the_assembler(monkeypatch: pytest.MonkeyPatc
     short = llvm.assemble(text, target, Options())
     monkeypatch.setattr(llvm, "LONGEST_OPTIMIZED", 10)
     assert llvm.assemble(text, target, Options()) != short
+
+
+def test_products_in_flight_are_optimized_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else their sums are copied between a product and its wait, and ptxas serialises them."""
+    source = SourceFile("m.tc", (SAMPLES / "matmul_bf16.tc").read_text(encoding="utf-8"))
+    options = Options(arch="sm_90a")
+    short = driver.compile(source, options, ("ptx",)).outputs["ptx"]
+    monkeypatch.setattr(llvm, "LONGEST_OPTIMIZED", 10)
+    assert driver.compile(source, options, ("ptx",)).outputs["ptx"] == short
 
 
 @pytest.mark.parametrize("name", TARGETS)

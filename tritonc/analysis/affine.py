@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from tritonc.analysis.linear import LIMIT, Linear, number, symbol
 from tritonc.analysis.signs import Needs, Signs
+from tritonc.analysis.values import axes_before
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I32, element, is_pointer, same_axes, shape
@@ -130,27 +131,11 @@ class Affinity:
         return Affine(symbol(op.result), (number(1),))
 
     def _splat(self, op: Op) -> Affine | None:
-        a = self.of(op.operands[0])
-        return a and Affine(a.offset, (Linear(),) * len(shape(op.result.type)), a.base)
-
-    def _broadcast(self, op: Op) -> Affine | None:
-        a = self.of(op.operands[0])
-        before, after = shape(op.operands[0].type), shape(op.result.type)
-        return a and Affine(a.offset, tuple(
-            s if m == n else Linear() for s, m, n in zip(a.strides, before, after, strict=True)),
-            a.base)
-
-    def _reshape(self, op: Op) -> Affine | None:
-        a = self.of(op.operands[0])
-        before, after = shape(op.operands[0].type), shape(op.result.type)
-        places = same_axes(before, after)
+        a, places = self.of(op.operands[0]), axes_before(op)
         return None if a is None or places is None else Affine(
             a.offset, tuple(Linear() if d is None else a.strides[d] for d in places), a.base)
 
-    def _trans(self, op: Op) -> Affine | None:
-        a = self.of(op.operands[0])
-        return a and Affine(a.offset, tuple(a.strides[d] for d in op.attributes["permutation"]),
-                            a.base)
+    _broadcast = _reshape = _trans = _splat
 
     def _add(self, op: Op) -> Affine | None:
         return self._combine(op, 1)
@@ -158,8 +143,7 @@ class Affinity:
     def _sub(self, op: Op) -> Affine | None:
         return self._combine(op, -1)
 
-    def _addptr(self, op: Op) -> Affine | None:
-        return self._combine(op, 1)
+    _addptr = _add
 
     def _combine(self, op: Op, sign: int) -> Affine | None:
         a, b = self.of(op.operands[0]), self.of(op.operands[1])
@@ -186,8 +170,7 @@ class Affinity:
         a = self.of(op.operands[0]) if element(op.operands[0].type).bits > 1 else None
         return a if a is not None and self._not_negative(op.operands[0]) else None
 
-    def _assume_multiple(self, op: Op) -> Affine | None:
-        return self.of(op.operands[0])
+    _assume_multiple = _sext
 
     def _not_negative(self, *values: Value) -> bool:
         """Whether none of the values is negative, or could be assumed not to be."""

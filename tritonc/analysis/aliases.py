@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tritonc.analysis.values import origin
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import is_pointer
+
+_HINTS = ("assume_multiple",)  # what the parameter is that they are about
 
 Roots = dict[Value, Value | None]
 
@@ -47,16 +50,9 @@ def may_alias(kernel: Kernel, a: Value, b: Value, roots: Roots) -> bool:
 
 def apart(kernel: Kernel, a: Value | None, b: Value | None) -> bool:
     """Whether two roots are known to reach different objects."""
-    if a is None or b is None or _origin(a) is _origin(b):
+    if a is None or b is None or origin(a, _HINTS) is origin(b, _HINTS):
         return False
     return no_alias(kernel, a) or no_alias(kernel, b)
-
-
-def _origin(root: Value) -> Value:
-    """The parameter that a hint is about."""
-    while root.op is not None and root.op.name == "assume_multiple":
-        root = root.op.operands[0]
-    return root
 
 
 def no_alias(kernel: Kernel, root: Value) -> bool:

@@ -18,7 +18,7 @@ from tritonc.analysis.axis_lattice import (
 from tritonc.analysis.signs import non_negative
 from tritonc.ir import numbers
 from tritonc.ir.core import Op
-from tritonc.ir.types import Pointer, element, shape
+from tritonc.ir.types import Pointer, element, same_axes, shape
 
 
 def _add(op: Op, a: AxisInfo, b: AxisInfo) -> AxisInfo:
@@ -215,16 +215,14 @@ def _broadcast(op: Op, a: AxisInfo) -> AxisInfo:
 def _reshape(op: Op, a: AxisInfo) -> AxisInfo:
     """Axes of extent 1 inserted or removed; anything else is not looked into."""
     before, after = shape(op.operands[0].type) or (1,), shape(op.result.type) or (1,)
-    kept = [d for d, n in enumerate(before) if n != 1]
-    if [before[d] for d in kept] != [n for n in after if n != 1]:
+    places = same_axes(before, after)
+    if places is None:
         extents = extents_of(op.operands[0].type)
         same = all(k == e for k, e in zip(a.constancy, extents, strict=True))
         return uniform(op.result.type, a.every, a.value) if same else unknown(
             op.result.type, a.every)
-    source = iter(kept)
-    entries = [(1, a.every, 1) if n == 1 else (a.contiguity[d := next(source)],
-                                               a.divisibility[d], a.constancy[d])
-               for n in after]
+    entries = [(1, a.every, 1) if d is None else (a.contiguity[d], a.divisibility[d],
+                                                  a.constancy[d]) for d in places]
     contiguity, divisibility, constancy = zip(*entries, strict=True)
     return AxisInfo(contiguity, divisibility, constancy, a.value)
 

@@ -3,7 +3,7 @@
 `Facts(kernel)` answers for scalars and tiles (then of every element):
 
     interval(v)  (least, greatest), as signed numbers; the type's whole range when nothing is known
-    factor(v)    the greatest power of two known to divide v, at most MAX_FACTOR (a zero has that)
+    factor(v)    the greatest power of two known to divide v, at most TOP (as a zero has)
 
 Integers wrap, so that a bound holds only where no step on its way can leave the type's range: of
 `k + r` with k anywhere below n nothing follows.  Divisibility by a power of two survives wrapping.
@@ -26,7 +26,6 @@ from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import element, is_int, shape
 
 Interval = tuple[int, int]
-MAX_FACTOR = axis_info.TOP
 _MAX_DEPTH = 60  # operations that an answer looks through
 _PROGRAMS = (1 << 31) - 1  # the most instances along an axis (CUDA: gridDim.x)
 

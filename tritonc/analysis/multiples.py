@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tritonc.analysis.axis_info import AxisInfo, Infos, low_bit
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import axes_before, int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Pointer, element, is_int, shape
 
@@ -23,6 +23,7 @@ Multiples = dict[Value, int]
 
 _BOTH = ("add", "sub", "or", "xor", "smin", "smax", "umin", "umax")
 _MOVES = ("splat", "broadcast", "sext", "zext", "convert_layout", "assume_multiple")
+_SHIFTS = ("add", "sub", *_MOVES, "reshape", "trans")  # keep a known distance
 _MOST_DEPTH = 40
 
 
@@ -39,12 +40,15 @@ class MultiplesNeeded:
         self.wanted: Multiples = {}  # by what was asked before
         self._assumed: set[Op] = set()  # phis above
         self._depth = 0
+        self._shifted = False  # whether numbers that are added count for nothing
 
-    def of_pointer(self, pointer: Value, axis: int | None, run: int) -> Multiples | None:
-        """For runs of `run` elements that begin at multiples of their size; for all elements, if
-        there is no axis."""
+    def of_pointer(self, pointer: Value, axis: int | None, run: int, shifted: bool = False
+                   ) -> Multiples | None:
+        """For runs of `run` elements that begin at multiples of their size, or with `shifted` a
+        known number of elements behind; for all elements, if there is no axis."""
         t = element(pointer.type)
         assert isinstance(t, Pointer)
+        self._shifted = shifted
         return self._pointer(pointer, axis, run, t.element.bytes)
 
     def _pointer(self, value: Value, axis: int | None, run: int, size: int) -> Multiples | None:
@@ -58,6 +62,7 @@ class MultiplesNeeded:
             return first if first is None else self._join(
                 first, self.of_integer(op.operands[1], axis, run, run))
         if op.name in ("phi", "select"):
+            self._shifted = False
             return self._all(op, lambda v: self._pointer(v, axis, run, size))
         if op.name in (*_MOVES, "reshape", "trans"):
             return self._pointer(op.operands[0], _axis_before(op, axis), run, size)
@@ -70,9 +75,12 @@ class MultiplesNeeded:
             return None
         if _begins(info, axis, run, 1) % n == 0:
             return {}
-        self._depth += 1
+        if op is not None and op.name == "constant" and self._shifted:
+            return {}
+        self._depth, shifted = self._depth + 1, self._shifted
+        self._shifted = shifted and op is not None and op.name in _SHIFTS
         found = self._rule(op, axis, run, n) if op is not None else None
-        self._depth -= 1
+        self._depth, self._shifted = self._depth - 1, shifted
         scalar = not shape(value.type) and is_int(value.type) and element(value.type).bits > 1
         if found is None and scalar and self.testable(value):
             return {value: n}
@@ -157,15 +165,7 @@ def _begins(info: AxisInfo, axis: int | None, run: int, size: int) -> int:
 
 def _axis_before(op: Op, axis: int | None) -> int | None:
     """The axis of the operand that becomes `axis`; None where it has none."""
-    if axis is None or op.name == "splat":
-        return None if op.name == "splat" else axis
-    if op.name == "trans":
-        found: int = op.attributes["permutation"][axis]
-        return found
-    if op.name != "reshape":
+    if axis is None or op.name not in ("splat", "trans", "reshape"):
         return axis
-    before, after = shape(op.operands[0].type), shape(op.result.type)
-    kept = [d for d, extent in enumerate(before) if extent != 1]
-    if after[axis] == 1 or [before[d] for d in kept] != [n for n in after if n != 1]:
-        return None
-    return kept[sum(n != 1 for n in after[:axis])]
+    places = axes_before(op)
+    return None if places is None else places[axis]

@@ -27,6 +27,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 from tritonc.analysis.liveness import Liveness
+from tritonc.analysis.values import remembered
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -80,10 +81,6 @@ class Estimate:
     def __init__(self, kernel: Kernel) -> None:
         self.cfg = Cfg(kernel)
         self.readers = uses(kernel)
-        self.weights: dict[Value, float] = {}
-        self.varies: dict[Value, int] = {}
-        self.skips: dict[Value, int] = {}
-        self.depends: dict[Value, int] = {}  # asked for again and again: values form a graph
         self.live = Liveness(self.cfg, self._root)
         self._peaks: dict[Block, tuple[float, Op | None, set[Value]]] = {}
 
@@ -212,15 +209,9 @@ class Estimate:
         """What the value repeats."""
         return self.live.root(value) or value
 
+    @remembered(0.0)
     def weight(self, value: Value) -> float:
         """The registers of a value."""
-        found = self.weights.get(value)
-        if found is None:
-            self.weights[value] = 0.0  # of a value on a cycle of phis, while it is looked at
-            found = self.weights[value] = self._weight(value)
-        return found
-
-    def _weight(self, value: Value) -> float:
         op = value.op
         if op is not None and op.attributes.get("piecewise") and _by_register(op):
             return min(1.0, PIECE / _count(value)) * self._whole(value)
@@ -274,15 +265,9 @@ class Estimate:
                         return False
         return True
 
+    @remembered(0)
     def _varying(self, value: Value) -> int:
         """The bits of an element's index over which integers differ by more than a constant."""
-        found = self.varies.get(value)
-        if found is None:
-            self.varies[value] = 0  # of a phi on a cycle, as far as this one goes
-            found = self.varies[value] = self._find_varying(value)
-        return found
-
-    def _find_varying(self, value: Value) -> int:
         op, t = value.op, value.type
         if op is None or not isinstance(t, Tile) or op.name in ("constant", "undef", "splat",
                                                                 "range", "get_global_range"):
@@ -304,14 +289,9 @@ class Estimate:
             return _union(map(self._dependent, op.operands)) & every
         return every
 
+    @remembered(0)
     def _dependent(self, value: Value) -> int:
         """The bits of an element's index over which integers differ at all."""
-        found = self.depends.get(value)
-        if found is None:
-            found = self.depends[value] = self._find_dependent(value)
-        return found
-
-    def _find_dependent(self, value: Value) -> int:
         op, t = value.op, value.type
         if op is None or not isinstance(t, Tile) or op.name in ("constant", "undef", "splat"):
             return 0
@@ -322,14 +302,9 @@ class Estimate:
             return _union(map(self._dependent, op.operands)) & every
         return every
 
+    @remembered(0)
     def _skipped(self, value: Value) -> int:
         """The bits inside of wide accesses, if nothing but such reads the tile."""
-        found = self.skips.get(value)
-        if found is None:
-            found = self.skips[value] = self._find_skipped(value)
-        return found
-
-    def _find_skipped(self, value: Value) -> int:
         found: int | None = None
         for reader in self.readers.get(value, ()):
             if reader.name == "step_pointers":

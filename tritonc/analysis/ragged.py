@@ -12,9 +12,10 @@ from math import gcd
 
 from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.axis_lattice import AxisInfo, extents_of
+from tritonc.analysis.values import axes_before
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import element, same_axes, scalar, shape
+from tritonc.ir.types import element, scalar
 
 _PIPELINED = ("dot", "fma_dot", "mma_dot", "wgmma", "channel", "async_copy")
 
@@ -45,17 +46,12 @@ def falling(mask: Value, axis: int, infos: Infos) -> int:
 
 
 def _of(op: Op, mask: Value, axis: int, infos: Infos) -> int:
-    before, after = shape(op.operands[0].type) if op.operands else (), shape(mask.type)
     if op.name in ("and", "or"):
         return gcd(*(falling(v, axis, infos) for v in op.operands))
     if op.name == "convert_layout" or (op.name == "cmpp" and mask is op.results[0]):
         return falling(op.operands[0], axis, infos)
-    if op.name == "broadcast" and before[axis] == after[axis]:
-        return falling(op.operands[0], axis, infos)
-    if op.name == "trans":
-        return falling(op.operands[0], op.attributes["permutation"][axis], infos)
-    if op.name == "reshape":
-        places = same_axes(before, after)
+    if op.name in ("broadcast", "trans", "reshape"):
+        places = axes_before(op)
         source = None if places is None else places[axis]
         return 1 if source is None else falling(op.operands[0], source, infos)
     return _compared(op, axis, infos) if op.name == "icmp" else 1

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, is_float, shape
@@ -43,10 +43,12 @@ def several_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     if any(op.name in ("reduce", "argreduce", "scan")
            for block in cfg.innermost for op in block.ops):
         return False
-    return _loads_again(kernel, cfg)
+    return bool(loaded_again(kernel, cfg))
 
 
-def _loads_again(kernel: Kernel, cfg: Cfg) -> bool:
+def loaded_again(kernel: Kernel, cfg: Cfg) -> dict[Value, Op]:
+    """The parameters from which a loop loads tiles that one before it loads, with the load."""
+    found: dict[Value, Op] = {}
     roots = pointer_roots(kernel) if len(cfg.loops) > 1 else {}
     seen: dict[Value, list[Loop]] = {}  # loops that load
     for block in cfg.order:
@@ -56,13 +58,16 @@ def _loads_again(kernel: Kernel, cfg: Cfg) -> bool:
             if root is None or not isinstance(op.operands[0].type, Tile):
                 continue
             if loop is None:
-                return False
-            before = seen.setdefault(_parameter(root), [])
+                if kernel.attributes.get("single_trips"):
+                    continue
+                return found
+            place = origin(root, ("assume_multiple",))
+            before = seen.setdefault(place, [])
             if any(loop.header not in one and one.header not in loop
                    and cfg.dominates(_beside(one, loop).header, loop.header) for one in before):
-                return True
+                found[place] = op
             before.append(loop)
-    return False
+    return found
 
 
 def _beside(loop: Loop, other: Loop) -> Loop:
@@ -78,13 +83,7 @@ def reducing_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     ops = [op for block in cfg.innermost for op in block.ops]
     names = {op.name for op in ops}
     return "reduce" in names and not names & {"argreduce", "scan", "reduce_with", "scan_with"} \
-        and _loads_again(kernel, cfg)
-
-
-def _parameter(root: Value) -> Value:
-    while root.op is not None and root.op.name == "assume_multiple":
-        root = root.op.operands[0]
-    return root
+        and bool(loaded_again(kernel, cfg))
 
 
 def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 
 from tritonc.analysis.linear import Linear
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, origin
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import element, is_int, shape
@@ -162,9 +162,7 @@ def known_signs(kernel: Kernel, cfg: Cfg, place: Block,
                 narrow.add(parameter)
     for op in kernel.ops():
         if op.name == "assume_multiple" and cfg.dominates(cfg.block_of[op], place):
-            value, n = op.operands[0], op.attributes["n"]
-            while value.op is not None and value.op.name in ("assume_multiple", "sext"):
-                value = value.op.operands[0]
+            value, n = origin(op.operands[0], ("assume_multiple", "sext")), op.attributes["n"]
             multiples[value] = max(multiples.get(value, 1), n & -n)
             if _told(op):
                 known.add(value)

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE
-from tritonc.ir.types import element, is_float, is_int
+from tritonc.ir.types import element, is_float, is_int, same_axes, shape
 
 Number = int | float | bool
+S = TypeVar("S")
+T = TypeVar("T")
 
+SPREADS = ("splat", "broadcast", "reshape")
 _ONLY_READS = frozenset({READ, SHARED_READ})
 _CHANGES_MEMORY = frozenset({WRITE, SYNC})
+
+
+def remembered(start: T) -> Callable[[Callable[[S, Value], T]], Callable[[S, Value], T]]:
+    """Let a method remember what it says of each value: values form a graph.  `start` is what it
+    says of one on a cycle of phis while it looks at that."""
+    def decorate(method: Callable[[S, Value], T]) -> Callable[[S, Value], T]:
+        def ask(self: S, value: Value) -> T:
+            known: dict[Value, T] = self.__dict__.setdefault(f"{method.__name__} known", {})
+            if value not in known:
+                known[value] = start
+                known[value] = method(self, value)
+            return known[value]
+
+        return ask
+
+    return decorate
 
 
 def constant_of(value: Value) -> Number | None:
@@ -57,6 +76,24 @@ def defined_by(value: Value, name: str) -> Op | None:
     """The operation that makes the value, if it is a `name`."""
     op = value.op
     return op if op is not None and op.name == name else None
+
+
+def origin(value: Value, names: Container[str] = SPREADS) -> Value:
+    """What the value is before operations of these names, by their first operands."""
+    while value.op is not None and value.op.name in names:
+        value = value.op.operands[0]
+    return value
+
+
+def axes_before(op: Op) -> list[int | None] | None:
+    """For each axis of the result of a splat, broadcast, trans or reshape the axis of the operand,
+    None for one that it has not; None for a reshape that does more than add and drop axes."""
+    before, after = shape(op.operands[0].type), shape(op.result.type)
+    if op.name == "trans":
+        return list(op.attributes["permutation"])
+    if op.name == "broadcast":
+        return [d if m == n else None for d, (m, n) in enumerate(zip(before, after, strict=True))]
+    return [None] * len(after) if op.name == "splat" else same_axes(before, after)
 
 
 def slice_of(values: Iterable[Value], inside: Container[Op] | None = None,

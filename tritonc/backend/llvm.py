@@ -158,7 +158,9 @@ def _written(kernel: Kernel) -> set[Value]:
 # Lines of a function beyond which LLVM generates code without improving it: its strength reduction
 # takes time quadratic in the length of a chain of integer operations, 3 s for 20,000 lines of one,
 # and in the number of accesses, 3 s for 14,000 lines of a thread that makes 500.
-# The assembler improves the code anyway.
+# The assembler improves the code anyway.  Not so beside products in flight (wgmma): unimproved code
+# copies its sums at each phi, before they are waited for, and ptxas then serialises all products of
+# the function (C7514).
 LONGEST_OPTIMIZED = 12_000
 
 # ---- LLVM ----------------------------------------------------------------------------------------
@@ -194,7 +196,8 @@ def machine(target: Target, options: Options, size: int = 0) -> llvm.TargetMachi
 def assemble(text: str, target: Target, options: Options) -> str:
     """The PTX of a module of LLVM IR."""
     llvm = _library()
-    code = machine(target, options, max(part.count("\n") for part in text.split("\ndefine ")))
+    size = 0 if "wgmma." in text else max(part.count("\n") for part in text.split("\ndefine "))
+    code = machine(target, options, size)
     module = llvm.parse_assembly(text)
     module.verify()
     optimize(module, code, options)

@@ -102,16 +102,6 @@ def rank(columns: Iterable[int]) -> int:
     return Subspace(columns).dimension
 
 
-def independent(vectors: Iterable[int]) -> tuple[int, ...]:
-    """The vectors that are independent of the ones before them: a basis of the same span.
-
-    >>> independent((1, 3, 2, 4))
-    (1, 3, 4)
-    """
-    span = Subspace()
-    return tuple(vector for vector in vectors if span.add(vector))
-
-
 def inverse(columns: Sequence[int]) -> tuple[int, ...]:
     """The columns of the inverse of a square matrix.  Raises ValueError if it is singular."""
     span = Subspace(columns)

@@ -11,34 +11,17 @@ through shared memory if they are warp bits; the result is replicated over the l
     (16, 32, 1, 2, 4)
     >>> reduction(tile, (1,))                 # rows: fold registers 0 and 1, then lanes xor 1 and 2
     Reduction(register=(0,), lane=(0, 1), warp=(), groups=((0, 1),))
-    >>> print(slice_axis(tile, 1))            # the sum of each row, in four lanes
+    >>> print(slice_axes(tile, (1,)))            # the sum of each row, in four lanes
     #layout<shape=[8], register=[], lane=[0,0,1,2,4], warp=[]>
-
-The operand that a dot product on plain cores needs is made of these: of the rows of a result tile
-of 8 x 8, each thread needs its own, with all 4 steps of the inner product.
-
-    >>> print(broadcast(expand_dims(slice_axis(tile, 1), 1), (8, 4)))
-    #layout<shape=[8,4], register=[1,2], lane=[0,0,4,8,16], warp=[]>
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
 from tritonc.ir.layout import Layout, axis_bases
-
-
-def _rename(
-    layout: Layout, shape: tuple[int, ...], table: Mapping[int, int], added: Sequence[int] = ()
-) -> Layout:
-    """Replace every basis by `table`'s, 0 if it has none, and append the registers `added`."""
-    register, lane, warp = (
-        tuple(table.get(basis, 0) for basis in bases)
-        for bases in (layout.register, layout.lane, layout.warp)
-    )
-    return Layout(shape, (*register, *added), lane, warp)
 
 
 def _axis_table(
@@ -57,7 +40,9 @@ def transpose(layout: Layout, permutation: Sequence[int]) -> Layout:
     if sorted(permutation) != list(range(len(layout.shape))):
         raise ValueError(f"{tuple(permutation)} does not permute the axes of {layout.shape}")
     shape = tuple(layout.shape[axis] for axis in permutation)
-    return _rename(layout, shape, _axis_table(layout.shape, shape, permutation))
+    table = _axis_table(layout.shape, shape, permutation)
+    return Layout(shape, *(tuple(table.get(basis, 0) for basis in bases)
+                           for bases in (layout.register, layout.lane, layout.warp)))
 
 
 def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:
@@ -65,32 +50,6 @@ def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:
     if prod(shape) != layout.size:
         raise ValueError(f"cannot reshape {layout.shape} to {shape}: the sizes differ")
     return Layout(shape, layout.register, layout.lane, layout.warp)
-
-
-def expand_dims(layout: Layout, axis: int) -> Layout:
-    """Insert an axis of extent 1 before `axis`, in 0 .. rank; the rank appends.  No data moves."""
-    if not 0 <= axis <= len(layout.shape):
-        raise ValueError(f"no place for a new axis {axis} in shape {layout.shape}")
-    return reshape(layout, (*layout.shape[:axis], 1, *layout.shape[axis:]))
-
-
-def broadcast(layout: Layout, shape: tuple[int, ...]) -> Layout:
-    """Stretch axes of extent 1 to those of `shape`.
-
-    The new bits are new registers, after the existing ones: register r of the result is register
-    `r % layout.registers` of the operand.
-    """
-    if len(shape) != len(layout.shape) or any(
-        old not in (1, new) for old, new in zip(layout.shape, shape)
-    ):
-        raise ValueError(f"cannot broadcast {layout.shape} to {shape}")
-    added = [
-        basis
-        for axis in reversed(range(len(shape)))
-        if layout.shape[axis] == 1
-        for basis in axis_bases(shape, axis)
-    ]
-    return _rename(layout, shape, _axis_table(layout.shape, shape, range(len(shape))), added)
 
 
 def broadcasts(source: Layout, result: Layout) -> bool:
@@ -132,11 +91,6 @@ def slice_axes(layout: Layout, axes: Iterable[int]) -> Layout:
     lane = tuple(table.get(basis, 0) for basis in layout.lane)
     warp = tuple(table.get(basis, 0) for basis in layout.warp)
     return Layout(shape, register, lane, warp)
-
-
-def slice_axis(layout: Layout, axis: int) -> Layout:
-    """`slice_axes` of one axis."""
-    return slice_axes(layout, (axis,))
 
 
 def _checked_axis(layout: Layout, axis: int) -> int:

@@ -246,9 +246,11 @@ _ROWS: list[OpInfo] = [
             "What lies at p; where the guard does not hold, the number `other`, else undefined.  "
             "`alike`: so many neighbours along `vector_axis` have one address; `moves`: in each "
             "iteration of a loop others; `align`: addresses are multiples of so many bytes; "
-            "`ragged`: the guard may hold for the first elements of a vector alone.",
+            "`ragged`: the guard may hold for the first elements of a vector alone; `window`: a "
+            "number that neighbouring loads share, where each run of `vector` begins among aligned "
+            "ones, and from where to where all of them reach.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
-                              "late", "piecewise", "moves", "align", "ragged")),
+                              "late", "piecewise", "moves", "align", "ragged", "window")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "ragged")),
     _memory("atomic_rmw", "p value", rules.atomic,

@@ -8,8 +8,8 @@ linear map: the offset of each bit of the row has some bits of the chunk beside 
 
     >>> row_major((8, 4)).index                       # columns 1, 2; rows 4, 8, 16
     (1, 2, 4, 8, 16)
-    >>> swizzled((8, 4), (1, 0), 32, vector=1, per_phase=1, max_phase=4).index
-    (1, 2, 5, 10, 16)
+    >>> tensor_core((8, 32), (1, 0), 4, 128).index
+    (1, 2, 4, 8, 16, 36, 72, 144)
 
 `order` lists the axes from the one whose neighbours are contiguous in memory.
 """
@@ -79,28 +79,6 @@ def transpose(layout: SharedLayout, permutation: Sequence[int]) -> SharedLayout:
         sum(new for old, new in table.items() if basis & old) for basis in layout.offset
     )
     return SharedLayout(shape, offset, layout.alignment)
-
-
-def swizzled(
-    shape: tuple[int, ...],
-    order: Sequence[int],
-    element_bits: int,
-    vector: int,
-    per_phase: int,
-    max_phase: int,
-) -> SharedLayout:
-    """The swizzle of 2021's Triton: chunk ^= (row / per_phase) % max_phase.
-
-    Rows run along `order[0]`, `order[1]` numbers them, chunks are `vector` elements.  Raises
-    ValueError if a row has fewer than `max_phase` chunks.
-    """
-    check_shape((*shape, vector, per_phase, max_phase))
-    row = shape[order[0]]
-    if vector * max_phase > row:
-        raise ValueError(f"a row of {row} has no {max_phase} chunks of {vector} to exchange")
-    bits = min(log2(max_phase), max(0, log2(shape[order[1]]) - log2(per_phase)))
-    offset = _swizzle(shape, order, log2(vector), log2(row * per_phase), bits)
-    return SharedLayout(shape, offset, max(16, vector * element_bits // 8))
 
 
 def tensor_core(

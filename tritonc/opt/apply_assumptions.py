@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import lcm
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -133,8 +133,7 @@ def _bound(kernel: Kernel, condition: Value) -> bool:
     if int_of(x) is not None:
         predicate, x, limit = _MIRRORED.get(predicate), limit, x
     n = int_of(limit)
-    while x.op is not None and x.op.name in ("sext", "splat", "broadcast", "assume_multiple"):
-        x = x.op.operands[0]
+    x = origin(x, ("sext", "splat", "broadcast", "assume_multiple"))
     if n is None or predicate not in _BOUNDS or x not in kernel.parameters or not is_int(x.type):
         return False
     info = kernel.info[kernel.parameters.index(x)]

@@ -7,7 +7,8 @@ again.
 Walks the dominance tree; what a block computes is known in the blocks it dominates.  The key of an
 operation is its row, operands (in one order if it commutes), guard, attributes and result types;
 phis of one block compare by what comes from each predecessor.  A load equals an earlier one of the
-same block if nothing in between writes global memory or orders accesses; volatile ones never do.
+same block if nothing in between may write what it reads, or orders accesses; volatile ones never
+do.
 
 Of constants, splats and the like one is kept, far from some uses perhaps: the backend makes such
 cheap values again where it needs them instead of holding registers.
@@ -16,7 +17,9 @@ cheap values again where it needs them instead of holding registers.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cached_property
 
+from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import attributes_key, changes_memory
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -29,11 +32,11 @@ _LOADS = frozenset({READ})
 def cse(kernel: Kernel, context: Context) -> bool:
     """Keep the first of equal operations."""
     cfg = Cfg(kernel)
-    walk = _Walk()
+    walk = _Walk(kernel)
     changed = False
     while walk.visit_tree(cfg):  # again where a phi's operand across a back edge was replaced
         kernel.replace(walk.replaced)
-        walk = _Walk()
+        walk = _Walk(kernel)
         changed = True
     return changed
 
@@ -41,7 +44,8 @@ def cse(kernel: Kernel, context: Context) -> bool:
 class _Walk:
     """One walk over the dominance tree."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
         self.replaced: dict[Value, Value] = {}
         self.numbers: dict[Value, int] = {}  # for a fixed order of commuting operands
         self.known: dict[Hashable, Op] = {}
@@ -80,8 +84,8 @@ class _Walk:
                 same = same if same is not op else None
             else:
                 same = None
-                if changes_memory(op):
-                    self.loads = {}
+                if changes_memory(op) and self.loads:
+                    self.loads = self.unchanged(op)
             if same is None:
                 kept.append(op)
                 continue
@@ -89,6 +93,18 @@ class _Walk:
                 self.replaced[old] = new
                 new.name = new.name or old.name
         block.ops = kept
+
+    @cached_property
+    def roots(self) -> Roots:
+        return pointer_roots(self.kernel)
+
+    def unchanged(self, op: Op) -> dict[Hashable, Op]:
+        """The loads that an operation with effects leaves as they are: a store, those of other
+        objects."""
+        if op.name != "store" or op.attributes.get("release"):
+            return {}
+        return {key: load for key, load in self.loads.items()
+                if not may_alias(self.kernel, op.operands[0], load.operands[0], self.roots)}
 
     def key(self, op: Op, block: Block) -> Hashable:
         numbers = self.numbers

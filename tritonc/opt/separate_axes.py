@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -260,8 +260,7 @@ class _Separation(MovedOps):
 
     def uniform(self, v: Value) -> Value | None:
         """The scalar that is in all elements and that the loop does not change, as 64 bits."""
-        while v.op is not None and v.op.name in ("splat", "broadcast", "reshape"):
-            v = v.op.operands[0]
+        v = origin(v)
         number = int_of(v)
         if number is not None:
             return self.number(number, ())

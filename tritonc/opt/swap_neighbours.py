@@ -11,7 +11,7 @@ of a thread, or a shuffle away.
 from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import axes_before, int_of
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -25,7 +25,6 @@ from tritonc.ir.types import (
     is_float,
     is_pointer,
     make,
-    same_axes,
     scalar,
     shape,
 )
@@ -62,10 +61,9 @@ def _mask(index: Value, axis: int) -> int | None:
     """The number of which the index along an axis is the exclusive disjunction with its place."""
     op = index.op
     while op is not None and op.name in ("broadcast", "reshape"):
-        before, after = shape(op.operands[0].type), shape(op.result.type)
-        places = same_axes(before, after) if op.name == "reshape" else [*range(len(before))]
+        places = axes_before(op)
         source = None if places is None else places[axis]
-        if source is None or before[source] != after[axis]:
+        if source is None:
             return None
         axis = source
         op = op.operands[0].op

@@ -64,7 +64,7 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
             test.attributes["unroll"] = 1
             count, why = _possible(loop, times, len(ops))
             if not why:
-                _unroll(kernel, loop, count, count if times in (0, count) else times)
+                unroll(kernel, loop, count, count if times in (0, count) else times)
                 return True
             context.remark("unroll_loops", f"loop not unrolled despite '#pragma unroll': {why}",
                            test.span, missed=True)
@@ -76,7 +76,7 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
         if not product:
             size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
         if few is not None and (few < 2 or few * size <= most):
-            _unroll(kernel, loop, few, few)
+            unroll(kernel, loop, few, few)
             return True
     return False
 
@@ -127,7 +127,7 @@ def iterations(loop: Loop, most: int) -> int | None:
     return None
 
 
-def _unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:
+def unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:
     """Copies of the loop's blocks, one after the other.
 
     If all `count` iterations are `copied`, the header stays behind the last one.  Else the loop

@@ -10,15 +10,17 @@ too; then the same arguments have to mean the same:
 - Along an axis that it does not cut, the host says how many programs there are: heads of a batch,
   or parts that it counts by the tunables.  It is the former if no tunable has a part in what is
   computed of the id, and if what is stored is as large as tunables say only along axes that the
-  kernel cuts.
+  kernel cuts, or where a loop goes from tile to tile as far as something else says.
 
 Both kernels are as semantic analysis leaves them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from tritonc.analysis.affine import Affinity, Iteration
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, shape
 
@@ -121,14 +123,38 @@ def _value(value: Value, depth: int) -> str:
 
 
 def _stores_what_is_cut(kernel: Kernel, other: Kernel, cut: set[int]) -> bool:
-    """Whether what is stored differs in extent only along axes that the kernels cut."""
-    stores = [[shape(op.operands[0].type) for op in k.ops() if op.name in _STORES]
-              for k in (kernel, other)]
-    if [*map(len, stores[0])] != [*map(len, stores[1])]:
+    """Whether what is stored differs in extent only along axes that the kernels cut, or that loops
+    go along."""
+    stores = [[*_stored(k)] for k in (kernel, other)]
+    if [len(extents) for extents, _ in stores[0]] != [len(extents) for extents, _ in stores[1]]:
         return False
     cuts = {(kernel.tile[axis], other.tile[axis]) for axis in cut}
-    return all(a == b or (a, b) in cuts for one, two in zip(*stores, strict=True)
-               for a, b in zip(one, two, strict=True))
+    return all(a == b or (a, b) in cuts or (axis in walks and walks[axis] == others.get(axis))
+               for (one, walks), (two, others) in zip(*stores, strict=True)
+               for axis, (a, b) in enumerate(zip(one, two, strict=True)))
+
+
+def _stored(kernel: Kernel) -> Iterator[tuple[tuple[int, ...], dict[int, list[str]]]]:
+    """The extents of each tile that is stored, and the axes along which a loop goes from tile to
+    tile: from where, and as far as what, counted in elements."""
+    cfg = Cfg(kernel)
+    for op in (op for op in kernel.ops() if op.name in _STORES):
+        extents, loop, walks = shape(op.operands[0].type), cfg.innermost.get(cfg.block_of[op]), {}
+        while loop is not None:
+            iteration = Iteration(loop)
+            affinity = Affinity(iteration)
+            form, test = affinity.of(op.operands[0]), loop.header.terminator.operands[:1]
+            compared = test[0].op.operands if test and test[0].op is not None else []
+            for axis, stride in enumerate(form.strides if form is not None else ()):
+                for phi in (v for v in compared if v.op in loop.header.phis()):
+                    moves = [each and each.offset.split(iteration.counter)
+                             for each in (form, affinity.of(phi))]
+                    if stride.terms and moves[0] and moves[0][1] == stride.scaled(extents[axis]) \
+                            and moves[1] and moves[1][1].constant == extents[axis]:
+                        walks[axis] = [str(moves[1][0]), *(
+                            _value(v, _DEEPEST) for v in compared if v is not phi)]
+            loop = loop.parent
+        yield extents, walks
 
 
 def _constant(value: Value) -> int:

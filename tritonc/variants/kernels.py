@@ -78,7 +78,7 @@ class Variants:
     def plan(self, module: Module, lower: Lower) -> dict[str, dict[str, Any]]:
         """What the manifest would say of variants that nobody has compiled, by kernel: those that
         can take its place."""
-        from tritonc.variants.variant import failed
+        from tritonc.variants.variant import failed, required
 
         found = {}
         for general in module.kernels:
@@ -91,7 +91,7 @@ class Variants:
                     continue
                 places.append(place)
                 rows.append({"tile": tile_of(kernel), "tunables": dict(variant.binding),
-                             "requires": []})
+                             "requires": required(_promised(general), _promised(kernel))})
             if rows:
                 found[general.name] = {"variants": rows, "choice": known.rule(places)}
         return found
@@ -156,6 +156,13 @@ def lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> 
                    f"{reason}")
     assume(kernel, variant.facts)
     return kernel
+
+
+def _promised(kernel: Kernel) -> dict[str, Any]:
+    """What `required` reads of a kernel's row in the manifest."""
+    names = {"multiple_of": "multiple_of", "least": "at_least", "greatest": "at_most"}
+    return {"parameters": [{key: value for name, key in names.items()
+                            if (value := getattr(info, name)) is not None} for info in kernel.info]}
 
 
 def tile_of(kernel: Kernel) -> list[int]:

@@ -43,7 +43,7 @@ from math import log2
 
 import numpy as np
 
-from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform
+from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -174,9 +174,7 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
     difference = defined_by(op.operands[0], "fsub")
     if difference is None:
         return None
-    x, row = difference.operands
-    while row.op is not None and row.op.name in _SPREADS:
-        row = row.op.operands[0]
+    x, row = difference.operands[0], origin(difference.operands[1], _SPREADS)
     if not shape(row.type) or row.op is None:
         return None
     great = _may_be_great(x)

@@ -23,7 +23,7 @@ from tritonc.analysis.axis_info import Infos
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
-from tritonc.analysis.values import int_of, slice_of, step_of
+from tritonc.analysis.values import int_of, origin, step_of
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
@@ -52,12 +52,9 @@ class Runs:
         self.assumed: Multiples = {}
 
     def of_load(self, load: Op) -> tuple[int, int] | None:
-        """The axis along which runs of the load's elements are one, and how long those are; None
-        for gathers, too, whose addresses are there late."""
+        """The axis along which runs of the load's elements are one, and how long those are."""
         t = load.result.type
-        if not isinstance(t, Tile) or load.attributes.get("volatile") or any(
-                op.name == "load" and shape(op.result.type)
-                for op in slice_of(load.operands[:1], None, ("load",), False)):
+        if not isinstance(t, Tile) or load.attributes.get("volatile"):
             return None
         for axis, extent in enumerate(t.shape):
             before = dict(self.assumed)
@@ -97,10 +94,9 @@ class Runs:
 
     def factor(self, value: Value, wanted: int) -> int:
         """What divides a value that all elements have, or may be assumed to."""
-        info, op = self.infos.get(value), value.op
+        info = self.infos.get(value)
         known = info.every if info is not None else 1
-        while op is not None and op.name in ("splat", "broadcast", "reshape"):
-            value, op = op.operands[0], op.operands[0].op
+        value = origin(value)
         if known % wanted == 0 or isinstance(value.type, Tile) or not self.assumable(value):
             return known
         self.assumed[value] = max(wanted, self.assumed.get(value, 1))

@@ -14,12 +14,12 @@ from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
-from tritonc.backend.emit.packed import in_pairs
+from tritonc.backend.emit.packed import each_register, in_pairs, map_registers
 from tritonc.backend.emit.registers import members, run_bits
 from tritonc.backend.emit.shared_divisor import divide_by_few, divide_each
 from tritonc.backend.emit.shared_integer_divisor import divide_integers_by_one
 from tritonc.backend.emit.warps import FULL_WARP
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Op
 from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
 
 Emitter = Callable[[FunctionEmitter, Op], None]
@@ -33,26 +33,6 @@ _CALLS = {"smin": "llvm.smin", "smax": "llvm.smax", "umin": "llvm.umin", "umax":
 _BITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "popc": ("ctpop", ()), "clz": ("ctlz", ("i1 false",)), "brev": ("bitreverse", ())}
 SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-
-
-def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:
-    """Set the wanted registers of the result to `compute` of the operands' registers."""
-    f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, op.inputs(), compute)
-
-
-def map_registers(f: FunctionEmitter, mask: int, like: Value, operands: list[Value],
-                  compute: Callable[..., str]) -> list[str]:
-    """`compute` for each register of the mask, once for equal operands."""
-    found = f.blank(like.type)
-    known: dict[tuple[str, ...], str] = {}
-    lists = [f.values[v] for v in operands]
-    for r in members(mask):
-        key = tuple([names[r] for names in lists])
-        name = known.get(key)
-        if name is None:
-            name = known[key] = compute(*key)
-        found[r] = name
-    return found
 
 
 # ---- arithmetic ----------------------------------------------------------------------------------
@@ -199,13 +179,10 @@ def any_other(f: FunctionEmitter, op: Op) -> None:
 def scale(f: FunctionEmitter, op: Op) -> None:
     t, kept = f.type(op.result), f.values[op.operands[0]]
     mask, before = f.wanted(op.result), f.label
-    product, after = f.new_label("scale"), f.new_label("scale.end")
-    f.line(f"br i1 {f.scalar(op.operands[2])}, label %{product}, label %{after}")
-    f.start_block(product)
-    products = map_registers(f, mask, op.result, op.operands[:2],
-                             lambda a, b: f.op(f"fmul {float_flags(f, op)}{t} {a}, {b}"))
-    f.line(f"br label %{after}")
-    f.start_block(after)
+    products: list[str] = []
+    product = f.under(f.scalar(op.operands[2]), "scale", lambda: products.extend(map_registers(
+        f, mask, op.result, op.operands[:2],
+        lambda a, b: f.op(f"fmul {float_flags(f, op)}{t} {a}, {b}"))))
     found = f.values[op.result] = f.blank(op.result.type)
     for r in members(mask):
         found[r] = f.op(f"phi {t} [{kept[r]}, %{before}], [{products[r]}, %{product}]")

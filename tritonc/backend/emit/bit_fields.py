@@ -13,9 +13,9 @@ of a number of few bits: `Elements` says by how much registers shift.
 from __future__ import annotations
 
 from tritonc.analysis.elements import Elements
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import SPREADS, int_of, origin
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Value
 from tritonc.ir.types import scalar, shape
 
 BYTE, WORD, HALF = 8, 32, 16
@@ -31,13 +31,16 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
     names = f.values[source]
     first, second = (_shifts(f, by, r) for r in (register, register | 1))
     apart = {b - a for a, b in zip(first, second, strict=True)}
-    if names[register] != names[register | 1] or not first or len(apart) != 1:
+    words = [names[register], names[register | 1]]
+    if words[0] != words[1] and apart == {0}:
+        return _of_two_words(f, words, f.values[by][register], first, bits)
+    if words[0] != words[1] or not first or len(apart) != 1:
         return ""
     (distance,) = apart
     least = min(first)
     if distance < bits:
         return ""
-    if len({*first}) == 1 and width(source) - least <= HALF - distance:
+    if len({*first}) == 1 and most(source) >> least < 1 << HALF - distance:
         byte = f.op(f"lshr i32 {names[register]}, {least}") if least else names[register]
     elif distance + bits <= BYTE and all(a % BYTE == 0 and 0 <= a < WORD for a in first):
         place = str(least // BYTE) if len({*first}) == 1 else f.op(
@@ -52,15 +55,30 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
     return f.op(f"mul i32 {byte}, {1 + (1 << HALF - distance)}")
 
 
-def width(value: Value) -> int:
-    """The bits that may be set in the natural numbers of a value."""
-    op: Op | None = value.op
-    while op is not None and op.name in ("broadcast", "reshape", "splat", "trans"):
-        op = op.operands[0].op
+def _of_two_words(f: FunctionEmitter, words: list[str], by: str, shifts: list[int], bits: int
+                  ) -> str:
+    """The same for fields at one place of two words: a byte of each, which are shifted at once."""
+    if not all(0 <= s < WORD and s % BYTE + bits <= BYTE for s in shifts):
+        return ""
+    selector = str(shifts[0] // BYTE * 0x101 | 0x400)
+    if len({*shifts}) > 1:
+        byte = f.op(f"lshr i32 {by}, 3")
+        selector = f.op(f"or disjoint i32 {f.op(f'mul i32 {byte}, {0x101}')}, {0x400}")
+    word = f.call("llvm.nvvm.prmt", "i32", *(f"i32 {w}" for w in words), f"i32 {selector}")
+    inside = {s % BYTE for s in shifts}
+    rest = str(*inside) if len(inside) == 1 else f.op(f"and i32 {by}, {BYTE - 1}")
+    return word if rest == "0" else f.op(f"lshr i32 {word}, {rest}")
+
+
+def most(value: Value) -> int:
+    """A bound of the natural numbers of a value; that of a word for others."""
+    op = origin(value, (*SPREADS, "trans")).op
     if op is not None and op.name == "zext":
-        return scalar(op.operands[0].type).bits
-    mask = int_of(op.operands[1]) if op is not None and op.name == "and" else None
-    return mask.bit_length() if mask is not None and mask >= 0 else WORD
+        return (1 << scalar(op.operands[0].type).bits) - 1
+    constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None
+    if op is None or constant is None or constant < 0:
+        return (1 << WORD) - 1
+    return constant if op.name == "and" else most(op.operands[0]) + constant
 
 
 def _shifts(f: FunctionEmitter, by: Value, register: int) -> list[int]:

@@ -12,7 +12,14 @@ from collections.abc import Callable
 from tritonc.backend.emit.body import Body, Term
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
-from tritonc.backend.emit.packed import convert_bytes, convert_small, convert_to_bytes, note
+from tritonc.backend.emit.packed import (
+    convert_bytes,
+    convert_small,
+    convert_to_bytes,
+    each_register,
+    map_registers,
+    note,
+)
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import (
@@ -28,20 +35,6 @@ from tritonc.ir.types import (
     element,
     scalar,
 )
-
-
-def _each(f: FunctionEmitter, op: Op, compute: Callable[[str], str],
-          operand: Value | None = None) -> None:
-    """The wanted registers of the result, equal operands once."""
-    found, known = f.blank(op.result.type), {}
-    names = f.values[operand or op.operands[0]]
-    for r in members(f.wanted(op.result)):
-        name = names[r]
-        if name not in known:
-            known[name] = compute(name)
-        found[r] = known[name]
-    f.values[op.result] = found
-
 
 # ---- between floats ------------------------------------------------------------------------------
 
@@ -182,7 +175,7 @@ def round_to_tf32(body: Body) -> None:
 def fpcast(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     if not convert_bytes(f, op) and not convert_to_bytes(f, op):
-        _each(f, op, lambda a: (_of_word(f, source, target, a)
+        each_register(f, op, lambda a: (_of_word(f, source, target, a)
                                 or convert_float(f, source, target, a)))
 
 
@@ -240,7 +233,7 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
         return f.op(f"trunc i32 {found} to {llvm_type(target)}")
 
     if not (packed and _each_word(f, op, operand, signed, whole)):
-        _each(f, op, convert, operand)
+        f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, [operand], convert)
 
 
 def nearly_half_more(f: FunctionEmitter, e: Scalar, a: str) -> str:
@@ -313,7 +306,7 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
         return convert_float(f, F64, target, odd)
 
     if not convert_bytes(f, op) and not convert_small(f, op):
-        _each(f, op, convert)
+        each_register(f, op, convert)
 
 
 def _signed_to_odd(body: Body) -> None:
@@ -346,7 +339,7 @@ def resize(f: FunctionEmitter, op: Op) -> None:
     t, to = f.type(op.operands[0]), f.type(op.result)
     name = "trunc" if op.name == "truncate" else op.name
     emit = f.op
-    _each(f, op, lambda a: emit(f"{name} {t} {a} to {to}"))
+    each_register(f, op, lambda a: emit(f"{name} {t} {a} to {to}"))
 
 
 def as_bits(f: FunctionEmitter, e: Element, a: str) -> str:
@@ -368,7 +361,7 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
     if llvm_type(source) == llvm_type(target):
         f.values[op.result] = f.values[op.operands[0]]
     else:
-        _each(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
+        each_register(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
 
 
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {

@@ -64,6 +64,8 @@ class FunctionEmitter:
         self.fetch: dict[Value, Callable[[int], None]] = {}  # loads a mask of registers, on use
         self.words: dict[str, tuple[str, int]] = {}  # of an element: its word, its place in it
         self.loaded = dict(self.words)  # the same of what came from global memory
+        # label, window, its registers and place -> elements: see `memory._of_window`
+        self.windows: dict[tuple[str, int, tuple[int, ...], int], dict[int, str]] = {}
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.label = ""  # the LLVM block being written
         self.role = ""  # whose code is being written: READERS, COPIER, or of all threads
@@ -131,17 +133,20 @@ class FunctionEmitter:
         self.lines.append(f"{label}:")
         self.label = label
 
-    def under(self, condition: str, hint: str, emit: Callable[[], None]) -> None:
-        """Emit instructions that run where the i1 `condition` holds; "" stands for always."""
+    def under(self, condition: str, hint: str, emit: Callable[[], None]) -> str:
+        """Emit instructions that run where the i1 `condition` holds; "" stands for always.  The
+        label of the block in which they end."""
         if not condition:
             emit()
-            return
+            return self.label
         then, after = self.new_label(hint), self.new_label(f"{hint}.end")
         self.line(f"br i1 {condition}, label %{then}, label %{after}")
         self.start_block(then)
         emit()
+        end = self.label
         self.line(f"br label %{after}")
         self.start_block(after)
+        return end
 
     # the thread's place
 

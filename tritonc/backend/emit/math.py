@@ -13,21 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.backend.emit import math_f32, math_f64
-from tritonc.backend.emit.arithmetic import FAST, SUFFIX, each_register
+from tritonc.backend.emit.arithmetic import FAST, SUFFIX
 from tritonc.backend.emit.casts import convert_float, nearly_half_more
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
+from tritonc.backend.emit.packed import each_register
 from tritonc.ir.core import Op
 from tritonc.ir.types import F32, F64, TF32, Scalar, scalar
 
-# The greatest error in ulp: f32 by default, f64.  f32 with -fprecise-math: PRECISE_BOUND.
+# The greatest error in ulp: f32 by default, f64.  f32 with -fprecise-math: 0.51.
 BOUNDS: dict[str, tuple[float, float]] = {
     "exp": (3.0, 1.5), "exp2": (2.5, 1.5), "log": (1.5, 1.0), "log2": (2.0, 1.0),
     "sqrt": (0.5, 0.5), "rsqrt": (2.5, 1.5), "sin": (2.0, 2.5), "cos": (2.0, 2.5),
     "tanh": (2.5, 3.0), "erf": (2.0, 2.0),
     "floor": (0.0, 0.0), "ceil": (0.0, 0.0), "round": (0.0, 0.0), "trunc": (0.0, 0.0),
 }
-PRECISE_BOUND = 0.51
 
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "trunc",
                "trunc": "trunc"}

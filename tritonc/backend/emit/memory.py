@@ -67,12 +67,38 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         if "ragged" in op.attributes and guards is not None:
             edges[chunk] = Vector(access, [guards[r] for r in chunk], picked or [0])
             continue
-        for i, name in load(f, access, picked or [0], op.attributes.get("other")).items():
+        names = _of_window(f, op, access, chunk, picked) if "window" in op.attributes else load(
+            f, access, picked or [0], op.attributes.get("other"))
+        for i, name in names.items():
             found[chunk[i]] = name
     loaded = load_vectors(f, list(edges.values()), op.attributes.get("other"))
     for chunk, names in zip(edges, loaded, strict=True):
         for i, name in names.items():
             found[chunk[i]] = name
+
+
+def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...],
+               picked: list[int]) -> dict[int, str]:
+    """Elements that aligned accesses bring, of which neighbouring loads take others.  Nothing is
+    read that none of these loads asks for."""
+    number, begin, low, high = op.attributes["window"]
+    found, width = {}, access.width
+    for i in picked:
+        run, place = divmod(begin + i, width)
+        known = f.windows.setdefault((f.label, number, chunk, run), {})
+        if place not in known:
+            first, last = max(low - run * width, 0), min(high - run * width, width)
+            at, part = place, 1  # the widest access that holds it
+            while (wider := at & -2 * part) >= first and wider + 2 * part <= last:
+                at, part = wider, 2 * part
+            distance = (run * width + at - begin) * access.element.bytes
+            t = f"ptr addrspace({access.space})"
+            pointer = f.op(f"getelementptr i8, {t} {access.pointer}, i64 {distance}")
+            loaded = load(f, access._replace(pointer=pointer, width=part), range(part),
+                          op.attributes.get("other"))
+            known.update((at + j, name) for j, name in loaded.items())
+        found[i] = known[place]
+    return found
 
 
 def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
@@ -267,15 +293,9 @@ def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str])
     """The result of `emit`, which runs under the guard; zero elsewhere."""
     if not guard:
         return emit()
-    t = llvm_type(e)
-    then, after, before = f.new_label("atomic"), f.new_label("atomic.end"), f.label
-    f.line(f"br i1 {guard}, label %{then}, label %{after}")
-    f.start_block(then)
-    name = emit()
-    end = f.label
-    f.line(f"br label %{after}")
-    f.start_block(after)
-    return f.op(f"phi {t} [ {name}, %{end} ], [ zeroinitializer, %{before} ]")
+    names, before = list[str](), f.label
+    end = f.under(guard, "atomic", lambda: names.append(emit()))
+    return f.op(f"phi {llvm_type(e)} [ {names[0]}, %{end} ], [ zeroinitializer, %{before} ]")
 
 
 def _loop(f: FunctionEmitter, e: Scalar, address: str, change: Callable[[str], str],

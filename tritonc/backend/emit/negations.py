@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from tritonc.analysis.values import origin
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I16, I32, element
 
@@ -37,21 +38,14 @@ def _comparisons(choice: Op) -> list[Op]:
     maximum; constants may differ by one."""
     every = 2 if choice.name == "psi" else 3
     chosen = _variables([v for i, v in enumerate(choice.operands) if i % every])
-    tests = [_origin(v).op for v in choice.operands[::every]]
+    tests = [origin(v, _SAME).op for v in choice.operands[::every]]
     return [op for op in tests if op is not None and op.name == "icmp" and (
         found := _variables(op.operands)) <= chosen and (found == chosen or len(tests) > 2)]
 
 
 def _variables(values: Iterable[Value]) -> set[Value]:
-    origins = map(_origin, values)
+    origins = (origin(v, _SAME) for v in values)
     return {v for v in origins if v.op is None or v.op.name != "constant"}
-
-
-def _origin(value: Value) -> Value:
-    """What a number, or a condition, is but for its place and its width."""
-    while value.op is not None and value.op.name in _SAME:
-        value = value.op.operands[0]
-    return value
 
 
 def _origins(ops: Iterable[Op], through: Collection[str]) -> Iterator[Op]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.values import int_of
-from tritonc.backend.emit.bit_fields import field_pair, width
+from tritonc.backend.emit.bit_fields import field_pair, most
 from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members
@@ -71,6 +71,26 @@ def _vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
     found = "poison"
     for i, name in enumerate(names):
         found = f.op(f"insertelement <2 x {t}> {found}, {t} {name}, i32 {i}")
+    return found
+
+
+def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:
+    """Set the wanted registers of the result to `compute` of the operands' registers."""
+    f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, op.inputs(), compute)
+
+
+def map_registers(f: FunctionEmitter, mask: int, like: Value, operands: list[Value],
+                  compute: Callable[..., str]) -> list[str]:
+    """`compute` for each register of the mask, once for equal operands."""
+    found = f.blank(like.type)
+    known: dict[tuple[str, ...], str] = {}
+    lists = [f.values[v] for v in operands]
+    for r in members(mask):
+        key = tuple([names[r] for names in lists])
+        name = known.get(key)
+        if name is None:
+            name = known[key] = compute(*key)
+        found[r] = name
     return found
 
 
@@ -165,76 +185,77 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
         return False
     number, pattern = _FRACTIONS[target]
     least, most = op.attributes["bounds"]
-    mask, names = f.wanted(op.result), f.values[op.operands[0]]
-    wanted = members(mask)
+    mask = f.wanted(op.result)
     if source.bits not in (16, 32) or most - least >= number or abs(least) > number \
             or "bf16_arithmetic" not in f.target.features \
-            or any(not mask >> (r ^ 1) & 1 for r in wanted):
+            or any(not mask >> (r ^ 1) & 1 for r in members(mask)):
         return False
     t = f"<2 x {llvm_type(target)}>"
-    known: dict[str, str] = {}
-    if source.bits == 32 and _masked(f, op, least, pattern, number):
-        return True
-
-    def bits(name: str) -> str:
-        if name not in known:
-            wide = name if source.bits == 32 else f.op(f"zext i16 {name} to i32")
-            known[name] = f.op(f"add i32 {wide}, {pattern - least}") if least else wide
-        return known[name]
-
+    value, less, added = _natural_parts(op.operands[0], number)
+    moved = 0 if less is not None or added == least else least
+    if moved:
+        value, less, added = op.operands[0], None, least
+    one = f"{llvm_type(target)} {literal(target, float(number - added))}"
     found = f.blank(op.result.type)
-    one = literal(target, float(number - least))
-    for r in wanted:
+    known: dict[tuple[Value, str, str], str] = {}
+
+    def pair(value: Value, r: int) -> str:
+        names = f.values[value]
+        key = value, names[r], names[r | 1]
+        if key not in known:
+            word = _natural_pair(f, value, r, pattern) if not moved else _joined(
+                f, [f.op(f"add i{source.bits} {name}, {pattern - moved}") for name in key[1:]],
+                source)
+            known[key] = f.op(f"bitcast i32 {word} to {t}")
+        return known[key]
+
+    for r in members(mask):
         if not r & 1:
-            word = f.call("llvm.nvvm.prmt", "i32", f"i32 {bits(names[r])}",
-                          f"i32 {bits(names[r | 1])}", f"i32 {0x5410}")
-            if not least:
-                word = f.op(f"or i32 {word}, {pattern << 16 | pattern}")
-            vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, "
-                          f"<{llvm_type(target)} {one}, {llvm_type(target)} {one}>")
+            other = f"<{one}, {one}>" if less is None else pair(less, r)
+            vector = f.op(f"fsub {t} {pair(value, r)}, {other}")
             found[r], found[r | 1] = _take(f, target, vector)
     f.values[op.result] = found
     return True
 
 
-def _masked(f: FunctionEmitter, op: Op, least: int, pattern: int, number: int) -> bool:
-    """Convert `(x & mask) + least`, or `(x & mask) - y` of a y that is natural and as small: two x
-    are packed first, and meet mask and exponent at once.
+def _natural_parts(value: Value, number: int) -> tuple[Value, Value | None, int]:
+    """(x, y, n): the value is x + n or, if there is a y, x - y, of natural numbers that are known
+    to be below `number`; it is x itself if nothing is known."""
+    op = value.op
+    if op is not None and op.name == "sub" and all(most(v) < number for v in op.operands):
+        return op.operands[0], op.operands[1], 0
+    added = int_of(op.operands[1]) if op is not None and op.name == "add" else None
+    if op is not None and added is not None and most(op.operands[0]) < number:
+        return op.operands[0], None, added
+    return value, None, 0
 
-    `pattern`: the bits of `number`, from which on floats count in ones.
-    """
-    e, bits, added, less = scalar(op.result.type), op.operands[0].op, 0, None
-    if bits is not None and bits.name == "sub" and 1 << width(bits.operands[1]) <= number:
-        less, added, bits = f.values[bits.operands[1]], least, bits.operands[0].op
-    elif bits is not None and bits.name == "add":
-        added, bits = int_of(bits.operands[1]) or 0, bits.operands[0].op
-    mask = int_of(bits.operands[1]) if bits is not None and bits.name == "and" else None
-    if bits is None or mask is None or added != least or not 0 < mask < number:
-        return False
-    names, t = f.values[bits.operands[0]], f"<2 x {llvm_type(e)}>"
-    one = f"{llvm_type(e)} {literal(e, float(number - least))}"
-    found, magic = f.blank(op.result.type), _hidden(f, pattern << 16 | pattern)
-    known: dict[tuple[str, str], str] = {}
 
-    def taken_away(pair: tuple[str, str]) -> str:
-        if pair not in known:
-            word = f.call("llvm.nvvm.prmt", "i32", *(f"i32 {name}" for name in pair),
-                          f"i32 {0x5410}")
-            word = f.op(f"or i32 {word}, {pattern << 16 | pattern}")
-            known[pair] = f.op(f"bitcast i32 {word} to {t}")
-        return known[pair]
+def _natural_pair(f: FunctionEmitter, value: Value, r: int, pattern: int) -> str:
+    """Two natural numbers as the fractions of two floats: a mask and the exponent meet both at
+    once, and bytes of one word come to their places together with the exponent."""
+    op, names, magic = value.op, f.values[value], pattern << 16 | pattern
+    constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None
+    if op is not None and constant is not None and most(value) < 1 << 16:
+        if op.name == "add":
+            word = _natural_pair(f, op.operands[0], r, pattern)
+            return f.op(f"add i32 {word}, {constant << 16 | constant}")
+        names = f.values[op.operands[0]]
+        word = field_pair(f, op.operands[0], r, constant.bit_length()) or _joined(
+            f, (names[r], names[r | 1]), scalar(value.type))
+        return _logic(f, word, constant << 16 | constant, _hidden(f, magic), "0xEA")
+    if op is not None and op.name == "zext" and scalar(op.operands[0].type) == I8:
+        (a, i), (b, j) = (f.words.get(f.values[op.operands[0]][n], ("", 0)) for n in (r, r | 1))
+        if a and a == b:  # bytes 4 and 5 are those of the exponent
+            return f.call("llvm.nvvm.prmt", "i32", f"i32 {a}", f"i32 {pattern}",
+                          f"i32 {0x5050 | i | j << 8}")
+    word = _joined(f, (names[r], names[r | 1]), scalar(value.type))
+    return f.op(f"or i32 {word}, {magic}")
 
-    for r in members(f.wanted(op.result)):
-        if not r & 1:
-            word = field_pair(f, bits.operands[0], r, mask.bit_length()) or f.call(
-                "llvm.nvvm.prmt", "i32", f"i32 {names[r]}", f"i32 {names[r | 1]}",
-                f"i32 {0x5410}")
-            word = _logic(f, word, mask << 16 | mask, magic, "0xEA")
-            other = f"<{one}, {one}>" if less is None else taken_away((less[r], less[r | 1]))
-            vector = f.op(f"fsub {t} {f.op(f'bitcast i32 {word} to {t}')}, {other}")
-            found[r], found[r | 1] = _take(f, e, vector)
-    f.values[op.result] = found
-    return True
+
+def _joined(f: FunctionEmitter, names: Sequence[str], e: Scalar) -> str:
+    """The lower halves of two integers as a word."""
+    words = names if e.bits == 32 else [f.op(f"zext i{e.bits} {name} to i32") for name in names]
+    return f.call("llvm.nvvm.prmt", "i32", *(f"i32 {name}" for name in words), f"i32 {0x5410}")
 
 
 def _logic(f: FunctionEmitter, word: str, mask: int, number: str, table: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tritonc.backend.emit.arithmetic import Emitter, each_register
+from tritonc.backend.emit.arithmetic import Emitter
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type, memory_type
+from tritonc.backend.emit.packed import each_register
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op
 from tritonc.ir.layout import coordinates

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import defined_by, int_of, origin
 from tritonc.backend.emit.arithmetic import combine
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.demand import reduced_registers
@@ -86,16 +86,11 @@ def _picks_one(op: Op) -> Op | None:
             or int_of(choice.operands[2]) != 0:
         return None
     (axis,) = op.attributes["axes"] if len(op.attributes["axes"]) == 1 else (-1,)
-    test = choice.operands[0].op
-    while test is not None and test.name in ("broadcast", "reshape"):
-        test = test.operands[0].op
+    test = origin(choice.operands[0]).op
     if axis < 0 or test is None or test.name != "icmp" or test.attributes["predicate"] != "eq" \
             or shape(choice.result.type)[axis] != 2 or int_of(test.operands[1]) not in (0, 1):
         return None
-    place = test.operands[0].op
-    while place is not None and place.name in ("broadcast", "reshape"):
-        place = place.operands[0].op
-    return choice if place is not None and place.name == "range" else None
+    return choice if defined_by(origin(test.operands[0]), "range") is not None else None
 
 
 def _vote(f: FunctionEmitter, op: Op) -> None:

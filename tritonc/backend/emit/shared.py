@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from tritonc.backend.emit.access import Access, load, store
-from tritonc.backend.emit.arithmetic import map_registers
 from tritonc.backend.emit.casts import round_to_tf32
 from tritonc.backend.emit.function import BufferAddress, FunctionEmitter
 from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import WRITES
+from tritonc.backend.emit.packed import map_registers
 from tritonc.backend.emit.registers import accesses_of, copied, members, owned
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses
 from tritonc.backend.layout.conversion import part_holders, part_layout, part_registers
@@ -240,13 +241,8 @@ def shared_atomic(f: FunctionEmitter, op: Op) -> None:
     kind = {"smin": "min", "smax": "max", "umin": "umin", "umax": "umax"}.get(
         op.attributes["kind"], op.attributes["kind"])
     owner = f.owner(layout)
-    for r in owned(layout):
-        guard = f.both(owner, f.values[op.guard][r] if op.guard is not None else "")
-        after = ""
-        if guard:
-            then, after = f.new_label("atomic"), f.new_label("atomic.end")
-            f.line(f"br i1 {guard}, label %{then}, label %{after}")
-            f.start_block(then)
+
+    def combine(r: int) -> None:
         pointer = f.shared_pointer("0", place.dynamic)
         offset = linear_map(bases, f.values[index][r], f.op)
         for more in (offset, str(place.offset)):
@@ -254,9 +250,10 @@ def shared_atomic(f: FunctionEmitter, op: Op) -> None:
                 pointer = f.op(f"getelementptr i8, {t} {pointer}, i32 {more}")
         f.op(f"atomicrmw {kind} {t} {pointer}, {llvm_type(e)} {f.values[value][r]} "
              'syncscope("block") monotonic')
-        if after:
-            f.line(f"br label %{after}")
-            f.start_block(after)
+
+    for r in owned(layout):
+        guard = f.both(owner, f.values[op.guard][r] if op.guard is not None else "")
+        f.under(guard, "atomic", partial(combine, r))
 
 
 # ---- asynchronous copies -------------------------------------------------------------------------

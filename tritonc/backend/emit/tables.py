@@ -8,6 +8,7 @@ guard does not hold, any element will do.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import defined_by, origin
 from tritonc.backend.emit.arithmetic import choose
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import CONSTANT_SPACE, literal, llvm_type
@@ -51,11 +52,9 @@ def look_up(f: FunctionEmitter, op: Op, found: list[str], now: int) -> bool:
 
 def _table(op: Op) -> str:
     """The table from whose start a load counts; "" for other loads."""
-    pointer = op.operands[0].op
-    base = pointer.operands[0].op if pointer is not None and pointer.name == "addptr" else None
-    while base is not None and base.name in ("splat", "broadcast", "reshape"):
-        base = base.operands[0].op
-    return base.attributes["symbol"] if base is not None and base.name == "constant_table" else ""
+    pointer = defined_by(op.operands[0], "addptr")
+    base = defined_by(origin(pointer.operands[0]), "constant_table") if pointer else None
+    return base.attributes["symbol"] if base is not None else ""
 
 
 def _index(op: Op) -> Value | None:

@@ -28,6 +28,7 @@ from functools import cached_property
 
 from tritonc.analysis import axis_info, ragged
 from tritonc.analysis.values import int_of
+from tritonc.analysis.windows import windows
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.likely_axis import likely_axes
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
@@ -43,7 +44,10 @@ from tritonc.ir.shared_layout import BANK_BYTES
 from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
 
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")
-FEW = 8  # registers that a row may take beside products; more are shared out to lanes
+# Registers that a row may take beside products; more are shared out to lanes: of what is combined
+# with a result, which waits for the shuffles, and of what an operand is made of.
+FEW, FEW_OF_OPERAND = 8, 3
+POINTER = 8  # bytes
 REGISTER = 4  # bytes
 # Whose layout an operation takes: that of the strongest operand.
 STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
@@ -72,6 +76,9 @@ class _Assignment:
         self.nesting = nesting
         self.warps: int = kernel.attributes["num_warps"]
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
+        for load, window in windows(kernel, self.infos).items():
+            if not window.aligned:  # aligned accesses bring it
+                self.infos[load.operands[0]] = window.info
         self.cfg = Cfg(kernel)
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
         self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
@@ -384,19 +391,23 @@ class _Assignment:
             current = self.primary[op.result][1]
             if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
                 self.moved[op] = (layout_choice.lanes_apart(layouts[0])
-                                  if self.held_long(op, layouts[0]) else layouts[0])
+                                  if self.held_long(op, layouts[0], readers) else layouts[0])
         self.join_stores()
         if self.moved:
             self.primary.clear()
             self.flow_forward()
 
-    def held_long(self, op: Op, layout: Layout) -> bool:
+    def held_long(self, op: Op, layout: Layout, readers: dict[Value, list[Op]]) -> bool:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
         it is loaded an iteration ahead: in few, and lanes ask each other for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        used = layout.registers * max(scalar(op.result.type).bytes, 2) // REGISTER
-        copies = layout.registers * 32 // layout.size
-        return used > FEW and copies >= 4 and loop is not None and any(
+        info = self.infos.get(op.operands[0])
+        apart = info is None or max(info.contiguity) == 1  # each element has an address of its own
+        held = max(scalar(op.result.type).bytes, 2) + apart * POINTER
+        used = layout.registers * held // REGISTER
+        copies = 1 << layout.lane.count(0)
+        few = FEW_OF_OPERAND if _makes_operand(op.result, readers) else FEW
+        return used > few and copies >= 4 and loop is not None and any(
             other.name == "dot" and _on_wgmma(other)
             for other in loop.ops())
 
@@ -490,6 +501,12 @@ def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
             break
         value = op.result
     return value
+
+
+def _makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
+    """Whether a product multiplies what is made of a tile."""
+    return any(value in op.operands[:2] if op.name == "dot" else op.name != "phi" and any(
+        _makes_operand(result, readers) for result in op.results) for op in readers.get(value, ()))
 
 
 def _on_wgmma(dot: Op) -> bool:

@@ -73,14 +73,6 @@ class Shared(NamedTuple):
     conflicts: tuple[int, int]
 
     @property
-    def store_vector_bits(self) -> int:
-        return self.store.vector * self.element_bits
-
-    @property
-    def load_vector_bits(self) -> int:
-        return self.load.vector * self.element_bits
-
-    @property
     def bytes(self) -> int:
         """The size of the buffer."""
         return self.layout.size * self.element_bits // 8

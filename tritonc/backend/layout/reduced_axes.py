@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from tritonc.ir.layout import Layout, axis_bases
@@ -34,7 +35,7 @@ def split_axes(layout: Layout, axes: tuple[int, ...], distant: tuple[int, ...]) 
     return tuple(shape), tuple(inside), tuple(across)
 
 
-def into_registers(layout: Layout, axes: list[int]) -> Layout:
+def into_registers(layout: Layout, axes: Collection[int]) -> Layout:
     """The layout with the bits of `axes` in registers; the warps that held them hold copies."""
     moved = [basis for axis in axes for basis in axis_bases(layout.shape, axis)]
     warp = tuple(0 if basis in moved else basis for basis in layout.warp)

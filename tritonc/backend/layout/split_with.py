@@ -1,4 +1,4 @@
-"""Reductions across warps by a function of the program's own: see split_reductions.
+"""What `split_reductions` makes of a reduction; here by a function of the program's own:
 
 Before:  %m, %s = reduce_with %x, %y {axis = 1}          : f32<64>     64 x 256, two warps on axis 1
 After:   %p, %q = reduce_with (reshape %x), ... {axis = 2}  : f32<64, 2>  one of each per warp
@@ -24,16 +24,22 @@ from tritonc.ir.types import Tile, element, make, shape
 
 
 def split(op: Op, replaced: dict[Value, Value]) -> list[Op]:
-    """What stands in place of a reduce_with; `replaced` gets its results, if they are others."""
-    t, axis = op.operands[0].type, op.attributes["axis"]
-    assert isinstance(t, Tile) and t.layout is not None
-    if not layout_ops.reduction(t.layout, (axis,)).warp:
-        return [op]
+    """What stands in place of a reduction; `replaced` gets its results, if they are others."""
     steps = _Steps(op)
-    extents, inside, across = split_axes(t.layout, (axis,), t.layout.warp)
+    layout, axes = steps.layout, op.attributes.get("axes") or (op.attributes["axis"],)
+    if not layout_ops.reduction(layout, axes).warp:
+        return [op]
+    extents, inside, across = split_axes(layout, axes, layout.warp)
+    axis, behind = axes[0], range(axes[0] + len(inside) + len(across), len(extents))
     steps.reshape(extents)
-    behind = range(axis + len(inside) + len(across), len(extents))
-    if combiner.read(op.attributes["function"]).commutative:
+    if op.name == "reduce":
+        left = [d for d in range(len(extents)) if d not in inside]
+        if inside:
+            steps.reduce(*inside)
+        moved = [left.index(d) for d in across]
+        steps.gather(*moved)
+        steps.reduce(*moved)
+    elif combiner.read(op.attributes["function"]).commutative:
         steps.permute((*range(axis), *inside, *across, *behind))
         merged = steps.extents(axis, len(inside)), steps.extents(axis + len(inside), len(across))
         steps.reshape((*extents[:axis], *merged, *extents[behind.start:]))
@@ -86,15 +92,17 @@ class _Steps:
         if list(order) != sorted(order):
             self.each("trans", layout_ops.transpose(self.layout, order), permutation=order)
 
-    def gather(self, axis: int) -> None:
-        """All elements along the axis into each thread that has one of them."""
-        self.each("convert_layout", into_registers(self.layout, [axis]))
+    def gather(self, *axes: int) -> None:
+        """All elements along the axes into each thread that has one of them."""
+        self.each("convert_layout", into_registers(self.layout, axes))
 
-    def reduce(self, axis: int) -> None:
-        left = layout_ops.slice_axes(self.layout, (axis,))
+    def reduce(self, *axes: int) -> None:
+        left = layout_ops.slice_axes(self.layout, axes)
         stated = make(element(self.values[0].type), left.shape, left) if left.shape else None
-        op = make_op("reduce_with", self.values, stated, span=self.op.span, axis=axis,
-                     function=self.op.attributes["function"])
+        how = self.op.attributes
+        more = {"kind": how["kind"], "axes": axes} if "kind" in how else {
+            "axis": axes[0], "function": how["function"]}
+        op = make_op(self.op.name, self.values, stated, span=self.op.span, **more)
         self.ops.append(op)
         self.values = list(op.results)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.facts import Facts
+from tritonc.analysis.values import defined_by, origin
 from tritonc.backend.dots.raw_operands import computed_operand
 from tritonc.backend.memory.unwrap_indices import Demand, bounds_of, demand_of
 from tritonc.ir.build import make_op
@@ -26,8 +27,6 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import shape
-
-_SHAPES = ("splat", "broadcast", "reshape")
 
 
 def drop_selections(kernel: Kernel, context: Context) -> bool:
@@ -96,8 +95,7 @@ def whole(mask: Value, loop: Loop, facts: Facts) -> bool:
 
 def scalar_of(value: Value) -> Value | None:
     """The scalar that all elements of a tile are."""
-    while value.op is not None and value.op.name in _SHAPES:
-        value = value.op.operands[0]
+    value = origin(value)
     return None if shape(value.type) else value
 
 
@@ -119,7 +117,4 @@ def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
 
 def _compared(mask: Value) -> Op | None:
     """The comparison that a mask is, in other shapes."""
-    op = mask.op
-    while op is not None and op.name in _SHAPES:
-        op = op.operands[0].op
-    return op if op is not None and op.name == "icmp" else None
+    return defined_by(origin(mask), "icmp")

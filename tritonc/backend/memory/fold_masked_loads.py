@@ -13,10 +13,11 @@ The load's undefined elements are defined by this; every other reader of it may 
 
 from __future__ import annotations
 
+from tritonc.analysis.values import constant_of, origin
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numbers import round_to
-from tritonc.ir.types import Scalar, element, is_float
+from tritonc.ir.types import Scalar, element
 
 
 def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
@@ -98,10 +99,4 @@ def _holds_where(guard: Value, condition: Value) -> bool:
 
 
 def _constant(value: Value) -> int | float | None:
-    op: Op | None = value.op
-    while op is not None and op.name in SHAPES:
-        op = op.operands[0].op
-    if op is None or op.name != "constant":
-        return None
-    number: int | float = op.attributes["value"]
-    return float(number) if is_float(value.type) else number
+    return constant_of(origin(value, SHAPES))

@@ -31,6 +31,7 @@ from typing import Any
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.facts import Facts
+from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.backend.launch import persist
 from tritonc.backend.layout.layout_choice import spread
 from tritonc.ir.build import Builder, make_op
@@ -126,16 +127,11 @@ def _entries(op: Op, facts: Facts) -> int:
 
 def _base(op: Op) -> Value | None:
     """The parameter to which the operation's pointers add an index each."""
-    made = op.operands[0].op
-    base = made.operands[0].op if made is not None and made.name == "addptr" else None
-    while base is not None and base.name in ("splat", "broadcast", "reshape", "convert_layout"):
-        value = base.operands[0]
-        while value.op is not None and value.op.name == "assume_multiple":
-            value = value.op.operands[0]
-        if value.op is None:
-            return value if not isinstance(value.type, Tile) else None
-        base = value.op
-    return None
+    made = defined_by(op.operands[0], "addptr")
+    if made is None or not isinstance(made.operands[0].type, Tile):
+        return None
+    base = origin(made.operands[0], (*SPREADS, "convert_layout", "assume_multiple"))
+    return base if base.op is None and not isinstance(base.type, Tile) else None
 
 
 def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:

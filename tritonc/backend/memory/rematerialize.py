@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tritonc.analysis.pressure import Estimate
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, origin
 from tritonc.backend.launch.register_budget import SURE, available
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -105,9 +105,7 @@ def _chain(value: Value, quotients: bool) -> list[Op] | None:
 
 def is_number(divisor: Value) -> bool:
     """Whether it is a constant, by which a quotient takes a multiplication."""
-    while divisor.op is not None and divisor.op.name in _SHAPES:
-        divisor = divisor.op.operands[0]
-    return int_of(divisor) is not None
+    return int_of(origin(divisor, _SHAPES)) is not None
 
 
 def _cost(chain: list[Op], live: set[Value], estimate: Estimate) -> float:

@@ -17,6 +17,7 @@ vectorize: a comparison keeps the width that was found for it.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import origin
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -82,17 +83,10 @@ def _chain(mask: Value) -> list[Op] | None:
 
 def _limit(test: Op) -> Value | None:
     """The scalar with which a comparison compares the indices of a range."""
-    index, limit = (_source(v) for v in test.operands)
+    index, limit = map(origin, test.operands)
     if index.op is None or index.op.name != "range" or limit.type not in (I32, I64):
         return None
     return limit
-
-
-def _source(value: Value) -> Value:
-    """What was only moved about."""
-    while value.op is not None and value.op.name in _MOVED:
-        value = value.op.operands[0]
-    return value
 
 
 def _few(test: Op) -> bool:

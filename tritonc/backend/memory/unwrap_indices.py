@@ -25,11 +25,12 @@ from collections.abc import Hashable
 from tritonc.analysis.affine import Affinity, Mask
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Needs, Signs, known_signs
+from tritonc.analysis.values import axes_before
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import I1, element, is_float, is_int, make, same_axes, shape
+from tritonc.ir.types import I1, element, is_float, is_int, make, shape
 
 # Elements along an axis that are fewer than a polynomial.
 Bound = tuple[int, Hashable]
@@ -151,19 +152,14 @@ def _mapped(op: Op, wanted: Demand) -> Demand:
 def axes_after(op: Op) -> list[int | None]:
     """For each axis of the operand of an operation that moves elements, the axis of the result."""
     before, after = shape(op.operands[0].type), shape(op.result.type)
-    if op.name == "trans":
-        order = list(op.attributes["permutation"])
-        return [order.index(axis) for axis in range(len(before))]
-    if op.name == "broadcast":
-        return [axis if m == n else None for axis, (m, n) in enumerate(zip(before, after,
-                                                                           strict=True))]
     if op.name == "reduce":
         gone = op.attributes["axes"]
         if len(before) == len(after):
             return [None if axis in gone else axis for axis in range(len(before))]
         kept = [axis for axis in range(len(before)) if axis not in gone]
         return [kept.index(axis) if axis in kept else None for axis in range(len(before))]
-    return same_axes(after, before) or [None] * len(before)
+    places = axes_before(op) or []
+    return [places.index(axis) if axis in places else None for axis in range(len(before))]
 
 
 # ---- unwrapping

@@ -7,11 +7,22 @@ The width is what addresses, guard and layout all allow: the addresses of the ru
 aligned, the guard is the same over it or `ragged`, and one thread holds it.  Needs layouts; no
 attribute means one element at a time.  A load of which neighbours have one address is made once for
 each thread that holds several of them (`alike`).
+
+Before:  %v = load %p; %w = load %q  where %p is aligned, and %q one element behind
+After:   %v = load %p {vector = 4, window = [0, 0, 0, 5], ...}
+         %w = load %q {vector = 4, window = [0, 1, 0, 5], ...}
+
+Loads of one window, in which nothing is written between, take their elements of the same aligned
+accesses: of window 0, places 0 to 5, `%w` begins at place 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+
 from tritonc.analysis import axis_info, ragged
+from tritonc.analysis.values import changes_memory
+from tritonc.analysis.windows import Window, windows
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.async_access import copy_width
 from tritonc.ir.context import Context
@@ -21,6 +32,8 @@ from tritonc.ir.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar
 from tritonc.source import Span
+
+_ALIKE = ("vector", "vector_axis", "cache", "other", "ragged", "late", "piecewise")
 
 
 def vectorize(kernel: Kernel, context: Context) -> bool:
@@ -33,6 +46,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     if not (accesses or copies or comparisons):
         return False
     infos, apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
+    places = windows(kernel, infos)
     narrow: dict[Span, list[str]] = {}
     for op in copies:
         buffer, pointer = op.operands[:2]
@@ -44,11 +58,12 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     for op in accesses:
         pointer = op.operands[0]
         assert isinstance(pointer.type, Tile) and pointer.type.layout is not None
-        info = infos.get(pointer)
+        info, guard = infos.get(pointer), ragged.edge(op, infos, apart)
+        if op in places and not places[op].aligned:
+            info, guard = places[op].info, ragged.edge(op, infos, False)
         if info is None:
             continue
         size = scalar(pointee(pointer.type)).bytes
-        guard = ragged.edge(op, infos, apart)
         axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
         reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
         width = vector_width(pointer.type.layout, size * 8, reach, axis)
@@ -69,6 +84,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         if op.span is not None and pointer.type.size > WARP_SIZE:
             why = _reason(op, info, guard, axis, width, reach, widest) if width < widest else ""
             narrow.setdefault(op.span, []).append(why)
+    _share_windows(kernel, places)
     for op in comparisons:
         runs, t = infos.get(op.result), op.result.type
         if runs is not None and isinstance(t, Tile):
@@ -80,6 +96,30 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         if "" not in reasons:  # one body may have what another lacks
             context.remark("vectorize", reasons[-1], span, missed=True)
     return True
+
+
+def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
+    """Say of loads that begin beside aligned addresses which aligned accesses bring them."""
+    groups: dict[tuple[Hashable, ...], list[Op]] = {}
+    for block in kernel.blocks:
+        written = 0
+        for op in block.ops:
+            written += changes_memory(op)
+            if op in places and op.attributes.get("vector", 1) > 1:
+                key = (block, written, places[op].place, op.guard, op.operands[0].type,
+                       *map(op.attributes.get, _ALIKE))
+                groups.setdefault(key, []).append(op)
+    count = 0
+    for loads in groups.values():
+        width = loads[0].attributes["vector"]
+        loads.sort(key=lambda op: places[op].begin)
+        begins = [places[op].begin for op in loads]
+        ends = [i for i in range(1, len(loads)) if begins[i] > begins[i - 1] + width]
+        for i, j in zip([0, *ends], [*ends, len(loads)], strict=True):
+            if any(begin % width for begin in begins[i:j]):
+                for op, begin in zip(loads[i:j], begins[i:j], strict=True):
+                    op.attributes["window"] = [count, begin, begins[i], begins[j - 1] + width]
+                count += 1
 
 
 def _reason(op: Op, info: axis_info.AxisInfo, guard: axis_info.AxisInfo | None, axis: int,

@@ -148,6 +148,8 @@ class _Ranges:
         low, high = form.offset + number(least), form.offset + number(most)
         end = sum(((s.scaled(n - 1)) for n, s in zip(extents, form.strides, strict=True)), high)
         ends = [end, *self.masked(op, affinity, form, high)]
+        if loop is None and self.kernel.attributes.get("single_trips"):
+            ends.reverse()  # a row that one tile holds may be shorter than that
         start: Linear | None = low
         while loop is not None and start is not None:
             start, ends = self.first(loop, start), self.last(loop, ends)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tritonc.analysis.axis_info import AxisInfo
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
+from tritonc.analysis.values import origin
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Block, Op, Value
@@ -98,10 +99,7 @@ class Divisors(NamedTuple):
             elif op.name in ("srem", "urem") or (quotients and op.name in ("sdiv", "udiv")):
                 if quotients:
                     stack.append(op.operands[0])
-                info, divisor = self.infos.get(op.operands[0]), op.operands[1]
-                while divisor.op is not None and divisor.op.name in ("splat", "broadcast",
-                                                                     "reshape"):
-                    divisor = divisor.op.operands[0]
+                info, divisor = self.infos.get(op.operands[0]), origin(op.operands[1])
                 if info is not None and max(info.contiguity) >= reach and not shape(
                         divisor.type) and self.testable(divisor):
                     found.append((op.operands[0], divisor))

@@ -249,7 +249,7 @@ class _Collector:
         bounds = mask.bounds if mask else ()
         reach = min(ACCESS // size, info.contiguity[axis])
         if axis_info.vector_length(info, guard, axis, size) < reach:
-            needs = self.multiples.of_pointer(pointer, axis, reach)
+            needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
             if needs is None:
                 found.hindered.append((op, "an offset or a stride is computed from a value that "
                                        f"may not be a multiple of {reach}, and cannot be checked "

@@ -86,13 +86,15 @@ def most_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
 
 
 def _fits_twice(start: Op, body: Block) -> bool:
-    """Whether a thread has registers for a product's result, for what the body reads from shared
-    memory, and for two left operands, of words."""
+    """Whether a thread has registers for a product's result, and for two left operands, of words:
+    one in flight, the other in the making, in the place of what the body reads from shared memory.
+    """
     left, result = start.operands[0].type, start.result.type
     if scalar(left).bits not in (8, 16):
         return False
     read = [op.result.type for op in body.ops if op.name == "shared_load"]
-    return sum(map(_words, (result, left, left, *read))) <= IN_FLIGHT_REGISTERS
+    made = max(_words(left), sum(map(_words, read)))
+    return _words(result) + _words(left) + made <= IN_FLIGHT_REGISTERS
 
 
 def _words(t: Type) -> int:

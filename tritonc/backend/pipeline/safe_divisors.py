@@ -15,7 +15,7 @@ Only in loops with products, which are those that pipelines serve.  Needs prehea
 from __future__ import annotations
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -39,19 +39,12 @@ def safe_divisors(kernel: Kernel, context: Context) -> bool:
 
 def never_zero(divisor: Value) -> bool:
     """Whether a divisor is made so, or a number; -1 divides the least integer to something."""
-    scalar = _uniform(divisor)
+    scalar = origin(divisor)
     number = int_of(scalar)
     if number is not None:
         return number not in (0, -1)
     return scalar.op is not None and scalar.op.name == "umax" and any(
         (int_of(v) or 0) > 0 for v in scalar.op.operands)
-
-
-def _uniform(value: Value) -> Value:
-    """The scalar of which a tile has nothing else."""
-    while value.op is not None and value.op.name in ("splat", "broadcast", "reshape"):
-        value = value.op.operands[0]
-    return value
 
 
 class _Divisors:
@@ -67,7 +60,7 @@ class _Divisors:
                 continue
             for op in list(block.ops):
                 if op.name in DIVISIONS and not never_zero(op.operands[1]):
-                    safe = self.safe(_uniform(op.operands[1]))
+                    safe = self.safe(origin(op.operands[1]))
                     if safe is not None:
                         block.ops[(at := block.ops.index(op)):at] = new = self.shaped(
                             safe, op.operands[1])

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import defined_by, slice_of
+from tritonc.analysis.values import defined_by, origin, slice_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import incoming
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import F32, element
 
-_SPREADS = ("broadcast", "reshape", "splat")  # in a warp's own registers
 _OF_ROWS = ("fmul", "select", "fcmp", "fabs", "constant")  # what scales a row
 
 
@@ -88,9 +87,7 @@ def _often_one(value: Value) -> Op | None:
 
     Not through a change of layout: a warp asks for the factors of what it scales itself.
     """
-    while value.op is not None and value.op.name in _SPREADS:
-        value = value.op.operands[0]
-    power = value.op
+    power = origin(value).op
     difference = defined_by(power.operands[0], "fsub") if power is not None and power.name in (
         "exp", "exp2") else None
     if difference is None:

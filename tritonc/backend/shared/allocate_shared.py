@@ -140,10 +140,15 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
     lives: dict[Op, tuple[int, int]] = {}
     touched: dict[Op, list[tuple[Block, bool]]] = {}  # by a write?
     for block in cfg.order:
+        fence = len(position)
         for op in block.ops:
+            if op.name == "proxy_fence":
+                fence = position[op]
             for access in accesses(op):
                 touched.setdefault(access.allocation, []).append((block, access.write))
                 first, last = lives.get(access.allocation, (position[op], position[op]))
+                if op.name == "tensor_copy":  # behind the fence, no thread may write there
+                    first = min(first, fence)
                 lives[access.allocation] = (min(first, position[op]), max(last, position[op]))
             for product in (v.op for v in op.operands if op.name == "wgmma_wait"):
                 for access in accesses(product) if product is not None else ():

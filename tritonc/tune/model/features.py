@@ -24,7 +24,7 @@ from tritonc.analysis.row_loops import (
     windows_of_bytes,
 )
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
@@ -202,9 +202,7 @@ def _of_program(start: Value) -> bool:
 
 def _source(value: Value) -> Op | None:
     """What the value is, but for its order and its type."""
-    while value.op is not None and value.op.name in ("trans", "fpcast", "reshape"):
-        value = value.op.operands[0]
-    return value.op
+    return origin(value, ("trans", "fpcast", "reshape")).op
 
 
 def _scaled(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:

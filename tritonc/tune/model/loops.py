@@ -49,6 +49,13 @@ def loops_around(kernel: Kernel) -> tuple[Around, ...]:
     return tuple(found)
 
 
+def rows_around(kernel: Kernel) -> Around | None:
+    """What is known of all loops of a kernel, if that is the same, as of passes over a row."""
+    places = {value: i for i, value in enumerate(kernel.parameters)}
+    found = {_around(loop, places) for loop in Cfg(kernel).loops}
+    return found.pop() if len(found) == 1 else None
+
+
 def _product(loop: Loop) -> Op | None:
     return next((op for op in loop.ops() if op.name == "dot"), None)
 

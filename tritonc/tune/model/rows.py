@@ -3,11 +3,19 @@ those that stream well."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log2, prod
+from typing import NamedTuple
 
+from tritonc.analysis.row_loops import loaded_again, reducing_passes, several_passes
+from tritonc.analysis.values import slice_of
 from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Kernel
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import scalar
 from tritonc.tune.model.features import Profile
+from tritonc.tune.model.loops import rows_around
 
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of few rows
@@ -19,10 +27,52 @@ _ADDING = 4096  # of atomics on few addresses, which take turns
 _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns": _PASSES,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
            "columns_alone": _COLUMNS}
+# Threads of a block whose row is loaded again, by the bytes of that: H200, four kernels of rows.
+_ROW_THREADS = {64: 6 << 10, 128: 12 << 10, 256: 56 << 10, 512: None}
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 _ADDED_BYTES = 1024  # of one that a loop adds others to: what lies beyond an edge costs as much
 _SQUARE_BYTES = 16 * 1024  # of a tile of two axes that is only moved: long pieces of rows both ways
+
+
+class Rows(NamedTuple):
+    """An entry for launches whose parameter of number `argument` is from `least` to `most`."""
+
+    binding: Mapping[str, int]
+    argument: int
+    least: int | None
+    most: int | None
+
+
+def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str, int]], Kernel],
+                chosen: Mapping[str, int]) -> list[Rows]:
+    """Entries for the lengths of a row of which a program makes several passes, beside the chosen
+    one.
+
+    Short rows want few threads, so that many are on their way at once (layer norm of 768 halves on
+    an H200: 0.053 ms by 64, 0.136 by 256); of long ones all that are begun should be in the L2
+    cache (16384 floats: 0.082 ms by 512, 0.097 by 256, 0.139 by 128).
+    """
+    kernel, name = lower(chosen), next(iter(space))
+    loops, again = rows_around(kernel), loaded_again(kernel, Cfg(kernel))
+    size = sum(scalar(pointee(load.operands[0].type)).bytes for load in again.values()
+               if any(op.name == "get_program_id" for op in slice_of(load.operands[:1])))
+    if len(space) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
+            or loops.depth != chosen[name] or not size or not (
+                several_passes(kernel) or reducing_passes(kernel)):
+        return []
+    found, least = [], None
+    for threads, held in _ROW_THREADS.items():
+        most = held // size if held is not None else None
+        wanted = max(threads * _STREAM_EACH, _STREAM_ELEMENTS)
+        tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
+        same = several_passes(kernel) and tile == chosen[name] == threads * _STREAM_EACH
+        if not same and rows_around(
+                lower({**chosen, name: tile})) == loops._replace(depth=tile):
+            binding = {name: tile, "num_warps": threads // 32}
+            found.append(Rows(binding, loops.arguments[0], least, most))
+        least = None if most is None else most + 1
+    return found
 
 
 def stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> float:

@@ -173,6 +173,13 @@ def test_sums_of_products_are_detached_from_wide_stores() -> None:
     assert all(op is None or op.name != "detach" for op in narrow)
 
 
+def test_sums_of_products_are_detached_from_exchanges() -> None:
+    done = lowered(matmul(64, 64, 32))
+    sums = [op.operands[0] for op in ops(done, "detach")]
+    assert len(sums) == 2  # the fast body stores them, the general one exchanges them
+    assert not any(op.operands[1] in sums for op in ops(done, "shared_store"))
+
+
 def test_what_is_turned_goes_through_registers_where_its_copy_does_not_fit() -> None:
     program = matmul(tile=(64, 128, 64), b_transposed=True)
     assert private(lowered(program, target="sm_90")) == 2

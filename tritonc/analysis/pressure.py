@@ -302,7 +302,7 @@ class Estimate:
             return _union(map(self._dependent, op.operands)) & every
         return every
 
-    @remembered(0)
+    @remembered(-1)
     def _skipped(self, value: Value) -> int:
         """The bits inside of wide accesses, if nothing but such reads the tile."""
         found: int | None = None
@@ -314,8 +314,8 @@ class Estimate:
                     or value is reader.guard):
                 t = reader.operands[reader.name == "async_copy"].type
                 bits = _inside(reader, t)
-            elif _by_register(reader) and len(reader.results) == 1 and isinstance(
-                    reader.result.type, Tile) and not is_float(reader.result.type):
+            elif (_by_register(reader) or reader.name == "phi") and len(reader.results) == 1 and (
+                    isinstance(reader.result.type, Tile) and not is_float(reader.result.type)):
                 bits = self._skipped(reader.result)
             else:
                 return 0

@@ -42,6 +42,11 @@ def are_powers(value: Any) -> bool:
     return are_integers(value) and all(is_power(entry) for entry in value)
 
 
+def is_window(value: Any) -> bool:
+    """A number, and three places of a run of elements."""
+    return are_integers(value) and len(value) == 4
+
+
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
@@ -61,4 +66,5 @@ KINDS: dict[str, Kind] = {
         "registers"),
         are_integers),
     "bits": are_powers,
+    "window": is_window,
 }

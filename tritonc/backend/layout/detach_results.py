@@ -13,6 +13,9 @@ neighbours: then it takes neighbours from the start, and a quarter of the multip
 `detach` is an instruction for each element behind the loop, which the assembler does not see
 through.
 
+One such store in one of several bodies is enough: the registers of all bodies are chosen together.
+The same holds for exchanges through shared memory, and for what a cluster adds up.
+
 Needs vectorize, which says what is wide.
 """
 
@@ -24,6 +27,9 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import F32, element
 
+# What may take registers four at a time, and which operand that is.
+_WIDE = {"store": 1, "shared_store": 1, "cluster_reduce": 0}
+
 
 def detach_results(kernel: Kernel, context: Context) -> bool:
     """Detach the accumulators of products on CUDA cores from the wide stores behind their loops."""
@@ -32,11 +38,12 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
     for block in kernel.blocks:
         ops: list[Op] = []
         for op in block.ops:
-            if op.name == "store" and op.operands[1] in sums and op.attributes.get("vector", 1) > 1:
-                value = op.operands[1]
+            at = _WIDE.get(op.name)
+            if at is not None and (value := op.operands[at]) in sums and (
+                    op.name != "store" or op.attributes.get("vector", 1) > 1):
                 ops.append(make_op("detach", [value], span=op.span))
                 ops[-1].result.name = value.name
-                op.operands[1] = ops[-1].result
+                op.operands[at] = ops[-1].result
                 changed = True
             ops.append(op)
         block.ops = ops

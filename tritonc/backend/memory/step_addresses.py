@@ -1,16 +1,21 @@
 """step_addresses: the addresses of a thread's rows in a loop are stepped instead of recomputed.
 
 Before:  pre:   %q = addptr ...                   rows of a matrix, row i at i * stride
-         body:  %p = addptr %q, (splat %o)        o moves with the loop
+         loop:  %o = phi %o0, (add %o, %n)        moves with the loop
+         body:  %p = addptr %q, (splat %o)
                 %v = load %p
 After:   pre:   %s = sext %stride : i64
-         body:  %p = step_pointers %q, %o, %s, %1
+                %q0 = addptr %q, (splat %o0)
+         loop:  %m = phi %q0, (addptr %m, (splat %n))
+         body:  %p = step_pointers %m, 0, %s, %1
                 %v = load %p
 
 `%p` is the same tile of pointers.  But as a sum of two tiles a thread would hold the address of
 each row that it reads, two registers each for the whole loop; told how far the rows are apart, it
 holds one address and the distance, which is the same for all threads.  A product on CUDA cores that
-reads 24 rows had no room for them beside its accumulators.
+reads 24 rows had no room for them beside its accumulators.  To move the one address takes two
+instructions of an iteration, to add an offset four to six.  Where the offset is no counter of the
+loop, or nothing is multiplied on CUDA cores, it is added (`step_pointers %q, %o, ...`).
 
 Needs layouts, and pointers whose elements are an affine function of their place (`affine.py`), with
 strides that are known before the loop.  After the passes that copy slices of loops.
@@ -25,7 +30,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.layout import coordinates
-from tritonc.ir.types import I64, Tile
+from tritonc.ir.types import I64, Tile, scalar, with_element
 
 
 def step_addresses(kernel: Kernel, context: Context) -> bool:
@@ -35,12 +40,13 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
         return False
     affinity = Affinity()
     strides: dict[tuple[Value, Block], list[Value]] = {}
+    moving: dict[tuple[Value, Block, Value], tuple[Value, Value]] = {}
     replaced: dict[Value, Value] = {}
     for block in cfg.order:
         loop = cfg.innermost.get(block)
         if loop is None or loop.preheader is None:
             continue
-        for i, op in enumerate(block.ops):
+        for op in list(block.ops):
             if op.name != "addptr" or not isinstance(op.result.type, Tile):
                 continue
             fixed, offset = op.operands[0], op.operands[1].op
@@ -50,12 +56,14 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
             if form is None or not _spread(op.result.type, form) or not all(
                     _before(v, loop, cfg) for s in form.strides for v in s.values()):
                 continue
-            key = fixed, loop.preheader
-            if key not in strides:
-                strides[key] = _computed(form, loop.preheader)
-            new = make_op("step_pointers", [fixed, offset.operands[0], *strides[key]], span=op.span)
+            key = fixed, loop.preheader, offset.operands[0]
+            if key not in moving:
+                moving[key] = _moving(*key, loop, cfg)
+            if key[:2] not in strides:
+                strides[key[:2]] = _computed(form, loop.preheader)
+            new = make_op("step_pointers", [*moving[key], *strides[key[:2]]], span=op.span)
             new.result.name = op.result.name
-            block.ops[i] = new
+            block.ops[block.ops.index(op)] = new
             replaced[op.result] = new.result
     kernel.replace(replaced)
     return bool(replaced)
@@ -67,6 +75,36 @@ def _before(value: Value, loop: Loop, cfg: Cfg) -> bool:
         return True
     home = cfg.block_of.get(value.op)
     return home is not None and home not in loop
+
+
+def _moving(fixed: Value, before: Block, offset: Value, loop: Loop, cfg: Cfg
+            ) -> tuple[Value, Value]:
+    """The pointers with an offset added that is a counter of the loop, and 0; or what is given.  An
+    offset of 32 bits may wrap, which its sum with a pointer does not.  Beside products on tensor
+    cores instructions count less than registers: attention with four strides spilled."""
+    phi, latch = offset.op, loop.latch
+    if phi is None or phi not in loop.header.phis() or latch is None or offset.type != I64 or not (
+            any(op.name == "fma_dot" for op in loop.ops())):
+        return fixed, offset
+    start, onward = (phi.operands[phi.blocks.index(block)] for block in (before, latch))
+    if onward.op is None or onward.op.name != "add" or offset not in onward.op.operands:
+        return fixed, offset
+    step = onward.op.operands[onward.op.operands.index(offset) ^ 1]
+    if not _before(step, loop, cfg):
+        return fixed, offset
+
+    def advanced(pointers: Value, by: Value, block: Block) -> Value:
+        b = Builder(block, len(block.ops) - 1)
+        tile = b.value("splat", by, type=with_element(pointers.type, scalar(by.type)))
+        return b.value("addptr", pointers, tile)
+
+    first = advanced(fixed, start, before)
+    moved = make_op("phi", [first], blocks=[before], span=phi.span)
+    moved.result.name = f"{fixed.name}.moving" if fixed.name else ""
+    loop.header.ops.insert(0, moved)
+    moved.operands.append(advanced(moved.result, step, latch))
+    moved.blocks.append(latch)
+    return moved.result, Builder(before, len(before.ops) - 1).constant(0, offset.type)
 
 
 def _spread(t: Tile, form: Affine) -> bool:

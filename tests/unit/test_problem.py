@@ -105,7 +105,7 @@ def test_what_is_missing() -> None:
 
 
 def test_a_line_that_cannot_be_read_gives_one_message() -> None:
-    _, messages = read("//! range: 1\n//! arg: y = zeros(4)[in]\n//! expect: y = zeros(4)\n")
+    _, messages = read("//! range: 1\n//! arg: y = zeros(4)[in x]\n//! expect: y = zeros(4)\n")
     assert messages == ["p.tc:2:23: not an expression: invalid syntax"]
 
 

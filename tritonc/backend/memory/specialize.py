@@ -32,7 +32,7 @@ The constants are left to fold_constants and peephole, which run again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.moving import mark_moving
@@ -54,6 +54,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import I1, I64, is_pointer, scalar, with_element
 
+_SMALL = 200  # operations of a kernel that may get further bodies
 _ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is asked for
 
 
@@ -62,28 +63,59 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     mark_moving(kernel)  # whose masks may go
     told = {value: context.told[value.name] for value in kernel.parameters
             if value.name in context.told}
-    found = wanted_facts(kernel, _copies_tensors(kernel, context), told)
+    tensor = _copies_tensors(kernel, context)
+    found = wanted_facts(kernel, tensor, told)
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
-    for value, info in zip(kernel.parameters, kernel.info, strict=True):
-        if value in found.multiples and info.multiple_of % found.multiples[value] == 0:
-            del found.multiples[value]  # the source promises it
+    _drop_promised(kernel, found)
     if not found.subjects:
         return False
     place = _place(kernel, found)
     if place is None:
         return False
-    context.remark("specialize", promise(found), kernel.span)
+    others = _turned(kernel, found, lambda unit: wanted_facts(
+        kernel, tensor, told, frozenset({unit})))
+    for body in (found, *others):
+        context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
         kernel.blocks) else (found, Wanted())
     first = _place(kernel, common) if common.subjects and own.subjects else None
+    general = place
     if first is not None:  # one body in another, for what is the same for all programs
-        found = own.renamed(add_body(kernel, common, first))
+        mapping, general = add_body(kernel, common, first)
+        found = own.renamed(mapping)
         place = _place(kernel, found)
         assert place is not None
-    add_body(kernel, found, place)
+        add_body(kernel, found, place)
+    else:
+        _, general = add_body(kernel, found, place)
+    for body in others:
+        _, general = add_body(kernel, body, general)
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
     return True
+
+
+def _drop_promised(kernel: Kernel, found: Wanted) -> None:
+    for value, info in zip(kernel.parameters, kernel.info, strict=True):
+        if value in found.multiples and info.multiple_of % found.multiples[value] == 0:
+            del found.multiples[value]
+
+
+def _turned(kernel: Kernel, found: Wanted, facts: Callable[[Value], Wanted]) -> list[Wanted]:
+    """The bodies for operands of products that lie the other way: where both strides are scalars,
+    either may be 1.  `facts`: what is wanted where a stride is not 1.  One operand is turned at a
+    time, and the kernel must be small, since each body is one more of its code."""
+    cfg = Cfg(kernel)
+    inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
+    read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
+        cfg.block_of[op]) in inner for one in slice_of(op.operands[:1]) for v in one.operands}
+    if None in inner or sum(len(block.ops) for block in kernel.blocks) > _SMALL:
+        return []
+    bodies = [facts(unit) for unit in found.units if unit in read]
+    for body in bodies:
+        _drop_promised(kernel, body)
+    return [body for body in bodies if len(body.units) == len(found.units) and all(
+        v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
 
 
 def _copies_tensors(kernel: Kernel, context: Context) -> bool:
@@ -177,10 +209,11 @@ def _effects(op: Op) -> frozenset[str]:
 # ---- the two bodies
 
 
-def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> dict[Value, Value]:
+def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
+             ) -> tuple[dict[Value, Value], tuple[Block, int]]:
     """Split the kernel at the place, and let the facts decide between two bodies from there on.
 
-    Returns what stands for each value in the body of the facts.
+    Returns what stands for each value in the body of the facts, and where the other one begins.
     """
     block, at = place
     if block is kernel.entry and at == 0:
@@ -209,7 +242,7 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]) -> dict[Va
     _assume(fast, mapping, found)
     kernel.blocks += fast
     _test(dispatch, found, fast[0], first)
-    return mapping
+    return mapping, (first, 0)
 
 
 def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:

@@ -19,12 +19,13 @@ _NUMBERS = ("get_program_id", "get_num_programs")
 
 
 class Told(NamedTuple):
-    """What is known of launches: whether TMA brings the operands, values of parameters, and which
-    of these are not the multiples that would be wanted."""
+    """What is known of launches: whether TMA brings the operands, values of parameters, which
+    of these are not the multiples that would be wanted, and strides that are not 1."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
     never: frozenset[Value] = frozenset()
+    not_one: frozenset[Value] = frozenset()
 
 
 NOTHING_TOLD = Told()

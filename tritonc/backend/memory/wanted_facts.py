@@ -57,16 +57,17 @@ SMALL = 32  # tiles of fewer elements are not worth a second body
 _MOST_BITS = 62  # of a sum that is tested
 
 
-def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None) -> Wanted:
+def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
+                 not_one: frozenset[Value] = frozenset()) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
     strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
-    these is not.
+    these is not.  `not_one`: strides that are not supposed to be 1.
     """
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, Told(tensor, told or {}, never))
+        found = _wanted_facts(kernel, Told(tensor, told or {}, never, not_one))
         missed = {v for v, n in found.multiples.items() if told and told.get(v, 0) % n} - never
         if not missed:
             return found
@@ -94,7 +95,8 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
     needs = {onward.get(v, v): None for v in needs or {}}
     collector = _Collector(copy, told)
-    units = Units(collector.infos, collector.testable).asked(collector.accesses())
+    not_one = {mapping.get(v, v) for v in told.not_one}
+    units = Units(collector.infos, collector.testable, not_one).asked(collector.accesses())
     if units:  # looked at as if they were 1
         blocks, onward = copy_blocks(copy.blocks)
         mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward

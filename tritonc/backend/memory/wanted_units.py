@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -19,10 +19,12 @@ from tritonc.ir.types import shape
 
 class Units(NamedTuple):
     """The strides of one text of a kernel.  An access comes with the forms of values where it
-    stands.  `testable`: whether a scalar is known before all loops."""
+    stands.  `testable`: whether a scalar is known before all loops.  `not_one`: strides that are
+    not asked to be 1, but those of another axis of their tiles, where either is as likely."""
 
     infos: Mapping[Value, AxisInfo]
     testable: Callable[[Value], bool]
+    not_one: Collection[Value] = ()
 
     def asked(self, accesses: Sequence[tuple[Op, Affinity]]) -> dict[Value, None]:
         """The strides that would make an axis of each tile contiguous that has none.
@@ -32,7 +34,7 @@ class Units(NamedTuple):
         not worth that others lose the body.
         """
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
-        others: set[Value] = set()
+        others = set(self.not_one)
         for op, affinity in accesses:
             mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
             for bound in mask.bounds if mask else ():
@@ -45,6 +47,8 @@ class Units(NamedTuple):
             if prod(shape(op.operands[0].type)) * BESIDE <= largest:
                 continue
             options = self.strides(op.operands[0], affinity)
+            if any(v in self.not_one and whole for v, (whole, _) in options):
+                continue
             usable = [option for option in options if option[0] not in others]
             if usable and not any(v in found for v, _ in options):
                 unit = max(usable, key=lambda option: option[1])[0]

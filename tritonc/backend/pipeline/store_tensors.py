@@ -108,13 +108,12 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     cfg = Cfg(kernel)
     known = known_signs(kernel, cfg, block)
     strip = recognize(op, e.bytes, Affinity(signs=known), None, infos)
-    before = cfg.immediate_dominator.get(block)
-    place = claim_place(kernel, before) if before is not None else None
     if isinstance(strip, str):
         return strip
     if not forward(strip, known):
         return "its stride or its start may be negative"
-    if place is None or not all(available(v, place, cfg) for v in strip.map_values()):
+    place = _place(kernel, cfg, block, strip)
+    if place is None:
         return "its mask or its addresses depend on computed data"
     inner, outer = strip.axes
     bits, extents = _parts(t.layout, inner, e.bytes)
@@ -176,6 +175,19 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     block.ops[at : at + 1] = made.ops
     _wait_at_end(kernel, claimed.slot.result)
     context.remark("store_tensors", "stored by TMA, while the block goes on", op.span)
+    return None
+
+
+def _place(kernel: Kernel, cfg: Cfg, block: Block, strip: Strip) -> Block | None:
+    """Where the map is made: before the loop of the product, so that the maps of its operands are
+    made there too, or else before the block."""
+    loops = [loop.header for loop in cfg.loops if block not in loop and cfg.dominates(
+        loop.header, block) and any(op.name == "wgmma" for op in loop.ops())]
+    for later in (*loops, block):
+        before = cfg.immediate_dominator.get(later)
+        place = claim_place(kernel, before) if before is not None else None
+        if place is not None and all(available(v, place, cfg) for v in strip.map_values()):
+            return place
     return None
 
 

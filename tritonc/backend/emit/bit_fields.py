@@ -72,7 +72,7 @@ def _of_two_words(f: FunctionEmitter, words: list[str], by: str, shifts: list[in
 
 def most(value: Value) -> int:
     """A bound of the natural numbers of a value; that of a word for others."""
-    op = origin(value, (*SPREADS, "trans")).op
+    op = origin(value, (*SPREADS, "trans", "convert_layout")).op
     if op is not None and op.name == "zext":
         return (1 << scalar(op.operands[0].type).bits) - 1
     constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None

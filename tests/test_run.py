@@ -31,8 +31,8 @@ def source_of(path: Path) -> SourceFile:
 
 
 # Their one tile is for wgmma; with mma.sync a thread cannot hold it, and the compiler says so.
-WIDE = {("epilogue_by_pieces", "sm_80"), ("residual_epilogue", "sm_80"),
-        ("scaled_partial_sums", "sm_80")}
+WIDE = {("epilogue_by_pieces", "sm_80"), ("gathered_groups", "sm_80"),
+        ("residual_epilogue", "sm_80"), ("scaled_partial_sums", "sm_80")}
 
 
 def run(path: Path, device: str = "interpreter", level: int = 2, arch: str = DEFAULT_ARCH,

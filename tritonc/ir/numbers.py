@@ -387,4 +387,5 @@ erf = _function(math.erf)
 floor = _integral(math.floor)
 ceil = _integral(math.ceil)
 trunc = _integral(math.trunc)
+rint = _integral(round)  # Python's: ties to even
 round = _integral(_half_away)

@@ -41,8 +41,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
 
-import numpy as np
-
 from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
@@ -51,7 +49,7 @@ from tritonc.ir.numbers import round_to
 from tritonc.ir.types import BF16, F32, Tile, element, scalar, shape
 
 LOG2_E = float(round_to(F32, log2(2.718281828459045)))
-LEAST = -float(np.finfo(np.float32).max)
+LEAST = -(2 - 2.0**-23) * 2.0**127
 _HIDDEN = -float("inf")
 GREAT = 2.0**26  # beyond which neighbouring floats are 8 apart
 MODERATE = 100  # a scalar within 2^-100 and 2^100 times a few constants overflows in no product

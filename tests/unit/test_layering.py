@@ -83,3 +83,14 @@ def test_start_up_is_lean() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "click" in loaded and not loaded & {"numpy", "llvmlite", "lark", "cuda", "difflib"}
+
+
+def test_a_compilation_imports_no_numpy() -> None:
+    """It takes a tenth of a second, as much as the passes of a small kernel."""
+    source = PACKAGE.parent / "samples" / "matmul.tc"
+    code = ("import sys; from pathlib import Path; from tritonc import driver;"
+            "from tritonc.options import Options;"
+            "from tritonc.source import SourceFile; text = Path(sys.argv[1]).read_text();"
+            "driver.compile(SourceFile('m.tc', text), Options(arch='sm_90a'), ('ptx',));"
+            "assert 'numpy' not in sys.modules")
+    subprocess.run([sys.executable, "-c", code, str(source)], check=True)

@@ -13,8 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -95,21 +93,49 @@ class Command:
         self._folders.clear()
 
 
-def _forked(call: Callable[[Sequence[str]], int], words: Sequence[str], output: int) -> None:
-    """What a process does that was forked: call a function, and end with its code."""
-    code = 70
-    try:
-        os.setsid()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-        code = call(words)
+class _Forked:
+    """A process like this one that calls a function and ends; as much of Popen as is needed."""
+
+    def __init__(self, call: Callable[[Sequence[str]], int], words: Sequence[str], output: int
+                 ) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
-    finally:
-        os._exit(code)
+        self.code: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 70
+            try:
+                os.setsid()
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                os.dup2(output, 1)
+                os.dup2(output, 2)
+                sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                code = call(words)
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(code)
+
+    def poll(self) -> int | None:
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    def wait(self, timeout: float | None = None) -> int:
+        end = time.monotonic() + (1e9 if timeout is None else timeout)
+        pause = 0.0005
+        while (code := self.poll()) is None:
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired("tritonc", timeout or 0.0)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+        return code
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
 
 
 class _Try:
@@ -120,11 +146,9 @@ class _Try:
         self.end = time.monotonic() + timeout
         self.output: Any = tempfile.TemporaryFile()  # noqa: SIM115 (stop closes it)
         try:
-            self.process: Any
+            self.process: _Forked | subprocess.Popen[bytes]
             if call is not None and hasattr(os, "fork"):
-                self.process = get_context("fork").Process(
-                    target=_forked, args=(call, words, self.output.fileno()))
-                self.process.start()
+                self.process = _Forked(call, words, self.output.fileno())
             else:
                 self.process = subprocess.Popen(
                     words, stdin=subprocess.DEVNULL, stdout=self.output,
@@ -133,28 +157,21 @@ class _Try:
             self.output.close()
             raise
 
-    def _code(self, timeout: float | None) -> int | None:
-        """How the process ended; None if it runs longer."""
-        if isinstance(self.process, BaseProcess):
-            self.process.join(timeout)
-            return self.process.exitcode
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return int(self.process.wait(timeout))
-        return None
-
     def wait(self) -> Answer:
-        code = self._code(max(0.0, self.end - time.monotonic()))
-        if code is None:
+        try:
+            code = self.process.wait(max(0.0, self.end - time.monotonic()))
+        except subprocess.TimeoutExpired:
             return Answer(None, "")
         self.output.seek(0)
         return Answer(code, self.output.read(1 << 24).decode("utf-8", "replace"))
 
     def stop(self) -> None:
         """End the command, if it still runs, and what it started."""
-        if self._code(0) is None:
-            try:
-                os.killpg(self.process.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError, AttributeError):  # it leads no group yet
-                self.process.kill()
-            self._code(None)
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if hasattr(os, "killpg"):
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                else:
+                    self.process.kill()
+            self.process.wait()
         self.output.close()

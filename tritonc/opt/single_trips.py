@@ -37,9 +37,9 @@ _SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 def single_trips(kernel: Kernel, context: Context) -> bool:
     """Add a body for rows of one tile, where a row is loaded several times."""
     cfg = Cfg(kernel)
-    if "single_trips" in kernel.attributes or context.meta.get("cluster_k", 1) > 1 \
-            or any(op.name == "dot" for op in kernel.ops()) \
-            or not (several_passes(kernel, cfg) or reducing_passes(kernel, cfg)):
+    if "single_trips" in kernel.attributes or any(op.name == "dot" for op in kernel.ops()) \
+            or not (several_passes(kernel, cfg) or reducing_passes(kernel, cfg)) \
+            or context.meta.get("cluster_k", 1) > 1:
         return False  # a product's loop hardly ever runs once, nor one that a cluster shares
     tests = [_once(loop) for loop in cfg.loops]
     if not all(tests) or any(loop.depth > 1 for loop in cfg.loops) or any(

@@ -37,7 +37,7 @@ SURE = 0.92  # of a thread's registers: beside mma.sync the estimate may be so m
 OVER = 1.4  # times as much does not fit, however the assembler orders what is computed
 # A second block is worth some more: products of 128 x 128 by 8 warps take 129 registers if nothing
 # is said, or 127; they are 5 to 10 % faster with two blocks.  At most 32 bytes are spilled.
-SECOND = 1.1
+SECOND = 1.2
 ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
 WARPGROUP = 4  # warps
 IN_FLIGHT = 40  # registers beside the products of a chain: rows, addresses, counters

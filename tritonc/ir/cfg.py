@@ -288,6 +288,17 @@ def split_edge(kernel: Kernel, source: Block, target: Block, name: str = "") -> 
     return middle
 
 
+def split(block: Block, at: int, rest: Block) -> None:
+    """Move the operations from `at` on to the end of `rest`, a block that is not reached yet; the
+    phis behind know.  `block` has no terminator then, and neither's place in the kernel changes."""
+    moved = block.ops[at:]
+    del block.ops[at:]
+    rest.ops += moved
+    for successor in rest.successors:
+        for phi in successor.phis():
+            phi.blocks = [rest if source is block else source for source in phi.blocks]
+
+
 def split_returns(kernel: Kernel) -> bool:
     """Give each edge to a block that only returns such a block of its own: then what one path has
     set up is undone where that path ends."""

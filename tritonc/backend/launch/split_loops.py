@@ -30,7 +30,7 @@ from tritonc.analysis.values import int_of
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, incoming
+from tritonc.ir.cfg import Cfg, incoming, split
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -237,10 +237,7 @@ def _leave(kernel: Kernel, b: Builder, rank: Value) -> None:
     here = b.block
     assert b.at is not None
     rest, left = Block(f"{here.name}.first"), Block(f"{here.name}.others")
-    rest.ops, here.ops = here.ops[b.at:], here.ops[: b.at]
-    for successor in rest.successors:
-        for phi in successor.phis():
-            phi.blocks = [rest if source is here else source for source in phi.blocks]
+    split(here, b.at, rest)
     b = Builder(here, None, b.span)
     first = b.value("icmp", rank, b.constant(0, I32), predicate="eq")
     b.emit("cond_br", first, blocks=[rest, left])

@@ -24,6 +24,7 @@ from math import prod
 
 from tritonc.backend.launch.persist import own_number
 from tritonc.ir.build import Builder
+from tritonc.ir.cfg import split
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import F32, I32, I64, Pointer, Tile, scalar, shape
 from tritonc.source import fail
@@ -55,10 +56,7 @@ def add_up(kernel: Kernel, b: Builder, sums: list[Value], rank: Value, blocks: i
     assert b.at is not None
     rest, left = Block(f"{here.name}.last"), Block(f"{here.name}.others")
     add, after = Block(f"{here.name}.add"), Block(f"{here.name}.rest")
-    after.ops, here.ops = here.ops[b.at:], here.ops[: b.at]
-    for successor in after.successors:
-        for phi in successor.phis():
-            phi.blocks = [after if source is here else source for source in phi.blocks]
+    split(here, b.at, after)
     b = Builder(here, None, b.span)
     each = kernel.attributes["workspace"] // 4
     program, _ = own_number(b, _AXES)

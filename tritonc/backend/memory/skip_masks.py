@@ -25,7 +25,7 @@ from functools import reduce
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, make_phi
+from tritonc.ir.cfg import Cfg, make_phi, split
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I1, I32, I64, Tile, scalar, shape
@@ -129,8 +129,8 @@ def _small(total: Linear) -> bool:
 def _branch(kernel: Kernel, block: Block, select: Op, ways: list[list[Linear]]) -> Block:
     """Split the block at the selection.  Returns its second half."""
     masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
-    at = block.ops.index(select)
-    before, rest.ops = block.ops[:at], block.ops[at + 1 :]
+    split(block, block.ops.index(select) + 1, rest)
+    before = block.ops[:-1]
     tested = {v for tests in ways for total in tests for monomial, _ in total.terms
               for v in monomial}
     sunk = _only_for(select, before, kernel, tested)
@@ -157,9 +157,6 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[list[Linear]]) 
     kernel.replace({select.result: joined.result})
     joined.operands[1] = select.result
     rest.ops.insert(0, joined)
-    for successor in rest.successors:
-        for phi in successor.phis():
-            phi.blocks = [rest if source is block else source for source in phi.blocks]
     return rest
 
 

@@ -47,7 +47,7 @@ from tritonc.backend.memory.wanted_facts import wanted_facts
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, add_incoming
+from tritonc.ir.cfg import Cfg, add_incoming, split
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -221,10 +221,7 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
         kernel.blocks.insert(0, dispatch)
     else:
         first, dispatch = Block(f"{block.name}.rest"), block
-        first.ops, block.ops = block.ops[at:], block.ops[:at]
-        for successor in first.successors:
-            for phi in successor.phis():
-                phi.blocks = [first if source is block else source for source in phi.blocks]
+        split(block, at, first)
         kernel.blocks.insert(kernel.blocks.index(block) + 1, first)
     Builder(dispatch).emit("br", blocks=[first])
     cfg = Cfg(kernel)

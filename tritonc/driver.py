@@ -354,14 +354,15 @@ class _Compilation:
         context.told = known.arguments if known is not None else {}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
+        rows = [*zip(names, every, strict=True)]
         first = names.index(start) + 1 if (start := self.options.start_after) in names else 0
-        left = [*zip(names, every, strict=True)][first:]
-        backend = [(name, row) for name, row in left if row.stage == "backend"]
-        done = self._passes("optimize", module, context, left[:len(left) - len(backend)], meta)
-        if done and (machine or stop in [name for name, _ in backend]):
+        middle = max(first, len(passes.OPT))
+        backend, left = rows[middle:], names[middle:]
+        done = self._passes("optimize", module, context, rows[first:middle], meta)
+        if done and (machine or stop in left):
             if "tir" in self.wanted and stop is None:
                 self._print_ir(module)
-            check_stage(module, [name for name, _ in backend])
+            check_stage(module, left)
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:

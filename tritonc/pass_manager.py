@@ -23,7 +23,6 @@ class Pass(NamedTuple):
     name: str
     function: PassFunction
     reason: str  # why here
-    stage: str = "opt"  # or "backend"
     level: int = 1  # the least -O at which it runs; 0 for what the program cannot do without
 
 
@@ -99,8 +98,6 @@ def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None
     first: dict[str, int] = {}
     for i, row in enumerate(passes):
         first.setdefault(row.name, i)
-        if row.function.__name__ != row.name or not row.reason:
-            raise ValueError(f"pass {row.name}: name of its function and reason wanted")
     for earlier, later, why in order:
         for name in (earlier, later):
             if name not in first:

@@ -321,10 +321,7 @@ class Search:
     def _result(future: Future[Any]) -> Any:
         """The result of a job; Illegal where it was lost.  Raises CannotStart."""
         try:
-            found = future.result()
-            if isinstance(found, Exception):  # a cluster's worker hands it over so
-                raise found
-            return found
+            return future.result()
         except JobLost as lost:
             return Illegal(str(lost))
         except CannotStart:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,10 +37,7 @@ def test_samples(path: Path, thorough: bool) -> None:
         pytest.skip("needs --thorough")
     found = [v for proof in proofs(path.read_text(), 0.0) for v in proof.verdicts()]
     assert REFUTED not in found
-    most = OPEN.get(path.stem, 0)
-    assert found.count(UNKNOWN) <= most
-    if find_spec("z3") is None:
-        assert found.count(UNKNOWN) == most, "the table in docs/proofs.md says otherwise"
+    assert found.count(UNKNOWN) == OPEN.get(path.stem, 0), "the table in docs/proofs.md differs"
 
 
 ADD = """\

@@ -12,19 +12,17 @@ from dataclasses import dataclass, field
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.ir.core import ConstantTable, Op
 from tritonc.ir.types import Pointer, element, shape
-from tritonc.prove import smt
 from tritonc.prove.model import Symbol
 from tritonc.prove.points import Points, State
 from tritonc.prove.terms import Index, Need, Term, Terms, symbols_of
 
-Z3 = "with z3"
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 
 
 @dataclass
 class Verdict:
-    """What is found of one question; `fact`: what is missing, the witness, or how it was proved."""
+    """What is found of one question; `fact`: what is missing, or the witness."""
 
     verdict: str
     fact: str = ""
@@ -83,13 +81,9 @@ def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op)
         return access
     state.absorb(symbols_of([size]))
     for need in term.needs:
-        if state.meets(need):
-            continue
-        if not all(smt.entails([*state.facts, *need.under], state.splits, p) for p in (
-                need.poly - number(need.low), number(need.high) - need.poly)):
+        if not state.meets(need):
             access.verdict = Verdict(UNKNOWN, missing(need))
             return access
-        access.verdict.fact = Z3
     pointed = element(op.operands[0].type)
     assert isinstance(pointed, Pointer)
     width_bytes = pointed.element.bytes
@@ -99,11 +93,7 @@ def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op)
                        (size - number(width_bytes - room) - at,
                         "that {} is below the number of its elements, "
                         f"{show(_in_elements(size, width_bytes))}")):
-        if state.proves(goal):
-            continue
-        if smt.entails(state.facts, state.splits, goal):
-            access.verdict.fact = Z3
-        else:
+        if not state.proves(goal):
             access.verdict = Verdict(UNKNOWN, what.format(show(term.poly)) + also(state))
             return access
     return access

@@ -39,7 +39,7 @@ from tritonc.backend.llvm import uses_dynamic_shared
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.types import Pointer, Scalar
-from tritonc.variants.variant import VariantSet, required
+from tritonc.variants.variant import VariantSet, required, tile_of
 
 _MARK = "// tritonc: "  # what the first line of a .ptx file begins with
 _C_NAMES = {
@@ -110,7 +110,6 @@ def as_file(contents: Mapping[str, Any]) -> str:
 def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str, Any]:
     shared = int(kernel.attributes.get("shared_bytes", 0))
     dynamic = uses_dynamic_shared(kernel, target)
-    axes = max(kernel.tile, default=-1) + 1
     parameters = [_parameter(value, info)
                   for value, info in zip(kernel.parameters, kernel.info, strict=True)]
     blocks = int(kernel.attributes.get("cluster", 1))
@@ -125,7 +124,7 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
            if "workspace" in kernel.attributes else {}),
         "shared_bytes": 0 if dynamic else shared,
         "dynamic_shared_bytes": shared if dynamic else 0,
-        "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],
+        "tile": tile_of(kernel),
         "tunables": {**kernel.tunables, **meta},
         **({"small": {"most": small["most"], "tunables": {
             name: value for name, value in small.items() if name != "most"}}} if small else {}),

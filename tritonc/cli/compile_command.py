@@ -13,7 +13,7 @@ from tritonc import driver, outputs
 from tritonc.cli import console, output_plan
 from tritonc.cli.decisions import is_shown, plan, tell, time_report, time_trace
 from tritonc.cli.option_table import MESSAGES
-from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
+from tritonc.launch.hosts.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.options import Options
 from tritonc.outputs import STANDARD, as_bytes
 from tritonc.source import CompileError, fail

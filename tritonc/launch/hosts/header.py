@@ -26,7 +26,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pkgutil import get_data
 from typing import Any
 
-from tritonc.launch.header_choice import choosing, takes_memory
+from tritonc.launch.hosts.header_choice import choosing, takes_memory
 from tritonc.manifest import one_line
 
 _TYPES = {
@@ -118,7 +118,7 @@ def _defined(lines: Iterable[str]) -> set[str]:
 
 
 def runtime(name: str) -> str:
-    text = get_data("tritonc.launch", name)
+    text = get_data("tritonc.launch.hosts", name)
     assert text is not None
     return text.decode("utf-8")
 

@@ -14,7 +14,7 @@ from tritonc.backend.target.target import find
 from tritonc.frontend.preprocess.options import load_source
 from tritonc.ir import core as ir
 from tritonc.launch import cuda_driver
-from tritonc.launch.kernel import Kernel, Module, Plan
+from tritonc.launch.python.kernel import Kernel, Module, Plan
 from tritonc.options import DEFAULT_ARCH, MOST_PLANNED, NATIVE, Options
 from tritonc.outputs import STANDARD
 from tritonc.render import render, rendered

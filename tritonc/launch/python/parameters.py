@@ -12,8 +12,8 @@ import numpy as np
 from tritonc.ir.formats import round_to
 from tritonc.ir.types import SCALARS
 from tritonc.launch import packing
-from tritonc.launch.arrays import DeviceArray
 from tritonc.launch.packing import FORMATS, POINTER
+from tritonc.launch.python.arrays import DeviceArray
 
 # Each type as the manifest spells it: the scalar of Triton-IR, and an array's dtype.
 _TYPES: dict[str, tuple[str, str]] = {

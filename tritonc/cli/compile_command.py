@@ -17,7 +17,7 @@ from tritonc.launch.hosts.products import Settings, kinds_to_compile, make, prog
 from tritonc.options import Options
 from tritonc.outputs import STANDARD, as_bytes
 from tritonc.source import CompileError, fail
-from tritonc.spelling import closest
+from tritonc.spelling import hint
 from tritonc.tune.tuning_file import with_tuning_file
 
 
@@ -80,9 +80,8 @@ def _check_passes(options: Options) -> None:
     known = driver.pass_names()
     for name in named:
         if name and name not in known and (name != "all" or name in single):
-            near = closest(name, known)
-            hint = f"did you mean '{near}'? " if near else ""
-            raise click.UsageError(f"there is no pass '{name}'; {hint}--list-passes lists them")
+            raise click.UsageError(f"there is no pass '{name}'; "
+                                   + hint(name, known, "--list-passes lists them"))
 
 
 def _compile(path: str, targets: Mapping[str, str], options: Options, others: Sequence[str],

@@ -44,6 +44,7 @@ from tritonc.backend.memory.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.wanted import Wanted
 from tritonc.backend.memory.wanted_apart import apart_tests
 from tritonc.backend.memory.wanted_facts import wanted_facts
+from tritonc.backend.pipeline.tensor_access import bring_up
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
@@ -68,9 +69,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     _drop_promised(kernel, found)
-    if not found.subjects:
-        return False
-    place = _place(kernel, found)
+    found = _before_products(kernel, found)
+    place = _place(kernel, found) if found.subjects else None
     if place is None:
         return False
     others = _turned(kernel, found, lambda unit: wanted_facts(
@@ -170,6 +170,17 @@ def spoken(value: Value) -> str:
 
 
 # ---- where it begins
+
+
+def _before_products(kernel: Kernel, found: Wanted) -> Wanted:
+    """What can be tested before the products: what numbers are computed from parameters behind
+    their loops is computed at entry, and what only these stores would gain from is given up."""
+    cfg = Cfg(kernel)
+    inner = [loop for loop in cfg.loops if any(op.name == "dot" for op in loop.ops())]
+    late = [v for v in found.subjects if v.op is not None and v.op in cfg.block_of and any(
+        not cfg.dominates(cfg.block_of[v.op], loop.header) for loop in inner)]
+    left = {v for v in late if not bring_up([v], kernel.entry, Cfg(kernel))}
+    return found.without(left) if left else found
 
 
 def _place(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:

@@ -73,8 +73,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     place = _place(kernel, found) if found.subjects else None
     if place is None:
         return False
-    others = _turned(kernel, found, lambda unit: wanted_facts(
-        kernel, tensor, told, frozenset({unit})))
+    others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -101,17 +100,20 @@ def _drop_promised(kernel: Kernel, found: Wanted) -> None:
             del found.multiples[value]
 
 
-def _turned(kernel: Kernel, found: Wanted, facts: Callable[[Value], Wanted]) -> list[Wanted]:
+def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], Wanted]
+            ) -> list[Wanted]:
     """The bodies for operands of products that lie the other way: where both strides are scalars,
-    either may be 1.  `facts`: what is wanted where a stride is not 1.  One operand is turned at a
-    time, and the kernel must be small, since each body is one more of its code."""
+    either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
+    turned or both, and the kernel must be small, since each body is one more of its code."""
     cfg = Cfg(kernel)
     inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
     read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
         cfg.block_of[op]) in inner for one in slice_of(op.operands[:1]) for v in one.operands}
     if None in inner or sum(len(block.ops) for block in kernel.blocks) > _SMALL:
         return []
-    bodies = [facts(unit) for unit in found.units if unit in read]
+    units = [unit for unit in found.units if unit in read]
+    ways = [frozenset({unit}) for unit in units]
+    bodies = [facts(way) for way in (*ways, *([frozenset(units)] if len(units) == 2 else []))]
     for body in bodies:
         _drop_promised(kernel, body)
     return [body for body in bodies if len(body.units) == len(found.units) and all(

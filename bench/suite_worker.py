@@ -228,8 +228,9 @@ def about(job: Job, say: Say) -> Job:
     except ImportError:
         found["triton"] = "none"
     if job.get("peaks"):
+        from peaks import measured_peaks
+
         from tritonc.launch.cuda import Device
-        from tritonc.tune.timing.peaks import measured_peaks
 
         with Device() as gpu:
             found["peaks"] = measured_peaks(gpu)._asdict()

@@ -90,7 +90,7 @@ def _line(problem: Problem, name: str, size: Mapping[str, int], found: object, c
         return Line(f"{head}: {getattr(found, 'reason', found)}", False)
     *others, samples = found.samples
     low, middle, high = quantiles(samples, n=4) if len(samples) > 1 else samples * 3
-    speed = "".join(f", {rate}" for rate in rates(problem, size, median(samples), peaks))
+    speed = rates(problem, size, median(samples), peaks)
     beside = "".join(f"; {median(other) / middle:.3f} times as fast as {against}, "
                      f"{median(other):.4g} ms" for other in others)
     return Line(f"{head}: {middle:.4g} ms (spread {(high - low) / 2 / middle:.1%}){speed} "

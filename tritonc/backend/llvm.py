@@ -40,11 +40,10 @@ def emit(module: Module, target: Target, options: Options) -> str:
         emitter.constant_table(table)
     for kernel in module.kernels:
         shared = _shared_memory(emitter, kernel, target)
-        function = FunctionEmitter(emitter, kernel, shared)
+        function = FunctionEmitter(emitter, kernel, shared, lambda f, op, machine: emit_op(
+            f, EMITTERS[op.name], op, machine))
         _parameters(function, kernel)
-        emitter.functions.append(function.emit(
-            lambda f, op, machine: emit_op(f, EMITTERS[op.name], op, machine),
-            _header(kernel, target, options)))
+        emitter.functions.append(function.emit(_header(kernel, target, options)))
     return emitter.text()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.backend.emit import (
     arithmetic,
     casts,
@@ -23,10 +21,9 @@ from tritonc.backend.emit import (
     tensor_maps,
     wgmma,
 )
-from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.ir.core import Op
+from tritonc.backend.emit.function import Emitter
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     name: emitter
     for part in (indices, arithmetic, casts, math, pointers, memory, shapes, reductions, shared,
                  matrix_loads, dots, wgmma, tensor_maps, tensor, clusters, control,

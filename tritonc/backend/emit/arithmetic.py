@@ -8,11 +8,9 @@ rounding after each operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.packed import each_register, in_pairs, map_registers
 from tritonc.backend.emit.registers import members, run_bits
@@ -22,7 +20,6 @@ from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op
 from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
 
-Emitter = Callable[[FunctionEmitter, Op], None]
 FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 
 _INTEGER = ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")

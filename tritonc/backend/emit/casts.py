@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.packed import (
     convert_bytes,
@@ -365,7 +365,7 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
         each_register(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "sext": resize, "zext": resize, "truncate": resize,
     "fptosi": float_to_int, "fptoui": float_to_int,
     "sitofp": int_to_float, "uitofp": int_to_float,

@@ -11,8 +11,7 @@ read: a store is on its way at once, a load waits for 200 cycles.  A sum is
 
 from __future__ import annotations
 
-from tritonc.backend.emit.arithmetic import Emitter
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.registers import layout_of
 from tritonc.backend.launch.lower_clusters import WORD, owner_bases, owner_bits, sent

@@ -11,16 +11,13 @@ stays in the register cache from each to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.backend.emit.access import Access, load
 from tritonc.backend.emit.casts import convert_float, round_to_tf32
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
-from tritonc.backend.emit.registers import accesses_of
 from tritonc.backend.emit.shared import SharedAddresses, buffer_layout
 from tritonc.backend.emit.warps import to_words
-from tritonc.backend.layout.access import SharedAccess
+from tritonc.backend.layout.access import SharedAccess, shared_accesses
 from tritonc.backend.layout.layout_choice import fma_operand
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.core import Op, Value
@@ -46,7 +43,7 @@ class _Operand:
             self.names = {r: self._widened(name) for r, name in enumerate(f.values[value])}
             return
         layout, shared = fma_operand(c, depth, left), buffer_layout(value.type)
-        self.moves = accesses_of(layout, shared, self.element.bytes * 8, False)
+        self.moves = shared_accesses(layout, shared, self.element.bytes * 8, False)
         self.addresses = SharedAddresses(f, f.buffers[value], self.moves, self.element.bytes)
         for access in self.moves.accesses:
             k = min(r >> len(self.row_bits) for r in access.registers)
@@ -205,6 +202,6 @@ def _issue(f: FunctionEmitter, row: MatrixInstruction, a: list[str], b: list[str
     return [f.op(f"extractvalue {result} {name}, {i}") for i in range(len(c))]
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "fma_dot": fma_dot, "mma_dot": mma_dot,
 }

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.backend.emit import shared
 from tritonc.backend.emit.casts import from_bits
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.packed import note
 from tritonc.backend.emit.shared import SharedAddresses, buffer_layout, buffer_type
@@ -97,6 +95,6 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
                      *(f"i32 {word}" for word in words))
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "shared_load": shared_load, "shared_store": shared_store,
 }

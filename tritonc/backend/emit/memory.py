@@ -16,9 +16,8 @@ from functools import partial
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.arithmetic import combine
 from tritonc.backend.emit.casts import as_bits, from_bits
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
-from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.ragged import Vector, load_vectors, store_vectors
 from tritonc.backend.emit.registers import access_chunks, alike_registers, owned
 from tritonc.backend.emit.tables import look_up
@@ -273,20 +272,14 @@ def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: s
     register = {"half": "i16", "bfloat": "i16"}.get(t, t)
     if register != t:
         value = f.op(f"bitcast {t} {value} to {register}")
-    arguments = f"ptr addrspace(1) {address}, {register} {value}"
-    inputs = f"l,{constraint}"
-    if guard:
-        arguments += f", i1 {guard}"
-        inputs += ",b"
+    inputs = [("l", f"ptr addrspace(1) {address}"), (constraint, f"{register} {value}")]
+    inputs += [("b", f"i1 {guard}")] if guard else []
     if not wanted and not suffix.startswith("exch"):
-        predicate = "@$2 " if guard else ""
-        f.asm("void", f"{predicate}red{at}.{suffix} [$0], $1;", f"{inputs},~{{memory}}",
-              arguments, WRITES)
+        f.asm("void", f"{'@$2 ' if guard else ''}red{at}.{suffix} [$0], $1;", [], inputs)
         return "poison"
     bits = {"h": 16, "r": 32, "f": 32}.get(constraint, 64)
     start = f"mov.b{bits} $0, 0; @$3 " if guard else ""
-    old = f.asm(register, f"{start}atom{at}.{suffix} $0, [$1], $2;",
-                f"=&{constraint},{inputs},~{{memory}}", arguments, WRITES)
+    old = f.asm(register, f"{start}atom{at}.{suffix} $0, [$1], $2;", [f"=&{constraint}"], inputs)
     return old if register == t else f.op(f"bitcast {register} {old} to {t}")
 
 
@@ -337,6 +330,6 @@ def _from_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
     return f.op(f"icmp ne i8 {a}, 0") if e == I1 else from_bits(f, e, a)
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "load": emit_load, "store": emit_store, "atomic_rmw": atomic_rmw, "atomic_cas": atomic_cas,
 }

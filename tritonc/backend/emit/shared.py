@@ -13,13 +13,12 @@ from functools import partial
 
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.casts import round_to_tf32
-from tritonc.backend.emit.function import BufferAddress, FunctionEmitter
+from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter
 from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
-from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.packed import map_registers
-from tritonc.backend.emit.registers import accesses_of, copied, members, owned
-from tritonc.backend.layout.access import SharedAccess, SharedAccesses
+from tritonc.backend.emit.registers import copied, members, owned
+from tritonc.backend.layout.access import SharedAccess, SharedAccesses, shared_accesses
 from tritonc.backend.layout.conversion import part_holders, part_layout, part_registers
 from tritonc.backend.layout.layout_choice import thickened
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
@@ -119,7 +118,7 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     whole = part_registers(layout, bits, index)  # the register of the value for each of the part
     if bits and shape(buffer.type) != shape(value.type):
         layout = part_layout(layout, bits)
-    moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, True)
+    moves = shared_accesses(layout, buffer_layout(buffer.type), e.bytes * 8, True)
     if bits and shape(buffer.type) == shape(value.type):
         inside = frozenset(whole)
         moves = moves._replace(accesses=tuple(one for one in moves.accesses
@@ -146,7 +145,7 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
 def shared_load(f: FunctionEmitter, op: Op) -> None:
     buffer = op.operands[0]
     e, layout = buffer_type(buffer.type).element, f.layout(op.result)
-    moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, False)
+    moves = shared_accesses(layout, buffer_layout(buffer.type), e.bytes * 8, False)
     addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
     wanted = f.wanted(op.result)
 
@@ -192,7 +191,7 @@ def load_slice(f: FunctionEmitter, op: Op) -> None:
     buffer, axis, index = op.operands[0], op.attributes["axis"], op.attributes["index"]
     e, layout = buffer_type(buffer.type).element, f.layout(op.result)
     thick = thickened(layout, axis, buffer_type(buffer.type).shape[axis])
-    moves = accesses_of(thick, buffer_layout(buffer.type), e.bytes * 8, False)
+    moves = shared_accesses(thick, buffer_layout(buffer.type), e.bytes * 8, False)
     addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
     found, bits = f.blank(op.result.type), len(layout.register)
     for one in moves.accesses:
@@ -284,23 +283,17 @@ def async_copy(f: FunctionEmitter, op: Op) -> None:
 
 def _copy(f: FunctionEmitter, to: str, source: str, size: int, owner: str, guard: str) -> None:
     address = f.op(f"ptrtoint ptr addrspace({SHARED_SPACE}) {to} to i32")
-    arguments = f"i32 {address}, ptr addrspace(1) {source}"
-    constraints, text = "r,l", f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global [$0], [$1]"
-    text += f", {size}"
-    if guard not in ("", "true") and "async_copy_ignore" in f.target.features:
-        arguments += f", i1 {f.op(f'xor i1 {guard}, true')}"
-        constraints += ",b"
+    text = f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global [$0], [$1], {size}"
+    inputs = [("r", f"i32 {address}"), ("l", f"ptr addrspace(1) {source}")]
+    if guard not in ("", "true"):
         text += ", $2"
-    elif guard not in ("", "true"):
-        filled = f.op(f"select i1 {guard}, i32 {size}, i32 0")
-        arguments += f", i32 {filled}"
-        constraints += ",r"
-        text += ", $2"
+        inputs.append(("b", f"i1 {f.op(f'xor i1 {guard}, true')}")
+                      if "async_copy_ignore" in f.target.features else
+                      ("r", f"i32 {f.op(f'select i1 {guard}, i32 {size}, i32 0')}"))
     if owner:
-        text = f"@${constraints.count(',') + 1} {text}"
-        arguments += f", i1 {owner}"
-        constraints += ",b"
-    f.asm("void", f"{text};", f"{constraints},~{{memory}}", arguments, WRITES)
+        text = f"@${len(inputs)} {text}"
+        inputs.append(("b", f"i1 {owner}"))
+    f.asm("void", f"{text};", [], inputs)
 
 
 def async_commit(f: FunctionEmitter, op: Op) -> None:
@@ -313,7 +306,7 @@ def async_wait(f: FunctionEmitter, op: Op) -> None:
     f.call("llvm.nvvm.cp.async.wait.group", "void", f"i32 {op.attributes['pending']}")
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
     "buffer_reshape": buffer_view,
     "shared_store": shared_store, "shared_load": shared_load, "load_slice": load_slice,

@@ -7,9 +7,7 @@ each: the copies' bytes complete its phase, for which the readers wait.  Their m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.shared import buffer_type
 from tritonc.backend.emit.tensor_maps import GLOBAL, first_thread, map_address, shared_pointer
 from tritonc.backend.emit.wgmma import WARPGROUP_BITS, shared_address, warpgroup
@@ -180,7 +178,7 @@ def proxy_fence(f: FunctionEmitter, op: Op) -> None:
     f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "ring_init": ring_init, "ring_expect": ring_expect, "ring_fill": ring_fill,
     "tensor_copy": tensor_copy,
     "ring_wait": ring_wait, "ring_release": ring_release, "ring_acquire": ring_acquire,

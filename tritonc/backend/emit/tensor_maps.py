@@ -16,9 +16,9 @@ that no block waits for a slot while it holds one that others wait for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.warps import FULL_WARP
@@ -298,8 +298,8 @@ def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> Non
     if index:
         to = f.op(f"getelementptr i8, {GLOBAL} {to}, i32 {index * MAP_BYTES}")
     f.asm("void", "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync."
-                  f"aligned [$0], [$1], {MAP_BYTES};", "l,r,~{memory}",
-          f"{GLOBAL} {to}, i32 {_scratch(f, scratch, index)}", CONVERGENT)
+                  f"aligned [$0], [$1], {MAP_BYTES};", [],
+          [("l", f"{GLOBAL} {to}"), ("r", f"i32 {_scratch(f, scratch, index)}")], CONVERGENT)
 
 
 def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
@@ -326,7 +326,7 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
     replace("fill.mode", "i32 0")
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
     "publish_maps": publish_maps, "start_copier": start_copier,
 }

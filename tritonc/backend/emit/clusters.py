@@ -35,7 +35,6 @@ def get_cluster_rank(f: FunctionEmitter, op: Op) -> None:
 
 def cluster_arrive(f: FunctionEmitter, op: Op) -> None:
     """Nothing is published, so the arrival is relaxed."""
-    f.target.require("cluster", op.span)
     f.convergent(f"{_BARRIER}.arrive.relaxed.aligned", "void")
 
 

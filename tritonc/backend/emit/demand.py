@@ -129,7 +129,7 @@ def _store(op: Op, mask: int, machine: Machine) -> Wanted:
 
 
 def _async_copy(op: Op, mask: int, machine: Machine) -> Wanted:
-    first = _mask(piece.registers[0] for piece in copied(op, machine.warps)[1])
+    first = _mask(piece.registers[0] for piece in copied(op, machine.warps))
     return [(value, first if isinstance(value.type, Tile) else 1) for value in op.inputs()]
 
 

@@ -140,7 +140,7 @@ class FunctionEmitter:
         self.lines.append(f"{label}:")
         self.label = label
 
-    def under(self, condition: str, hint: str, emit: Callable[[], None]) -> str:
+    def under(self, condition: str, hint: str, emit: Callable[[], object]) -> str:
         """Emit instructions that run where the i1 `condition` holds; "" stands for always.  The
         label of the block in which they end."""
         if not condition:
@@ -154,6 +154,15 @@ class FunctionEmitter:
         self.line(f"br label %{after}")
         self.start_block(after)
         return end
+
+    def where(self, condition: str, hint: str, t: str, other: str, emit: Callable[[], str]) -> str:
+        """The result of `emit`, which runs where `condition` holds, of LLVM type t; `other`
+        elsewhere."""
+        if not condition:
+            return emit()
+        names, before = list[str](), self.label
+        end = self.under(condition, hint, lambda: names.append(emit()))
+        return self.op(f"phi {t} [ {names[0]}, %{end} ], [ {other}, %{before} ]")
 
     # the thread's place
 

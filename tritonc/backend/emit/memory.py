@@ -285,11 +285,7 @@ def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: s
 
 def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str]) -> str:
     """The result of `emit`, which runs under the guard; zero elsewhere."""
-    if not guard:
-        return emit()
-    names, before = list[str](), f.label
-    end = f.under(guard, "atomic", lambda: names.append(emit()))
-    return f.op(f"phi {llvm_type(e)} [ {names[0]}, %{end} ], [ zeroinitializer, %{before} ]")
+    return f.where(guard, "atomic", llvm_type(e), "zeroinitializer", emit)
 
 
 def _loop(f: FunctionEmitter, e: Scalar, address: str, change: Callable[[str], str],

@@ -21,6 +21,7 @@ from tritonc.backend.emit.registers import (
     plan_reduction,
     reduced_axes,
     reduced_registers,
+    tree,
 )
 from tritonc.backend.emit.warps import FULL_WARP, exchange, from_lowest
 from tritonc.backend.layout.split_reductions import by_vote
@@ -33,14 +34,6 @@ from tritonc.ir.types import F32, I1, I32, Scalar, scalar, shape
 
 _REDUX = {"add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax",
           "and": "and", "or": "or", "xor": "xor"}
-
-
-def _tree(items: Sequence[str], fold: Callable[[str, str], str]) -> str:
-    """Neighbours first, then neighbours of the results."""
-    while len(items) > 1:
-        pairs = [fold(items[i], items[i + 1]) for i in range(0, len(items) - 1, 2)]
-        items = [*pairs, items[-1]] if len(items) % 2 else pairs
-    return items[0]
 
 
 def _accumulator(kind: str, e: Scalar) -> Scalar:
@@ -72,7 +65,7 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
                            f"{exchange(f, e, own, 1 << lanes[0])}")
             continue
         items = [convert_float(f, e, wide, names[r]) for r in groups[i]]
-        total = _tree(items, lambda a, b: combine(f, kind, wide, a, b))
+        total = tree(items, lambda a, b: combine(f, kind, wide, a, b))
         done[i] = convert_float(f, wide, e, _across_lanes(f, kind, wide, total, lanes))
     found = f.blank(op.result.type)
     for r in members(f.wanted(op.result)):
@@ -98,7 +91,7 @@ def _vote(f: FunctionEmitter, op: Op) -> None:
     kind, operand = op.attributes["kind"], op.operands[0]
     layout, names = f.layout(operand), f.values[operand]
     groups = plan_reduction(layout, reduced_axes(op)).groups
-    own = _tree([names[r] for group in groups for r in group],
+    own = tree([names[r] for group in groups for r in group],
                 lambda a, b: combine(f, kind, I1, a, b))
     if any(layout.warp):
         found = f.vote(kind, own)

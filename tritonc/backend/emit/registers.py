@@ -6,11 +6,11 @@ are registers of their operand under other numbers, and `sources` says which.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 from tritonc.backend.layout.access import (
     SharedAccess,
-    SharedAccesses,
     shared_accesses,
     vector_chunks,
 )
@@ -133,22 +133,29 @@ def run_bits(op: Op, warps: int) -> int:
     return sum(1 << bit for bit, basis in enumerate(layout.register) if basis in inside)
 
 
-def copied(op: Op, warps: int) -> tuple[SharedAccesses, tuple[SharedAccess, ...]]:
+def copied(op: Op, warps: int) -> tuple[SharedAccess, ...]:
     """The pieces of an async_copy: `vector` neighbours of its buffer each."""
     buffer, pointer = op.operands[:2]
     assert isinstance(buffer.type, Buffer) and buffer.type.layout is not None
     moves = shared_accesses(layout_of(pointer.type, warps), buffer.type.layout,
                             buffer.type.element.bytes * 8, True)
     width = op.attributes.get("vector", 1)
-    return moves, tuple(
-        SharedAccess(one.registers[i : i + width], one.flip, one.add + i)
-        for one in moves.accesses for i in range(0, moves.vector, width))
+    return tuple(SharedAccess(one.registers[i : i + width], one.flip, one.add + i)
+                 for one in moves.accesses for i in range(0, moves.vector, width))
 
 
 @cache
 def owned(layout: Layout) -> tuple[int, ...]:
     """The registers that hold no copy of another register."""
     return tuple(r for r in range(layout.registers) if not r & layout.replicated_registers)
+
+
+def tree(items: Sequence[str], join: Callable[[str, str], str]) -> str:
+    """All of them joined: neighbours first, then neighbours of the results."""
+    while len(items) > 1:
+        pairs = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = [*pairs, *items[len(items) - len(items) % 2:]]
+    return items[0]
 
 
 plan_reduction = cache(layout_ops.reduction)

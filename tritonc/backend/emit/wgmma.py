@@ -294,7 +294,6 @@ def wgmma(f: FunctionEmitter, op: Op) -> None:
 def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
     """One wait; every register of every value goes in and comes out."""
     text = f"wgmma.wait_group.sync.aligned {op.attributes['pending']};"
-    f.target.require("wgmma", op.span)
     count = len(op.results)
     kept = [("r", f"i32 {word}") for value in op.operands[count:] for word in f.values[value]]
     for value, result in zip(op.operands, op.results, strict=False):

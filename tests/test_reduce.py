@@ -202,12 +202,13 @@ def test_the_archive_of_a_failing_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         "passes.OPT = [row._replace(function=dce) if row.name == 'dce' else row"
         " for row in passes.OPT]\n")
     monkeypatch.setenv("PYTHONPATH", f"{os.getcwd()}{os.pathsep}{ROOT}")
-    done = subprocess.run([sys.executable, "-m", "tritonc", "bug", "p.tc", "-o", "it.tar.gz"],
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "tritonc", "bug", "p.tc", "-o", "it.tar.gz",
+                           "--reduce"], capture_output=True, text=True, check=True)
     found = members("it.tar.gz")
     assert "internal error in pass 'dce' of kernel 'f': KeyError" in done.stdout
     assert "*** before dce, kernel f ***" in found["before_pass.txt"]
     assert "Traceback" in found["outcome.txt"]
+    assert "exp" in found["p.reduced.tc"] and lines(found["p.reduced.tc"]) < 8
 
 
 def test_reduce_file_writes_each_improvement() -> None:

@@ -20,13 +20,15 @@ from tritonc import driver, outputs
 from tritonc.cli import console
 from tritonc.cli.info_command import machine
 from tritonc.cli.option_table import canonical, rows
-from tritonc.reduce.reducer import read
-from tritonc.source import SourceFile
+from tritonc.cli.reduce_command import TIMEOUT, own_command, tell, warm
+from tritonc.reduce.command import Command
+from tritonc.reduce.reducer import read, reduce_file, size
+from tritonc.source import CompileError, SourceFile
 from tritonc.tune.tuning_file import with_tuning_file
 
 _PATIENCE = 300.0  # seconds for the whole source
-_FAILED = re.compile(r"internal error in (?:pass '([^']*)'|[^:]*?)(?: of kernel '[^']*')?: \w+")
-_OWN = ("output", "help", "language", "diagnostics_format", "color", "verbose")
+_FAILED = re.compile(r"internal error in (?:pass '([^']*)'|([^:]*?))(?: of kernel '[^']*')?: (\w+)")
+_OWN = ("output", "help", "reduce", "language", "diagnostics_format", "color", "verbose")
 
 
 @dataclass
@@ -49,7 +51,7 @@ def bug_command(files: tuple[str, ...], **given: Any) -> int:
     options = with_tuning_file(console.options_from(given), path)
     language = console.language_of(path, given)
     name = os.path.basename(path)
-    stem = os.path.splitext(name)[0]
+    stem, suffix = os.path.splitext(name)
     archive = given["output"] or f"{stem}.bug.tar.gz"
     words = [*_words(given), *(["-x", language] if given["language"] else [])]
     contents = {name: outputs.as_bytes(text),
@@ -65,6 +67,10 @@ def bug_command(files: tuple[str, ...], **given: Any) -> int:
     runs, stage = _outcome(path, words, contents)
     contents["outcome.txt"] = outputs.as_bytes(
         "\n".join([stage, "", *(run.text() for run in runs)]))
+    if given["reduce"]:
+        smallest = _reduced(path, language, options, words, runs)
+        if smallest is not None:
+            contents[f"{stem}.reduced{suffix}"] = outputs.as_bytes(smallest)
     outputs.write_or_fail({archive: _packed(f"{stem}.bug", contents)})
     click.echo(f"{archive}: {stage}")
     for member, data in contents.items():
@@ -103,10 +109,8 @@ def _preprocessed(path: str, text: str, options: Any) -> str | None:
 
 def _run(words: Sequence[str]) -> _Run:
     try:
-        # Another process: LLVM ends its own where it finds a bug.
-        done = subprocess.run([sys.executable, "-X", "faulthandler", "-m", "tritonc", *words],
-                              capture_output=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL,
-                              check=False)
+        done = subprocess.run(_child(words), capture_output=True, timeout=_PATIENCE,
+                              stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired as late:
         return _Run([*words], None, _decoded(late.stdout) + _decoded(late.stderr))
     return _Run([*words], done.returncode, _decoded(done.stdout) + _decoded(done.stderr))
@@ -114,6 +118,11 @@ def _run(words: Sequence[str]) -> _Run:
 
 def _decoded(data: bytes | None) -> str:
     return (data or b"").decode("utf-8", "replace")
+
+
+def _child(words: Sequence[str]) -> list[str]:
+    """Another process: LLVM ends its own where it finds a bug."""
+    return [sys.executable, "-X", "faulthandler", "-m", "tritonc", *words]
 
 
 def _outcome(path: str, words: Sequence[str], contents: dict[str, bytes]
@@ -149,6 +158,42 @@ def _outcome(path: str, words: Sequence[str], contents: dict[str, bytes]
 
 
 _COMPILING = ("--optimize", "--ptx", "--variant", "--set", "--start-after")  # not options of run
+
+
+def _reduced(path: str, language: str, options: Any, words: Sequence[str], runs: Sequence[_Run]
+             ) -> str | None:
+    """The source reduced to what goes wrong; None where nothing does."""
+    failed = _FAILED.search(runs[0].output)
+    pattern = None
+    if failed:
+        place = failed[1] or failed[2]
+        pattern = re.compile(rf"internal error in .*{re.escape(place)}.*: {failed[3]}")
+    tried: list[Sequence[str]]
+    if runs[0].code != console.SUCCESS:
+        tried = [["tritonc", *words, "{}", "-o", os.devnull]]
+    elif [run.code == console.SUCCESS for run in runs[1:]] == [True, False]:
+        tried = [["tritonc", *run.words[:-1], "{}"] for run in runs[1:]]
+    else:
+        return None
+
+    def call(given: Sequence[str]) -> int:
+        """The command; of two, whether the first is right and the second is not."""
+        codes = [own_command([w.replace("{}", given[-1]) for w in one]) for one in tried]
+        return codes[0] if len(codes) == 1 else int(codes[0] != 0 or codes[1] == 0)
+
+    warm()
+    command = Command(["tritonc"], path, TIMEOUT, pattern, call)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            found = reduce_file(path, language, options, command, os.path.join(folder, "out"),
+                                os.cpu_count() or 1, tell)
+        except CompileError as error:
+            tell(f"not reduced: {error}")
+            return None
+        finally:
+            command.close()
+    tell(f"reduced to {size(found.text)} in {found.tried} tries")
+    return found.text
 
 
 def _packed(folder: str, contents: Mapping[str, bytes]) -> bytes:

@@ -337,6 +337,8 @@ TABLE: tuple[Option, ...] = (
     Option("matching", ("--matching",), "Also require that REGEX matches what COMMAND prints, so "
            "that a different error with the same exit status does not count.", RUNNING, "REGEX",
            commands=("reduce",)),
+    Option("reduce", ("--reduce",), "Also add a reduced source that still fails.", RUNNING,
+           commands=("bug",)),
     Option("fresh", ("--fresh",), "Ignore the measurements of earlier runs.", RUNNING,
            commands=("tune",)),
     Option("report", ("--report",), "Write an HTML report: the best candidates, time by parameter, "

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tritonc.source import fail as fail_with
+from tritonc.tune.workers.worker import write_frame
 from tritonc.tune.workers.workers import CannotStart, JobLost, SetUp, Workers
 
 
@@ -96,21 +97,12 @@ def test_closing_ends_what_runs() -> None:
 
 def test_a_worker_does_not_outlive_who_started_it() -> None:
     """Also in the middle of a job."""
-    code = ("import os, sys, test_tune_workers as t;"
-            "workers = t.Workers([t.SetUp(t.start, ('a',))], timeout=100.0);"
-            "print(workers.submit(t.process, 0).result(60), flush=True);"
-            "workers.submit(t.hang, 0);"
-            "os.kill(os.getpid(), 9)")
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    limit = time.monotonic() + 60
-    while _runs(int(done.stdout)):
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
+    process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.workers.worker"],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    for frame in (sys.path, (start, ("a",)), (hang, 0)):
+        write_frame(process.stdin, frame)
+    assert process.stdout.read(8)  # it is ready
+    process.stdin.close()
+    assert process.wait(10) == 1
+    process.stdout.close()

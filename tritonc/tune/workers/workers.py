@@ -2,23 +2,20 @@
 
 The interface is that of `concurrent.futures`, whose process pools will not do: when one of their
 processes dies, all jobs of the pool are lost, and they cannot stop a job that hangs.
-
-A process makes its state first, then runs each job `function(state, argument)`.  After one that
-fails it ends, since what went wrong may have broken the state (a CUDA context stays broken).
 """
 
 from __future__ import annotations
 
-import os
-import signal
+import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 from typing import Any, NamedTuple
+
+from tritonc.tune.workers.worker import read_frame, write_frame
 
 START_SECONDS = 120.0  # that a process may take until it is ready
 _STARTS = 3  # in a row that may fail
@@ -53,7 +50,7 @@ class Workers:
         self.timeout = timeout
         self.eager = eager
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._processes: set[_Process] = set()
+        self._processes: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._closed = False
         self._threads = [threading.Thread(target=self._serve, args=(setup,), daemon=True)
@@ -75,7 +72,7 @@ class Workers:
         with self._lock:
             self._closed = True
             for process in self._processes:
-                process.own.kill()
+                process.kill()
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -90,116 +87,94 @@ class Workers:
     # one thread for each process
 
     def _serve(self, setup: SetUp) -> None:
-        if hasattr(signal, "pthread_sigmask"):  # the terminal's ^C is not for the processes
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        process: _Process | None = None
-        if self.eager:
-            with suppress(CannotStart):  # the first job says why
-                process = self._start(setup)
+        process = self._start(setup, last=False) if self.eager else None
         while (job := self._jobs.get()) is not None:
             if not job.future.set_running_or_notify_cancel():
                 continue
             try:
-                if process is None or not process.own.is_alive():
-                    process = self._start(setup)
+                for attempt in range(_STARTS):
+                    if process is None or process.poll() is not None:
+                        process = self._start(setup, last=attempt == _STARTS - 1)
+                assert process is not None
                 job.future.set_result(self._ask(process, (job.function, job.argument),
                                                 self.timeout))
-            except Exception as error:  # JobLost, CannotStart, or a job that cannot be pickled
-                process = None if isinstance(error, JobLost) else process
+            except JobLost as lost:
+                process = None
+                job.future.set_exception(lost)
+            except CannotStart as error:
+                job.future.set_exception(error)
+            except Exception as error:  # such as a job that cannot be pickled
                 job.future.set_exception(error)
         if process is not None:
-            process.end()
+            self._end(process)
 
-    def _start(self, setup: SetUp) -> _Process:
-        """A process that is ready.  Raises CannotStart."""
-        why = ""
-        for _ in range(_STARTS):
-            with self._lock:
-                if self._closed:
-                    raise CannotStart("closed")
-                process = _Process()
-                self._processes.add(process)
-            try:
-                self._ask(process, (setup.function, setup.arguments), START_SECONDS)
-                return process
-            except JobLost as lost:
-                why = str(lost)
-        raise CannotStart(why)
+    def _start(self, setup: SetUp, last: bool) -> subprocess.Popen[bytes] | None:
+        """A process that is ready; None if it failed and it is worth another try."""
+        with self._lock:
+            if self._closed:
+                if not last:
+                    return None
+                raise CannotStart("closed")
+            process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.workers.worker"],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL)
+            self._processes.add(process)
+        try:
+            assert process.stdin is not None
+            write_frame(process.stdin, [*sys.path])
+            self._ask(process, (setup.function, setup.arguments), START_SECONDS)
+            return process
+        except (JobLost, OSError) as error:
+            self._end(process)
+            if last:
+                raise CannotStart(str(error)) from None
+            return None
 
-    def _ask(self, process: _Process, request: Any, timeout: float) -> Any:
+    def _ask(self, process: subprocess.Popen[bytes], request: Any, timeout: float) -> Any:
         """The value that the process answers.  Raises JobLost, after which the process is gone."""
+        assert process.stdin is not None and process.stdout is not None
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(timeout, stop)
+        timer.start()
         try:
-            return process.ask(request, timeout)
-        except JobLost:
-            with self._lock:
-                self._processes.discard(process)
-            raise
+            write_frame(process.stdin, request)
+            frame = read_frame(process.stdout)
+        except OSError:
+            frame = b""
+        finally:
+            timer.cancel()
+        done, value = pickle.loads(frame) if frame else (False, "")
+        if done:
+            if late.is_set():  # at the last moment, but it is gone for the next job
+                self._end(process)
+            return value
+        code = self._end(process)
+        if late.is_set():
+            raise JobLost(f"took longer than {timeout:g} s")
+        raise JobLost(value or f"its process ended ({_how(code)})")
 
-
-class _Process:
-    """One process, and the pipe to it."""
-
-    def __init__(self) -> None:
-        context = get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.own = context.Process(target=_main, args=(theirs,), daemon=True)
-        self.own.start()
-        theirs.close()
-
-    def ask(self, request: Any, timeout: float) -> Any:
-        """The value that it answers.  Raises JobLost."""
-        why = f"took longer than {timeout:g} s"
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        """End a process and wait for it; its exit code."""
+        with self._lock:
+            self._processes.discard(process)
         try:
-            self.pipe.send(request)
-            if self.pipe.poll(timeout):
-                done, why = self.pipe.recv()
-                if done:
-                    return why
-        except (EOFError, OSError):
-            why = ""
-        code = self.end()
-        raise JobLost(why or f"its process ended ({_how(code)})")
-
-    def end(self) -> int:
-        """End it and wait for it; its exit code."""
-        self.own.join(0.5)
-        self.own.kill()
-        self.own.join()
-        self.pipe.close()
-        return self.own.exitcode or 0
+            process.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        code = process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:
+                    continue  # what was not yet sent has nobody to read it
+        return code
 
 
 def _how(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-
-# --- in a process ---------------------------------------------------------------------------------
-
-
-def _main(pipe: Connection) -> None:
-    """Answer requests, first one for a state: with (True, value), or (False, text) at the end."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        function, arguments = pipe.recv()
-        state = function(*arguments)
-        pipe.send((True, None))
-        while True:
-            function, argument = pipe.recv()
-            pipe.send((True, function(state, argument)))
-    except Exception as error:
-        diagnostics = getattr(error, "diagnostics", None)  # of a CompileError
-        with suppress(OSError):
-            pipe.send((False, str(diagnostics[0].message) if diagnostics else
-                       f"{type(error).__name__}: {error}"))
-        os._exit(1)  # without clean-up, which may hang on a broken context
-
-
-def _end_with_parent() -> None:
-    """End this process when the one that started it has ended, in the middle of a job too."""
-    parent = parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,10 @@ def test_samples(path: Path, thorough: bool) -> None:
         pytest.skip("needs --thorough")
     found = [v for proof in proofs(path.read_text(), 0.0) for v in proof.verdicts()]
     assert REFUTED not in found
-    assert found.count(UNKNOWN) == OPEN.get(path.stem, 0), "the table in docs/proofs.md differs"
+    most = OPEN.get(path.stem, 0)
+    assert found.count(UNKNOWN) <= most
+    if find_spec("z3") is None:
+        assert found.count(UNKNOWN) == most, "the table in docs/proofs.md says otherwise"
 
 
 ADD = """\

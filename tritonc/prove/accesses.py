@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.ir.core import ConstantTable, Op
 from tritonc.ir.types import Pointer, element, shape
+from tritonc.prove import smt
 from tritonc.prove.model import Symbol
 from tritonc.prove.points import Points, State
 from tritonc.prove.terms import Index, Need, Term, Terms, symbols_of
 
+Z3 = "with z3"
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 
 
 @dataclass
 class Verdict:
-    """What is found of one question; `fact`: what is missing, or the witness."""
+    """What is found of one question; `fact`: what is missing, the witness, or how it was proved."""
 
     verdict: str
     fact: str = ""
@@ -81,9 +83,13 @@ def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op)
         return access
     state.absorb(symbols_of([size]))
     for need in term.needs:
-        if not state.meets(need):
+        if state.meets(need):
+            continue
+        if not all(smt.entails([*state.facts, *need.under], state.splits, p) for p in (
+                need.poly - number(need.low), number(need.high) - need.poly)):
             access.verdict = Verdict(UNKNOWN, missing(need))
             return access
+        access.verdict.fact = Z3
     pointed = element(op.operands[0].type)
     assert isinstance(pointed, Pointer)
     width_bytes = pointed.element.bytes
@@ -93,7 +99,11 @@ def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op)
                        (size - number(width_bytes - room) - at,
                         "that {} is below the number of its elements, "
                         f"{show(_in_elements(size, width_bytes))}")):
-        if not state.proves(goal):
+        if state.proves(goal):
+            continue
+        if smt.entails(state.facts, state.splits, goal):
+            access.verdict.fact = Z3
+        else:
             access.verdict = Verdict(UNKNOWN, what.format(show(term.poly)) + also(state))
             return access
     return access

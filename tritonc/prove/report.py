@@ -55,7 +55,7 @@ class Proof:
 
 def _line(what: str, verdict: str, fact: str, good: str) -> str:
     if verdict == PROVED:
-        return f"  {what}: {good} (proved)"
+        return f"  {what}: {good} (proved{' ' if fact else ''}{fact})"
     if verdict == REFUTED:
         return f"  {what}: REFUTED\n    {fact}"
     return f"  {what}: unknown\n    missing: {fact}"

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from tritonc.analysis.linear import Linear, symbol
 from tritonc.ir.core import Value
 from tritonc.ir.types import Pointer, element
-from tritonc.prove.accesses import PROVED, UNKNOWN, Access, Verdict
+from tritonc.prove import smt
+from tritonc.prove.accesses import PROVED, UNKNOWN, Z3, Access, Verdict
 from tritonc.prove.certificates import entails
 from tritonc.prove.model import Symbol
 from tritonc.prove.terms import ONE, Terms, substituted
@@ -49,20 +50,23 @@ def prove_apart(terms: Terms, found: list[Access]) -> list[Sharing]:
 def _apart(terms: Terms, near: list[Access]) -> Verdict:
     if any(a.verdict.verdict != PROVED for a in near):
         return Verdict(UNKNOWN, "that all of its accesses are in bounds")
+    how = ""
     for number, a in enumerate(near):
         for b in near[number:]:
             atomic = a.op.name != "store" and b.op.name != "store" and a.op.name != "load" \
                 and b.op.name != "load"
             if atomic or not (a.writes or b.writes):
                 continue
-            if not _disjoint(terms, a, b):
+            proofs: list[str] = []
+            if not _disjoint(terms, a, b, proofs):
                 where = "" if a is b else " and another access"
                 return Verdict(UNKNOWN, f"that the {a.kind} {a.buffer}{where} touches other "
                                "elements in each instance")
-    return Verdict(PROVED)
+            how = how or "".join(proofs[:1])
+    return Verdict(PROVED, how)
 
 
-def _disjoint(terms: Terms, a: Access, b: Access) -> bool:
+def _disjoint(terms: Terms, a: Access, b: Access, proofs: list[str]) -> bool:
     """Whether no element of `a` in one instance is one of `b` in another."""
     if a.term is None or b.term is None or a.state is None or b.state is None:
         return False
@@ -79,9 +83,12 @@ def _disjoint(terms: Terms, a: Access, b: Access) -> bool:
         if entails(facts, theirs - mine) and entails(facts, mine - theirs):
             continue  # an axis of one instance
         ways = [theirs - mine - ONE] if a is b else [theirs - mine - ONE, mine - theirs - ONE]
-        if not all(_contradicts([*facts, way], difference, _pairs(difference), _CASES)
-                   for way in ways):
-            return False
+        for way in ways:
+            if _contradicts([*facts, way], difference, _pairs(difference), _CASES):
+                continue
+            if not smt.entails([*facts, way, difference], a.state.splits, difference - ONE):
+                return False
+            proofs.append(Z3)
         facts += [theirs - mine, mine - theirs]
     return True
 

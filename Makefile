@@ -61,11 +61,11 @@ gpu: $(INSTALLED)  ## run every sample and run-test on the GPU and compare with 
 bench: $(INSTALLED)  ## how long a compilation takes, beside its peers
 	$(BIN)/python bench/compile_time.py
 
-paper: $(INSTALLED)  ## the evaluation of the paper on Triton again (TUNE=1: search for tiles first)
+paper: $(INSTALLED)  ## the evaluation of the paper on Triton again (TUNE=1: search for tiles first; CLUSTER=ADDRESS: on a dask cluster)
 	@if nvidia-smi -L >/dev/null 2>&1; then \
 	  $(BIN)/python -c 'import matplotlib, torch, cuda.bindings' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gpu,paper]'; fi
-	$(BIN)/python bench/paper.py $(if $(TUNE),--tune)
+	$(BIN)/python bench/paper.py $(if $(TUNE)$(CLUSTER),--tune) $(if $(CLUSTER),--cluster=$(CLUSTER))
 
 dist: $(INSTALLED)  ## build wheel and source distribution twice, compare, and try them in empty environments
 	@$(BIN)/python -c 'import build, twine' 2>/dev/null || \

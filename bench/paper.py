@@ -68,6 +68,7 @@ def main() -> None:
     parser.add_argument("--trust", action="store_true", help="or another one")
     parser.add_argument("--budget", type=float, default=240, help="seconds of the search for the "
                         "sizes of one kind of a kernel; 0: all candidates, which takes hours")
+    parser.add_argument("--cluster", help="search on the workers of this dask scheduler")
     parser.add_argument("--no-triton", action="store_true", help="leave the peers in Triton out")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=0, help="begin no point after so many "
@@ -162,6 +163,8 @@ def tune(chosen: list[Point], options: argparse.Namespace) -> None:
                    *(f"--set={text}" for text in sizes)]
         if options.budget:
             command.append(f"--budget={options.budget:g}")
+        if options.cluster:
+            command.append(f"--cluster={options.cluster}")
         print(" ".join(command[3:]), flush=True)
         subprocess.run(command, cwd=ROOT, check=False)
 

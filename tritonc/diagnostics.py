@@ -563,6 +563,11 @@ DRIVER: dict[str, Row] = {
         "The text of --against is no Python expression, or it fails on the problem's arguments, "
         "which are tensors and numbers under their names.",
     ),
+    "no-cluster": Row(
+        "error",
+        "The scheduler that --cluster names does not answer, or the Python package distributed is "
+        "missing.",
+    ),
     "cuda-error": Row(
         "error",
         "The CUDA driver refused the PTX, the launch or a copy, or the kernel failed on the "

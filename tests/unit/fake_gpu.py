@@ -9,7 +9,7 @@ from math import log2
 
 from tritonc.launch.cuda import Peaks
 from tritonc.tune.workers.jobs import Code, Spec
-from tritonc.tune.workers.sites import Site
+from tritonc.tune.workers.sites import Local
 
 
 class FakeGpu:
@@ -50,6 +50,6 @@ class BrokenGpu(FakeGpu):
         raise RuntimeError("no memory is left")
 
 
-def find_fake_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Site:
+def find_fake_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local:
     """A machine with one."""
-    return Site("Fake GPU", "sm_80", [0], jobs, timeout, FakeGpu, Peaks(4e12, 6e13, 9e14, 2e11))
+    return Local("Fake GPU", "sm_80", [0], jobs, timeout, FakeGpu, Peaks(4e12, 6e13, 9e14, 2e11))

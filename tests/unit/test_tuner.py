@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -340,3 +341,35 @@ def test_bench() -> None:
     (wrong,) = bench(SourceFile("add.tc", ADD), Options(tune={"T": 64}), [{"N": 5}], "add",
                      0, 0, Diagnostics(), None, FakeGpu)
     assert not wrong.ok and "'y' is wrong" in wrong.text
+
+
+# --- a cluster ---
+
+
+@pytest.fixture
+def scheduler() -> Iterator[str]:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None,
+                                  silence_logs=50) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_cluster_does_the_same(scheduler: str) -> None:
+    from tritonc.tune.workers.cluster import Cluster
+
+    site = Cluster.connect(scheduler, 1.0, find_fake_gpus)
+    assert (site.device, site.jobs, site.measurers) == ("Fake GPU", 4, 2)
+    asked = request(sizes=[{"N": 4096}], options=Options(tune={"T": 256}))
+    task = tuner.prepare(asked, site.target, Diagnostics())
+    out = io.StringIO()
+    (choice,) = tuner.tune(asked, task, site, out)
+    assert choice.milliseconds == 8.192 and "(signal 6)" in out.getvalue()
+    records = [json.loads(line) for line in Path("add.tune.journal").read_text().splitlines()]
+    assert len(records) == len(task.space.candidates)
+    assert "1 cannot run: took longer than 1 s" in out.getvalue()
+
+
+def test_nobody_answers() -> None:
+    pytest.importorskip("distributed")
+    done = tritonc("tune", "add.tc", "--cluster", "nonsense://x")
+    assert done.code == 1 and "no scheduler answers at nonsense://x" in done.err

@@ -328,6 +328,8 @@ TABLE: tuple[Option, ...] = (
            default="one for each processor", joined=True, commands=("tune",)),
     Option("jobs", ("-j", "--jobs"), "Number of commands to run at the same time.", RUNNING,
            "COUNT", default="one for each processor", joined=True, commands=("reduce",)),
+    Option("cluster", ("--cluster",), "Compile and measure on the workers of the dask.distributed "
+           "scheduler at ADDRESS.", RUNNING, "ADDRESS", commands=("tune",)),
     Option("budget", ("--budget",), "Start no new candidate after SECONDS. The most promising ones "
            "come first.", RUNNING, "SECONDS", default="no limit", commands=("tune",)),
     Option("timeout", ("--timeout",), "Give up on a candidate after SECONDS.", RUNNING, "SECONDS",

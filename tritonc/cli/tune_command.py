@@ -32,10 +32,16 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("tune writes a tuning file, so --tuning=none has no meaning")
 
     from tritonc.tune.search import tuner
-    from tritonc.tune.workers.sites import local_gpus
+    from tritonc.tune.workers.sites import Site, local_gpus
 
     source, diagnostics = console.read_source(path, options)
-    site = local_gpus(indices, jobs, timeout)
+    site: Site | None
+    if given["cluster"] is not None:
+        from tritonc.tune.workers.cluster import Cluster
+
+        site = Cluster.connect(given["cluster"], timeout)
+    else:
+        site = local_gpus(indices, jobs, timeout)
     target = site.target if site is not None else DEFAULT_ARCH
     if given["arch"] not in (None, NATIVE):
         target = given["arch"]

@@ -326,7 +326,10 @@ class Search:
     def _result(future: Future[Any]) -> Any:
         """The result of a job; Illegal where it was lost.  Raises CannotStart."""
         try:
-            return future.result()
+            found = future.result()
+            if isinstance(found, Exception):  # a cluster's worker hands it over so
+                raise found
+            return found
         except JobLost as lost:
             return Illegal(str(lost))
         except CannotStart:

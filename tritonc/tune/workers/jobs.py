@@ -1,7 +1,8 @@
 """What the tuner's processes do for it, and what they tell each other.
 
 A `Spec` says which program; from it a compiling process makes a `Compiler`, and a measuring process
-a device.  Jobs are functions of those states, and everything here can be pickled.
+a device.  Jobs are functions of those states, and everything here can be pickled: processes of
+this machine and workers of a cluster run the same.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Where a search runs: this machine and its GPUs."""
+"""Where a search runs: on this machine, or on a cluster (`cluster.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tritonc.launch.cuda import Peaks
 from tritonc.tune.search.schedule import Executor
@@ -26,10 +26,29 @@ class Executors(NamedTuple):
     measuring: Executor
 
 
+class Site(Protocol):
+    """GPUs of one kind, and processors.  `device` is their name, `target` what to compile for,
+    `jobs` compilations and `measurers` measurements go on at a time."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def peaks(self) -> Peaks | None: ...
+    @property
+    def jobs(self) -> int: ...
+    @property
+    def measurers(self) -> int: ...
+
+    def executors(self, spec: Spec, sizes: Sequence[Size], seed: int) -> Any:
+        """A context in which there are Executors."""
+        ...
+
+
 @dataclass(frozen=True)
-class Site:
-    """GPUs of one kind: `device` is their name, `target` what to compile for.  `jobs` processes
-    compile, and one measures for each GPU."""
+class Local:
+    """This machine: `jobs` processes that compile, and one that measures for each GPU."""
 
     device: str
     target: str
@@ -45,15 +64,20 @@ class Site:
 
     @contextmanager
     def executors(self, spec: Spec, sizes: Sequence[Size], seed: int) -> Iterator[Executors]:
-        setups = [SetUp(self.open_device, (spec, index, list(sizes), seed))
-                  for index in self.indices]
-        with (Workers(setups, self.timeout, eager=True) as measuring,
+        with (Workers(measuring_setups(self.open_device, self.indices, spec, sizes, seed),
+                      self.timeout, eager=True) as measuring,
               Workers([SetUp(Compiler, (spec,))] * self.jobs, COMPILE_SECONDS, eager=True
                       ) as compiling):
             yield Executors(compiling, measuring)
 
 
-def local_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Site | None:
+def measuring_setups(open_device: Open, indices: Sequence[int], spec: Spec, sizes: Sequence[Size],
+                     seed: int) -> list[SetUp]:
+    """How the measuring processes of one machine start."""
+    return [SetUp(open_device, (spec, index, list(sizes), seed)) for index in indices]
+
+
+def local_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local | None:
     """This machine with its GPUs, or those of `wanted`; None if there are none.
 
     Where they differ, those that are like the first.  Raises CompileError if one of `wanted` is
@@ -69,4 +93,4 @@ def local_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Site 
     gpus = {index: Gpu(index) for index in indices}
     first = gpus[indices[0]]
     alike = [index for index, gpu in gpus.items() if gpu.name == first.name]
-    return Site(first.name, first.target, alike, jobs, timeout, CudaDevice, first.peaks())
+    return Local(first.name, first.target, alike, jobs, timeout, CudaDevice, first.peaks())

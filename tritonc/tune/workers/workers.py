@@ -1,7 +1,8 @@
 """Processes that run jobs, of which a crash, a fault or a hang costs only the job that did it.
 
-The interface is that of `concurrent.futures`, whose process pools will not do: when one of their
-processes dies, all jobs of the pool are lost, and they cannot stop a job that hangs.
+The interface is that of `concurrent.futures`, so that a cluster's executor can stand in its place.
+A process pool of the standard library will not do: when one of its processes dies, all jobs of the
+pool are lost, and it cannot stop a job that hangs.
 """
 
 from __future__ import annotations

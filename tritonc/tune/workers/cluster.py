@@ -1,0 +1,174 @@
+"""A search on the workers of a dask.distributed scheduler (package distributed).
+
+The scheduler hands out the same jobs that run locally.  On each of its workers the jobs go to
+processes of their own, as on one machine (`sites.Local`), so that a candidate that faults or hangs
+costs no worker.  One worker on each machine should see its GPUs: two that share one would measure
+at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from pickle import dumps
+from typing import Any, NamedTuple
+
+from tritonc.launch.cuda import Peaks
+from tritonc.source import fail
+from tritonc.tune.workers.jobs import Spec
+from tritonc.tune.workers.sites import Executors, Local, Size, local_gpus
+
+Find = Callable[[Sequence[int] | None, int, float], Local | None]
+
+
+class _Worker(NamedTuple):
+    """What a worker says of itself; no GPUs: an empty device."""
+
+    address: str
+    device: str
+    target: str
+    gpus: int
+    jobs: int
+    peaks: Peaks | None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A `sites.Site`."""
+
+    client: Any
+    find: Find
+    timeout: float
+    workers: Sequence[_Worker]  # the first has GPUs
+
+    @staticmethod
+    def connect(address: str, timeout: float, find: Find = local_gpus) -> Cluster:
+        """The cluster of a scheduler.  `find` says what a worker's machine has.
+
+        Raises CompileError if the package is missing, nobody answers, or no worker has a GPU.
+        """
+        try:
+            distributed: Any = import_module("distributed")  # optional: for who has a cluster
+        except ImportError:
+            raise fail("no-cluster", None, "--cluster needs the package distributed: "
+                       "pip install distributed") from None
+        try:
+            client = distributed.Client(address, timeout=10)
+            found = client.run(_describe, find, timeout)
+        except (OSError, ValueError) as error:
+            raise fail("no-cluster", None, f"no scheduler answers at {address}: {error}") from None
+        workers = [_Worker(name, *facts) for name, facts in sorted(found.items())]
+        workers.sort(key=lambda worker: worker.gpus == 0)
+        if not workers or not workers[0].gpus:
+            raise fail("no-device", None, f"no worker of {address} has a GPU")
+        return Cluster(client, find, timeout, workers)
+
+    @property
+    def device(self) -> str:
+        return self.workers[0].device
+
+    @property
+    def target(self) -> str:
+        return self.workers[0].target
+
+    @property
+    def peaks(self) -> Peaks | None:
+        return self.workers[0].peaks
+
+    @property
+    def jobs(self) -> int:
+        return sum(worker.jobs for worker in self.workers)
+
+    @property
+    def measurers(self) -> int:
+        return sum(worker.gpus for worker in self._alike())
+
+    def _alike(self) -> list[_Worker]:
+        """The workers whose GPUs are like those of the first."""
+        return [worker for worker in self.workers if worker.device == self.device]
+
+    @contextmanager
+    def executors(self, spec: Spec, sizes: Sequence[Size], seed: int) -> Iterator[Executors]:
+        where = _Where(self.find, self.timeout, spec, list(sizes), seed)
+        try:
+            yield Executors(
+                _Remote(self.client.get_executor(pure=False), where, 0),
+                _Remote(self.client.get_executor(
+                    pure=False, workers=[worker.address for worker in self._alike()]), where, 1))
+        finally:
+            self.client.run(_close)
+            self.client.close()
+
+
+class _Where(NamedTuple):
+    """What a worker needs to start its processes."""
+
+    find: Find
+    timeout: float
+    spec: Spec
+    sizes: Sequence[Size]
+    seed: int
+
+
+class _Remote(NamedTuple):
+    """An executor: number `kind` of the `Executors` of some worker."""
+
+    executor: Any
+    where: _Where
+    kind: int
+
+    def submit(self, function: Callable[[Any, Any], Any], argument: Any) -> Future[Any]:
+        found: Future[Any] = self.executor.submit(_run, self.where, self.kind, function, argument)
+        return found
+
+
+# --- on a worker ----------------------------------------------------------------------------------
+
+_started: dict[str, tuple[ExitStack, Executors]] = {}
+
+
+def _describe(find: Find, timeout: float, dask_worker: Any = None
+              ) -> tuple[str, str, int, int, Any]:
+    """The facts of a `_Worker`; dask hands it over."""
+    threads = int(dask_worker.state.nthreads)
+    local = find(None, threads, timeout)
+    if local is None:
+        return "", "", 0, threads, None
+    return local.device, local.target, local.measurers, threads, local.peaks
+
+
+def _threads() -> int:
+    distributed: Any = import_module("distributed")
+    return int(distributed.get_worker().state.nthreads)
+
+
+def _run(where: _Where, kind: int, function: Callable[[Any, Any], Any], argument: Any) -> Any:
+    """Do a job in a process of this worker's.  What it raises is returned: the worker's log would
+    be full of it."""
+    key = sha256(dumps(where)).hexdigest()
+    if key not in _started:
+        local = where.find(None, _threads(), where.timeout)
+        if local is None:
+            local = Local("", "", [], _threads(), where.timeout, _no_device)
+        stack = ExitStack()
+        executors = stack.enter_context(local.executors(where.spec, where.sizes, where.seed))
+        if _started.setdefault(key, (stack, executors))[0] is not stack:
+            stack.close()  # another thread was faster
+    future = _started[key][1][kind].submit(function, argument)
+    error = future.exception()
+    return future.result() if error is None else error
+
+
+def _no_device(spec: Spec, index: int, sizes: Sequence[Mapping[str, int]], seed: int) -> Any:
+    raise AssertionError("a worker without GPUs was asked to measure")
+
+
+def _close() -> None:
+    """End this worker's processes."""
+    while _started:
+        _, (stack, _) = _started.popitem()
+        stack.close()

@@ -76,8 +76,6 @@ from tritonc.opt.coalesce_loops import coalesce_loops
 from tritonc.opt.convert_if import convert_if
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
-from tritonc.opt.derive_phis import derive_phis
-from tritonc.opt.drop_guards import drop_guards
 from tritonc.opt.expand_range import expand_range
 from tritonc.opt.fetch_late import fetch_late
 from tritonc.opt.fold_constants import fold_constants
@@ -144,14 +142,10 @@ OPT: list[Pass] = [
     Pass("unify_exits", unify_exits,
          "After licm, which may take loads out of a loop whose first iteration is certain; the "
          "passes below and the backend meet one form of loop."),
-    Pass("derive_phis", derive_phis,
-         "Repeated counters, and flags that depend on a counter, become one counter."),
     Pass("late_sums", late_sums,
          "Loops end at their headers; partial sums are tiles to all passes below."),
     Pass("fetch_late", fetch_late,
          "Counters have one form; pointers still move, so that the next one is a phi's."),
-    Pass("drop_guards", drop_guards,
-         "Tests stand at headers, and are comparisons where they can be."),
     Pass("merge_tails", merge_tails,
          "Loops have one form, and their pointers still move as the source moved them."),
     Pass("sink_past_returns", sink_past_returns,
@@ -336,7 +330,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("licm", "unify_exits", "loads leave a loop whose first iteration is certain"),
     ("unify_exits", "merge_tails", "both loops are tested at their headers"),
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
-    ("unify_exits", "drop_guards", "the loop's own test must stand at its header"),
     ("unify_exits", "strength_reduce", "offsets go on in phis of one header"),
     ("licm", "split_quotients", "ranges are loop-invariant now"),
     ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),

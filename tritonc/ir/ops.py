@@ -27,6 +27,11 @@ CONTROL = "control"  # a terminator
 ORDERS, SCOPES = ("relaxed", "acquire", "release", "acq_rel"), ("block", "gpu", "system")
 ICMP = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 FCMP = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "ord", "uno")
+# Of each predicate that of the exchanged operands; and the one that holds just where it does not.
+SWAPPED = {p: p.replace("l", "g") if "l" in p else p.replace("g", "l") for p in (*ICMP, *FCMP)}
+OPPOSITE = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
+            "ult": "uge", "uge": "ult", "ugt": "ule", "ule": "ugt",
+            "oeq": "une", "une": "oeq", "ord": "uno", "uno": "ord"}
 
 
 class OpInfo(NamedTuple):

@@ -20,12 +20,11 @@ from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import attributes_key, defined_by, int_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.ops import READ
+from tritonc.ir.ops import OPPOSITE, READ
 from tritonc.ir.types import shape
 
 READS = frozenset({READ})
 _MOVES = ("splat", "broadcast", "reshape")
-_OPPOSITE = {"slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt"}
 
 
 def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
@@ -36,12 +35,12 @@ def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
     `pairs`: symbols to rename.
     """
     test = defined_by(condition, "icmp")
-    if test is None or test.attributes["predicate"] not in _OPPOSITE:
+    if test is None or test.attributes["predicate"][0] != "s":
         return []
     affinity = Affinity()
     less, more = test.operands
     predicate = test.attributes["predicate"]
-    predicate = _OPPOSITE[predicate] if fails else predicate
+    predicate = OPPOSITE[predicate] if fails else predicate
     if predicate in ("sgt", "sge"):
         less, more = more, less
     found = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE
 from tritonc.ir.types import element, is_float, is_int, same_axes, shape
@@ -152,15 +151,6 @@ def computed_from(value: Value, name: str, through_phis: bool = False) -> bool:
     `through_phis`, of another iteration or branch."""
     ends = ("load",) if through_phis else ("load", "phi")
     return any(op.name == name for op in slice_of([value], ends=ends, masks=False))
-
-
-def step_of(loop: Loop, phi: Op) -> int | None:
-    """By how much a phi of the loop's header moves in each iteration; None if not by a number."""
-    after = loop.next(phi).op if loop.latch is not None else None
-    if after is None or after.name not in ("add", "sub") or after.operands[0] is not phi.result:
-        return None
-    step = int_of(after.operands[1])
-    return step if step is None or after.name == "add" else -step
 
 
 def removable(op: Op) -> bool:

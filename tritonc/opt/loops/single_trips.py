@@ -27,9 +27,9 @@ from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.types import I64, Tile, element
 from tritonc.opt.cse import cse
 from tritonc.opt.fold_constants import fold_constants
+from tritonc.opt.loops.unroll_loops import unroll
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
-from tritonc.opt.unroll_loops import unroll
 
 
 def single_trips(kernel: Kernel, context: Context) -> bool:

@@ -33,7 +33,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, Tile, with_element
-from tritonc.opt.plan_exits import Plan, needed_by_test, plan
+from tritonc.opt.loops.plan_exits import Plan, needed_by_test, plan
 
 
 def unify_exits(kernel: Kernel, context: Context) -> bool:

@@ -36,7 +36,7 @@ from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_operands, remov
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I32
-from tritonc.opt.masked_same import READS, Known, Same, seen, slacks
+from tritonc.opt.loops.masked_same import READS, Known, Same, seen, slacks
 
 
 def merge_tails(kernel: Kernel, context: Context) -> bool:

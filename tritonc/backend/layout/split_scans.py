@@ -25,11 +25,11 @@ from typing import Any
 
 from tritonc.backend.layout.layout_choice import columns_fill_lanes
 from tritonc.backend.layout.split_scans_with import numbers_along, split_scans_with
-from tritonc.backend.memory.pad_tiles import neutral
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.rules import neutral
 from tritonc.ir.types import F32, I32, Tile, make, scalar, shape
 
 

@@ -18,12 +18,12 @@ so that the passes below see what is left.
 from __future__ import annotations
 
 from tritonc.analysis.counters import counter_of
-from tritonc.analysis.values import int_of, wrap
+from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.numbers import holds
+from tritonc.ir.numbers import fit, holds
 from tritonc.ir.types import scalar
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
@@ -108,11 +108,11 @@ def iterations(loop: Loop, most: int) -> int | None:
     limit = int_of(counter.limit) if counter is not None else None
     if counter is None or start is None or limit is None:
         return None
-    value, bits = start, scalar(counter.limit.type).bits
+    value, t = start, scalar(counter.limit.type)
     for count in range(most + 1):
-        if not holds(counter.predicate, value, limit, bits):
+        if not holds(counter.predicate, value, limit, t.bits):
             return count
-        value = wrap(value + counter.step, bits)
+        value = int(fit(t, value + counter.step))
     return None
 
 

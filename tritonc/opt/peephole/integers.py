@@ -8,11 +8,9 @@ power of two is what address analysis reads, and LLVM makes shifts of it.
 from __future__ import annotations
 
 from tritonc.analysis.values import (
-    all_ones,
     defined_by,
     int_of,
     is_uniform,
-    wrap,
 )
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Tile, element
@@ -63,7 +61,7 @@ def minus_constant(op: Op, r: Rewriter) -> Value | None:
     c = int_of(b)
     if c is None:
         return None
-    return r.value("add", a, r.constant(wrap(-c, element(a.type).bits), b.type))
+    return r.value("add", a, r.constant(-c, b.type))
 
 
 def remainder_by_hand(op: Op, r: Rewriter) -> Value | None:
@@ -86,7 +84,7 @@ def shift_left_is_product(op: Op, r: Rewriter) -> Value | None:
     by, bits = int_of(b), element(a.type).bits
     if by is None or not 0 <= by < bits:
         return None
-    return r.value("mul", a, r.constant(wrap(1 << by, bits), b.type))
+    return r.value("mul", a, r.constant(1 << by, b.type))
 
 
 def signed_division_of_naturals(op: Op, r: Rewriter) -> Value | None:
@@ -118,11 +116,9 @@ def and_with_constant(op: Op, r: Rewriter) -> Value | None:
     """x & 0 = 0; x & c = x, if c has all the bits that x can have."""
     a, b = op.operands
     c = int_of(b)
-    if c == 0:
-        return b
-    if c is None:
-        return None
-    if c == all_ones(element(a.type).bits):
+    if c is None or c == 0:
+        return None if c is None else b
+    if _all_ones(b):
         return a
     low, high = r.facts.interval(a)
     covers = (1 << high.bit_length()) - 1 if low >= 0 else -1
@@ -131,8 +127,11 @@ def and_with_constant(op: Op, r: Rewriter) -> Value | None:
 
 def or_with_all_ones(op: Op, r: Rewriter) -> Value | None:
     """x | -1 = -1."""
-    b = op.operands[1]
-    return b if int_of(b) == all_ones(element(b.type).bits) else None
+    return op.operands[1] if _all_ones(op.operands[1]) else None
+
+
+def _all_ones(value: Value) -> bool:
+    return int_of(value) == (1 if element(value.type).bits == 1 else -1)
 
 
 def absorb(op: Op, r: Rewriter) -> Value | None:

@@ -8,7 +8,7 @@ a defined value for an undefined one, never the reverse; so `select c, x, false`
 from __future__ import annotations
 
 from tritonc.analysis.facts import full
-from tritonc.analysis.values import constant_of, defined_by, int_of, speculatable, wrap
+from tritonc.analysis.values import constant_of, defined_by, int_of, speculatable
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import OPPOSITE, SWAPPED
 from tritonc.ir.types import I1, element
@@ -83,7 +83,7 @@ def compare_strictly(op: Op, r: Rewriter) -> Value | None:
     bound = c if predicate[0] == "s" else c & ((1 << bits) - 1)
     if not low <= bound + by <= high:
         return None
-    return r.value("icmp", a, r.constant(wrap(c + by, bits), b.type), predicate=predicate)
+    return r.value("icmp", a, r.constant(c + by, b.type), predicate=predicate)
 
 
 def compare_of_truth(op: Op, r: Rewriter) -> Value | None:

@@ -37,13 +37,7 @@ class Extents:
     def _extent(self, value: Value) -> Extent | None:
         form, op = self.affinity.of(value), value.op
         if form is not None:
-            low = high = form.offset
-            for stride, extent in zip(form.strides, shape(value.type), strict=True):
-                if stride.constant is None:
-                    return None
-                far = number(stride.constant * (extent - 1))
-                low, high = (low + far, high) if stride.constant < 0 else (low, high + far)
-            return low, high
+            return form.extremes(shape(value.type))
         if op is None or op.name not in (*_MOVES, "add", "sub"):
             return None
         found = [self.of(v) for v in op.operands]

@@ -91,7 +91,6 @@ from tritonc.opt.loops.merge_tails import merge_tails
 from tritonc.opt.loops.single_trips import single_trips
 from tritonc.opt.loops.unify_exits import unify_exits
 from tritonc.opt.loops.unroll_loops import unroll_loops
-from tritonc.opt.lower_argreduce import lower_argreduce
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
 from tritonc.opt.sink_past_returns import sink_past_returns
@@ -101,8 +100,6 @@ from tritonc.pass_manager import Pass, check
 OPT: list[Pass] = [
     Pass("expand_range", expand_range,
          "Later passes see a single form of index.", level=0),
-    Pass("lower_argreduce", lower_argreduce,
-         "The result is ordinary arithmetic, which later passes improve.", level=0),
     Pass("swap_neighbours", swap_neighbours,
          "Indices have one form, and what it makes is arithmetic too."),
     Pass("fold_constants", fold_constants,
@@ -345,7 +342,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("late_sums", "single_trips", "sums of rows are tiles in both bodies"),
     ("single_trips", "strength_reduce", "addresses are those of the first iteration"),
     ("specialize", "fold_masked_loads", "a load that needs no mask needs no other value"),
-    ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
     ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),

@@ -39,7 +39,7 @@ _NUMBERED = ("get_program_id", "get_global_range")
 
 def several_passes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether loops that follow each other load tiles from one parameter."""
-    if any(op.name in ("reduce", "argreduce", "scan")
+    if any(op.name in ("reduce", "scan")
            for block in cfg.innermost for op in block.ops):
         return False
     return bool(loaded_again(kernel, cfg))
@@ -80,7 +80,7 @@ def reducing_passes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether of loops that load from one parameter, one after the other, some reduce tiles."""
     ops = [op for block in cfg.innermost for op in block.ops]
     names = {op.name for op in ops}
-    return "reduce" in names and not names & {"argreduce", "scan", "reduce_with", "scan_with"} \
+    return "reduce" in names and not names & {"scan", "reduce_with", "scan_with"} \
         and bool(loaded_again(kernel, cfg))
 
 

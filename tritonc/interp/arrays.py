@@ -345,14 +345,6 @@ def _accumulator(kind: str, a: Any) -> dict[str, Any]:
     return {"dtype": a.dtype} if kind in ("add", "mul") else {}  # NumPy would widen
 
 
-def argreduce(op: Op, a: Any) -> Any:
-    """The first index at which the least or greatest element stands; NaNs stand nowhere."""
-    axis = op.attributes["axis"]
-    a = _prepared(op, a)
-    best = _UFUNC[op.attributes["kind"]].reduce(a, axis=axis, keepdims=True)
-    return np.argmax(a == best, axis=axis).astype(np.int32)
-
-
 def scan(op: Op, a: Any) -> Any:
     kind, axis = op.attributes["kind"], op.attributes["axis"]
     a = _prepared(op, a)

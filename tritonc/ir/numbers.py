@@ -376,7 +376,7 @@ def _declined(*_: Any) -> Number:
 
 minimum, maximum, fabs = min, max, abs
 broadcast = reshape = same
-range = reduce = argreduce = scan = take = dot = _declined
+range = reduce = scan = take = dot = _declined
 reduce_with = scan_with = histogram = _declined
 exp = _function(math.exp)
 exp2 = _function(lambda a: math.pow(2.0, a))

@@ -282,9 +282,6 @@ _ROWS: list[OpInfo] = [
            lambda m, op, a: m.transpose(a, op.attributes["permutation"]), ("permutation",)),
     OpInfo("reduce", ("a",), rules.reduce, "Combines the elements along `axes` by `kind`.",
            lambda m, op, a: m.reduce(op, a), ("kind", "axes")),
-    OpInfo("argreduce", ("a",), rules.arg_reduce,
-           "Index of the first least or greatest element along `axis` (`kind` as in reduce).",
-           lambda m, op, a: m.argreduce(op, a), ("kind", "axis")),
     OpInfo("scan", ("a",), rules.scan, "Inclusive scan along `axis` by `kind`, from the end if "
            "`reverse`.", lambda m, op, a: m.scan(op, a), ("kind", "axis"), ("reverse",)),
     OpInfo("reduce_with", ("*values",), rules.reduce_with, "Combines the elements along `axis` of "

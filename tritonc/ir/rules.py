@@ -254,15 +254,6 @@ def _combines(kind: str, t: Type) -> None:
           "no '{}' of {}", kind, t)
 
 
-def arg_reduce(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    t, axis = types[0], attributes["axis"]
-    _want(0 <= axis < len(shape(t)), "no axis {} in {}", axis, t)
-    _combines(attributes["kind"], t)
-    _want(attributes["kind"][-3:] in ("min", "max"), "expected a minimum or maximum")
-    left = tuple(n for d, n in enumerate(shape(t)) if d != axis)
-    return _shaped(I32, left, stated)
-
-
 def scan(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t, axis = types[0], attributes["axis"]
     _want(0 <= axis < len(shape(t)), "no axis {} in {}", axis, t)

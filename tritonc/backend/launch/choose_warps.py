@@ -78,7 +78,7 @@ def _streaming_threads(kernel: Kernel) -> int:
     held = max(sum(max(1, scalar(op.result.type).bytes // 4) for op in block.ops
                    if op.name == "phi" and isinstance(op.result.type, Tile)
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
-    reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
+    reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         for op in kernel.ops())
     if asks_programs(kernel, cfg):

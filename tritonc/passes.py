@@ -26,8 +26,6 @@ def _row(module: str, reason: str, level: int = 1) -> Pass:
 
 OPT: list[Pass] = [
     _row("opt.expand_range", "Later passes see a single form of index.", 0),
-    _row("opt.lower_argreduce", "The result is ordinary arithmetic, which later passes "
-         "improve.", 0),
     _row("opt.swap_neighbours", "Indices have one form, and what it makes is arithmetic too."),
     _row("opt.fold_constants", "Tunables are numbers now: their arithmetic disappears, and so do "
          "the branches that depend on it."),
@@ -47,35 +45,33 @@ OPT: list[Pass] = [
     _row("opt.fold_constants", "Again: the high halves of constants."),
     _row("opt.peephole", "Again: the high half of what an extension or a shift made is that."),
     _row("opt.improve_combiners", "No later pass looks into these functions."),
-    _row("opt.canonicalize_loops", "The passes below need preheaders and single latches, the "
+    _row("opt.loops.canonicalize_loops", "The passes below need preheaders and single latches, the "
          "backend too.", 0),
-    _row("opt.unroll_loops", "Constants that it makes may leave the loops around it."),
-    _row("opt.licm", "Addresses and masks leave the loops; steps of pointers too, for the next "
-         "pass."),
-    _row("opt.unify_exits", "After licm, which may take loads out of a loop whose first iteration "
-         "is certain; the passes below and the backend meet one form of loop."),
-    _row("opt.derive_phis", "Repeated counters, and flags that depend on a counter, become one "
-         "counter."),
-    _row("opt.late_sums", "Loops end at their headers; partial sums are tiles to all passes "
+    _row("opt.loops.unroll_loops", "Constants that it makes may leave the loops around it."),
+    _row("opt.loops.licm", "Addresses and masks leave the loops; steps of pointers too, for the "
+         "next pass."),
+    _row("opt.loops.unify_exits", "After licm, which may take loads out of a loop whose first "
+         "iteration is certain; the passes below and the backend meet one form of loop."),
+    _row("opt.loops.late_sums", "Loops end at their headers; partial sums are tiles to all passes "
          "below."),
-    _row("opt.fetch_late", "Counters have one form; pointers still move, so that the next one is a "
-         "phi's."),
-    _row("opt.drop_guards", "Tests stand at headers, and are comparisons where they can be."),
-    _row("opt.merge_tails", "Loops have one form, and their pointers still move as the source "
-         "moved them."),
+    _row("opt.loops.fetch_late", "Counters have one form; pointers still move, so that the next "
+         "one is a phi's."),
+    _row("opt.loops.merge_tails", "Loops have one form, and their pointers still move as the "
+         "source moved them."),
     _row("opt.sink_past_returns", "After licm, whose operations may stand before a return now."),
-    _row("opt.single_trips", "Loops have one form; what it makes, the passes below see as straight "
-         "code."),
-    _row("opt.split_quotients", "Counters have one form; what it makes of them, the next passes "
-         "move out of addresses."),
-    _row("opt.strength_reduce", "Pointers that loops move become fixed tiles and scalar offsets."),
-    _row("opt.coalesce_loops", "What moves in outer loops is scalar; addresses are split for the "
-         "loop that stays."),
-    _row("opt.hoist_addresses", "The same for pointers that loops compute.  After the pass before, "
-         "whose results it may split further, and after licm, which leaves it only what really "
-         "varies."),
-    _row("opt.separate_axes", "What is left in loops with products; the pass before has split what "
-         "it could prove."),
+    _row("opt.loops.single_trips", "Loops have one form; what it makes, the passes below see as "
+         "straight code."),
+    _row("opt.addresses.split_quotients", "Counters have one form; what it makes of them, the next "
+         "passes move out of addresses."),
+    _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "
+         "offsets."),
+    _row("opt.loops.coalesce_loops", "What moves in outer loops is scalar; addresses are split for "
+         "the loop that stays."),
+    _row("opt.addresses.hoist_addresses", "The same for pointers that loops compute.  After the "
+         "pass before, whose results it may split further, and after licm, which leaves it only "
+         "what really varies."),
+    _row("opt.addresses.separate_axes", "What is left in loops with products; the pass before has "
+         "split what it could prove."),
     _row("opt.cse", "Again: the passes before make the same splats and offsets several times."),
     _row("opt.dce", "Again: removes what these passes replaced."),
     _row("opt.simplify_cfg", "Again: new preheaders join the block before, where there is one."),
@@ -194,7 +190,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("licm", "unify_exits", "loads leave a loop whose first iteration is certain"),
     ("unify_exits", "merge_tails", "both loops are tested at their headers"),
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
-    ("unify_exits", "drop_guards", "the loop's own test must stand at its header"),
     ("unify_exits", "strength_reduce", "offsets go on in phis of one header"),
     ("licm", "split_quotients", "ranges are loop-invariant now"),
     ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),
@@ -210,7 +205,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("late_sums", "single_trips", "sums of rows are tiles in both bodies"),
     ("single_trips", "strength_reduce", "addresses are those of the first iteration"),
     ("specialize", "fold_masked_loads", "a load that needs no mask needs no other value"),
-    ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
     ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),

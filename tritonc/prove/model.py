@@ -257,15 +257,10 @@ def _compare(node: ast.AST, numbers: Numbers, model: Model, bounded: set[str],
             model.facts.append(b - a - strict)
             if isinstance(op, ast.Eq):
                 model.facts.append(a - b)
-            names = [(low, open_above, b), (high, None, a)]
-            if isinstance(op, ast.Eq):
-                names += [(high, open_above, a), (low, None, b)]
-            for side, above, other in names:
+            for side, other, above in ((low, b, True), (high, a, False), (high, a, True),
+                                       (low, b, False))[:4 if isinstance(op, ast.Eq) else 2]:
                 if isinstance(side, ast.Name) and other.constant is not None:
-                    if above is None:
-                        bounded.add(side.id)
-                    else:
-                        above.discard(side.id)
+                    (open_above.discard if above else bounded.add)(side.id)
         left = right
 
 

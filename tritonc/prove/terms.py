@@ -12,7 +12,7 @@ counter * step, as in `analysis.affine`; the counter is a symbol of the loop.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tritonc.analysis.facts import Facts
@@ -354,16 +354,19 @@ class Terms:
             return None
         return self._choice(op, [(p, True, v) for p, v in pairs], index)
 
-    def _choice(self, op: Op, ways: list[tuple[Value, bool, Value]], index: Index) -> Term | None:
-        found = self.opaque(op.result)
+    def _choice(self, op: Op, ways: Sequence[tuple[Value | None, bool, Value]], index: Index
+                ) -> Term | None:
+        """One of several values, each where its condition holds, if that is known."""
+        if is_pointer(op.result.type):
+            return None
+        found = self.known[op.result, index] = self.opaque(op.result)
         branches: list[Branch] = []
         for condition, holds, value in ways:
             term = self.at(value, index)
-            if term.base is not None or is_pointer(op.result.type):
-                return None
             needs = (*term.needs, fits(term.poly, element(op.result.type).bits, value))
             same = (Claim(found.poly - term.poly, needs), Claim(term.poly - found.poly, needs))
-            wheres = self.holds(condition, index if shape(condition.type) else (), holds)
+            wheres: Rule = ((),) if condition is None else self.holds(
+                condition, index if shape(condition.type) else (), holds)
             branches += [(*where, *same) for where in wheres]
         self.rule(found.poly, tuple(branches))
         return found
@@ -381,26 +384,22 @@ class Terms:
             return found
         self.rules[found.poly.values()[0]] = []
         bounds = (Claim(found.poly - array.low), Claim(array.high - found.poly))
-        if op.guard is None:
-            self.rule(found.poly, (bounds,))
-        else:
-            self.rule(found.poly, (bounds, *self.holds(op.guard, index, False)))
+        masked = self.holds(op.guard, index, False) if op.guard is not None else ()
+        self.rule(found.poly, (bounds, *masked))
         return found
 
     def _stored(self) -> set[Value | None]:
         """The bases that something is stored to; None for one that is not known."""
-        found: set[Value | None] = set()
-        for op in self.kernel.ops():
-            if op.name in ("store", "atomic_rmw", "atomic_cas"):
-                found.add(base_of(op.operands[0]))
-        return found
+        return {base_of(op.operands[0]) for op in self.kernel.ops()
+                if op.name in ("store", "atomic_rmw", "atomic_cas")}
 
     # phis
 
     def _phi(self, op: Op, index: Index) -> Term | None:
         loop = self.loops.get(self.blocks[op])
         if loop is None or loop.latch is None or loop.preheader is None or len(op.operands) != 2:
-            return self._merge(op, index) if loop is None else None
+            return self._choice(op, [(None, True, v) for v in op.operands], index) if (
+                loop is None) else None
         if self.depth > _DEPTH:
             return None
         start = self.at(incoming(op, loop.preheader), index)
@@ -419,21 +418,6 @@ class Terms:
         turn = symbol(self.loop_counters[loop])
         needs = tuple(replace(n, under=(*n.under, turn - ONE)) for n in after.needs)
         return Term(start.poly + turn * step, start.needs + needs, start.base)
-
-    def _merge(self, op: Op, index: Index) -> Term | None:
-        """Where ways join: the value of one of them."""
-        if is_pointer(op.result.type):
-            return None
-        found = self.opaque(op.result)
-        self.known[op.result, index] = found
-        branches: list[Branch] = []
-        for value in op.operands:
-            term = self.at(value, index)
-            needs = (*term.needs, fits(term.poly, element(op.result.type).bits, value))
-            branches.append((Claim(found.poly - term.poly, needs),
-                             Claim(term.poly - found.poly, needs)))
-        self.rule(found.poly, tuple(branches))
-        return found
 
     # conditions
 

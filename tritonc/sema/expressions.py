@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritonc.frontend import syntax
-from tritonc.frontend.foreign import FOREIGN, plain
+from tritonc.frontend import foreign, syntax
 from tritonc.sema.assignments import assign, step
 from tritonc.sema.builtins import table
 from tritonc.sema.builtins.products import dot
@@ -117,17 +116,14 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     candidates = [name for name in context.scope.visible()
                   if not isinstance(context.scope.lookup(name), Poisoned)]
     candidates += table.names()
-    near = None if name in FOREIGN else closest(name, candidates)
+    notes = foreign.notes(name)
+    near = None if notes else closest(name, candidates)
     ended = context.frame.ended.get(name) if context.frame is not None else None
-    notes = []
-    if ended is not None and not isinstance(ended, Poisoned):
+    if not notes and ended is not None and not isinstance(ended, Poisoned):
         near = None
-        notes = [Note(f"the block that declares a '{name}' has ended before", ended.span)]
-    elif near:
-        entity = context.scope.lookup(near)
-        notes = [Note(f"'{near}' is declared here", entity.span)] if entity else []
-    if name in FOREIGN:
-        notes = [Note(plain(FOREIGN[name]))]
+        notes = (Note(f"the block that declares a '{name}' has ended before", ended.span),)
+    elif near and (entity := context.scope.lookup(near)):
+        notes = (Note(f"'{near}' is declared here", entity.span),)
     text = f"{message} '{name}'" + (f"; did you mean '{near}'?" if near else "")
     context.error("undeclared-name", span, text, *notes, suggestion=near)
     context.scope.names[name] = Poisoned(name, span)

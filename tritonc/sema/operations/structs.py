@@ -6,8 +6,7 @@ what is said of the struct (assignment, a choice, passing and returning) is said
 
 from __future__ import annotations
 
-from tritonc.frontend import syntax
-from tritonc.frontend.foreign import FOREIGN, plain
+from tritonc.frontend import foreign, syntax
 from tritonc.sema.context import Context
 from tritonc.sema.operations import implicit
 from tritonc.sema.scope import Variable
@@ -132,7 +131,7 @@ def _place(context: Context, node: syntax.Member, type: CType) -> int | None:
     """The number of a member; None after a message."""
     struct = type.element
     if not isinstance(struct, Struct):
-        notes = () if node.name not in FOREIGN else (Note(plain(FOREIGN[node.name])),)
+        notes = foreign.notes(node.name)
         if node.name == "T":
             notes = (Note("trans(x) is the transpose"),)
         context.error("struct-value", node.span, f"{type} is no struct, and has no members",

@@ -160,9 +160,7 @@ def _merge(context: Context, target: Variable, value: Term, span: Span) -> Term:
 
 def assign(context: Context, node: syntax.Assign) -> Term:
     """`target = value` and `target op= value`."""
-    if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      "it assigns a variable")
+    constants.check_constant(context, node.span, "it assigns a variable")
     target = None
     with suppress(Refused):  # what is wrong with the value is said too
         target = place(context, node.target)
@@ -190,9 +188,7 @@ def assign(context: Context, node: syntax.Assign) -> Term:
 
 def step(context: Context, node: syntax.IncDec) -> Term:
     """`++x`, `x--` and so on."""
-    if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      "it assigns a variable")
+    constants.check_constant(context, node.span, "it assigns a variable")
     target = place(context, node.target)
     if target is None:
         return POISON

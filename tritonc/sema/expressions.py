@@ -78,9 +78,8 @@ def name(context: Context, node: syntax.Name) -> Term:
         if entity.constant is not None:
             return entity.constant
         if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.name}' is a {entity.kind}",
-                                          Note("it is declared here", entity.span))
+            constants.check_constant(context, node.span, f"'{node.name}' is a {entity.kind}",
+                                     Note("it is declared here", entity.span))
         return context.read(entity, node.span)
     if isinstance(entity, Tunable):
         return context.unit.tunable_value(context, entity, node.span)
@@ -95,9 +94,7 @@ def name(context: Context, node: syntax.Name) -> Term:
                                  "gets a value", Note("it is declared here", entity.span))
         return entity.value
     if isinstance(entity, Table):
-        if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.name}' is a constant table")
+        constants.check_constant(context, node.span, f"'{node.name}' is a constant table")
         context.at(node.span)
         return context.op("constant_table", entity.type, symbol=entity.name)
     if isinstance(entity, FunctionEntity):
@@ -188,9 +185,7 @@ def sizeof(context: Context, node: syntax.SizeOf) -> Term:
 
 
 def deref(context: Context, node: syntax.Deref) -> Term:
-    if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      "'*' loads from memory")
+    constants.check_constant(context, node.span, "'*' loads from memory")
     widen = context.widened is node
     pointer = context.operand(node.pointer)
     before = node.span.file.text[max(node.span.start - 1, 0) : node.span.start]
@@ -203,9 +198,7 @@ def deref(context: Context, node: syntax.Deref) -> Term:
 
 
 def masked_deref(context: Context, node: syntax.MaskedDeref) -> Term:
-    if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      "'*?' loads from memory")
+    constants.check_constant(context, node.span, "'*?' loads from memory")
     widen = context.widened is node
     mask = convert.truth(context, context.operand(node.mask), node.mask.span, "a mask")
     pointer = context.operand(node.pointer)
@@ -218,9 +211,8 @@ def masked_deref(context: Context, node: syntax.MaskedDeref) -> Term:
 def call(context: Context, node: syntax.Call) -> Term:
     entity: Entity | None = context.scope.lookup(node.callee)
     if isinstance(entity, FunctionEntity):
-        if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.callee}' is a function of the program")
+        constants.check_constant(context, node.span,
+                                 f"'{node.callee}' is a function of the program")
         if node.template is not None:
             return context.error("call-arguments", node.span, f"function '{node.callee}' takes "
                                  "one list of arguments", Note("it is declared here", entity.span))

@@ -49,6 +49,13 @@ def not_constant(context: Context, span: Span, what: str, found: str = "", *note
                          *notes)
 
 
+def check_constant(context: Context, span: Span, found: str, *notes: Note) -> None:
+    """Refuse what has no value at compile time, if a constant expression is being read."""
+    if context.constant_for is not None:
+        not_constant(context, span, context.constant_for, found, *notes)
+        raise Refused
+
+
 def integer(context: Context, node: syntax.Expression, what: str) -> int | None:
     """The value of a constant integer expression; None after a message."""
     try:

@@ -311,7 +311,7 @@ def test_several_mistakes_in_one_run() -> None:
     ("x = x ** 2;", "there is no operator for powers; write x * x"),
     ("x = x ^ 2;", "it is the exclusive or; a power is a product, as in x * x"),
     ("bool b = rm < n;", "or declare a tile, as in b[64]"),
-    ("float v[n];", "it is declared here"),
+    ("float v[n];", "'n' is declared here"),
     ("n = n if f > 0 else 0;", "a choice is written 'condition ? a : b'"),
     ("int t[3] = 0 .. 3;", "a range is written 'a ... b'"),
     ("assert(n && \"text\");", "the text of assert is its second argument"),

@@ -79,7 +79,7 @@ def name(context: Context, node: syntax.Name) -> Term:
             return entity.constant
         if context.constant_for is not None:
             constants.check_constant(context, node.span, f"'{node.name}' is a {entity.kind}",
-                                     Note("it is declared here", entity.span))
+                                     entity.note)
         return context.read(entity, node.span)
     if isinstance(entity, Tunable):
         return context.unit.tunable_value(context, entity, node.span)
@@ -91,7 +91,7 @@ def name(context: Context, node: syntax.Name) -> Term:
     if isinstance(entity, Counter):
         if entity.value is None:
             return context.error("uninitialized", node.span, f"'{node.name}' is read before it "
-                                 "gets a value", Note("it is declared here", entity.span))
+                                 "gets a value", entity.note)
         return entity.value
     if isinstance(entity, Table):
         constants.check_constant(context, node.span, f"'{node.name}' is a constant table")
@@ -99,7 +99,7 @@ def name(context: Context, node: syntax.Name) -> Term:
         return context.op("constant_table", entity.type, symbol=entity.name)
     if isinstance(entity, FunctionEntity):
         return context.error("undeclared-name", node.span, f"'{node.name}' is a function; it can "
-                             "only be called", Note("it is declared here", entity.span))
+                             "only be called", entity.note)
     if entity is None:
         if table.find(node.name) is not None:
             return context.error("undeclared-name", node.span, f"'{node.name}' is a builtin "
@@ -215,7 +215,7 @@ def call(context: Context, node: syntax.Call) -> Term:
                                  f"'{node.callee}' is a function of the program")
         if node.template is not None:
             return context.error("call-arguments", node.span, f"function '{node.callee}' takes "
-                                 "one list of arguments", Note("it is declared here", entity.span))
+                                 "one list of arguments", entity.note)
         return call_function(context, entity, node)
     if entity is None:
         row = table.find(node.callee)
@@ -226,7 +226,7 @@ def call(context: Context, node: syntax.Call) -> Term:
         hides = f", which hides the builtin '{node.callee}'" \
             if table.find(node.callee) is not None else ""
         context.error("not-a-function", node.callee_span, f"'{node.callee}' is a {entity.kind}"
-                      f"{hides}; it cannot be called", Note("it is declared here", entity.span))
+                      f"{hides}; it cannot be called", entity.note)
     for argument in node.arguments:
         context.lower(argument)
     return POISON

@@ -47,7 +47,7 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
         return library.inline(context, entity, arguments, context.frame.lift)
     arguments = _arguments(context, entity, node)
     entity = generics.chosen(context, entity, arguments, node)
-    declared = Note(f"'{entity.name}' is declared here", entity.span)
+    declared = entity.note
     if len(arguments) != len(entity.node.parameters):
         count = len(entity.node.parameters)
         return context.error("call-arguments", node.span, f"'{entity.name}' takes {count} "
@@ -289,7 +289,7 @@ def check_reads(context: Context) -> None:
         if context.ssa.undefined.get(value) is not None and variable not in reported:
             reported.add(variable)
             context.error("uninitialized", span, f"'{variable.name}' is read before it gets a "
-                          "value", Note(f"'{variable.name}' is declared here", variable.span))
+                          "value", variable.note)
 
 
 def _check_access_hints(context: Context, node: syntax.Function) -> None:

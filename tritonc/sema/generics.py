@@ -120,7 +120,7 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
     arguments = [good(t) for t in arguments]
     names = names_of(context, entity)
     bound: dict[str, tuple[int, str]] = {}
-    declared = Note(f"'{entity.name}' is declared here", entity.span)
+    declared = entity.note
     for parameter, term, span in zip(entity.node.parameters, arguments, spans, strict=True):
         extents, shape = _extents(parameter.type), _shape(parameter.type, term)
         generic = [at for at, e in enumerate(extents) if isinstance(e, syntax.Name)

@@ -247,7 +247,7 @@ def return_(context: Context, node: syntax.Return) -> None:
 
 def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term | None) -> None:
     function = frame.function
-    declared = Note(f"'{function.name}' is declared here", function.span)
+    declared = function.note
     if frame.returns.element is AUTO and term is not None and term.poisoned:
         frame.returns = ERROR_TYPE
     if frame.returns.element is AUTO and term is not None:

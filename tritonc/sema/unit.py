@@ -58,7 +58,7 @@ class Unit:
         if entity.value is None:
             return context.error("not-a-constant", span, f"'{entity.name}' is a tunable, and the "
                                  "values of a tunable cannot depend on another",
-                                 Note("it is declared here", entity.span))
+                                 entity.note)
         self.used[entity.name] = None
         return entity.value
 
@@ -67,7 +67,7 @@ class Unit:
         if entity.value is None:
             if entity.evaluating:
                 return context.error("not-a-constant", span, f"constant '{entity.name}' depends on "
-                                     "itself", Note("it is declared here", entity.span))
+                                     "itself", entity.note)
             entity.evaluating = True
             outer, self.used = self.used, {}
             entity.value = self._evaluate(context, entity)

@@ -110,9 +110,10 @@ class Context:
                                suggestion=suggestion)
         return POISON
 
-    def refuse(self, name: str, span: Span, message: str, *notes: Note) -> NoReturn:
+    def refuse(self, name: str, span: Span, message: str, *notes: Note,
+               suggestion: str | None = None) -> NoReturn:
         """Report an error, and give up the expression.  Raises Refused."""
-        self.error(name, span, message, *notes)
+        self.error(name, span, message, *notes, suggestion=suggestion)
         raise Refused
 
     def instances(self) -> tuple[Note, ...]:

@@ -154,8 +154,6 @@ def binary(context: Context, node: syntax.Binary) -> Term:
 def range_(context: Context, node: syntax.Range) -> Term:
     low = constants.integer(context, node.low, "the start of a range")
     high = constants.integer(context, node.high, "the end of a range")
-    if low is None or high is None:
-        return POISON
     if high <= low:
         return context.error("range-bounds", node.span, f"the range {low} ... {high} is empty; its "
                              "end must be greater than its start")
@@ -170,8 +168,6 @@ def range_(context: Context, node: syntax.Range) -> Term:
 
 def sizeof(context: Context, node: syntax.SizeOf) -> Term:
     type = constants.value_type(context, node.type, "the operand of sizeof")
-    if type is None:
-        return POISON
     if isinstance(type.element, Struct):
         return context.error("struct-value", node.type.span, f"sizeof takes a number's type, and "
                              f"{type} is a struct, which has no place in memory")

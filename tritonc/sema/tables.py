@@ -127,8 +127,6 @@ class _Filler:
     def declare(self, node: syntax.Declaration) -> None:
         for variable in node.variables:
             type = constants.value_type(self.context, variable.type, f"'{variable.name}'")
-            if type is None:
-                raise Refused
             if type.shape or isinstance(type.element, PointerTo):
                 self.context.refuse("file-statement", variable.name_span, f"'{variable.name}' "
                                     f"is {type}; statements outside functions compute with scalars")

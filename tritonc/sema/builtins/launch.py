@@ -9,7 +9,7 @@ from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import INT, INT_TYPE, ctype
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span
 
 AXES = 3
@@ -34,10 +34,8 @@ def global_range(context: Context, node: syntax.Call, arguments: list[Term]) -> 
     if isinstance(extent_node, syntax.TypeSpec) or len(node.template) != 1:
         return context.error("global-range", node.span, "get_global_range takes one extent: "
                              "get_global_range[T](axis)")
-    shape = constants.extents(context, (extent_node,), extent_node.span)
-    if shape is None:
-        return POISON
-    return slice_of(context, node, arguments[0], shape[0])
+    (extent,) = constants.extents(context, (extent_node,))
+    return slice_of(context, node, arguments[0], extent)
 
 
 def slice_of(context: Context, node: syntax.Call, axis_term: Term, extent: int) -> Term:

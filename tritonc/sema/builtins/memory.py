@@ -91,12 +91,9 @@ def _stated(context: Context, node: syntax.Call) -> tuple[Number | None, Shape |
         context.refuse("call-arguments", node.span, f"'{node.callee}' takes an element type and "
                        f"extents first: {node.callee}(float, TM, TN)(p, v, mask)")
     type = constants.value_type(context, first, "the type of an atomic operation")
-    if type is None or not isinstance(type.element, Number):
+    if not isinstance(type.element, Number):
         raise Refused
-    shape = constants.extents(context, tuple(extents), first.span)
-    if shape is None:
-        raise Refused
-    return type.element, shape
+    return type.element, constants.extents(context, tuple(extents))
 
 
 def barrier(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:

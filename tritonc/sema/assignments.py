@@ -102,7 +102,7 @@ def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
         return structs.part_of(context, node)
     if isinstance(node.base, syntax.Name):
         entity = context.scope.lookup(node.base.name)
-        if isinstance(entity, Table):
+        if isinstance(entity, Table) and context.frame is not None:
             context.error("constant-memory", node.span, f"'{entity.name}' is in constant memory, "
                           "which only the host and statements outside functions may fill")
             return None

@@ -14,7 +14,6 @@ from tritonc.sema.functions import call_function
 from tritonc.sema.operations import casts, choices, convert, memory, operators, structs
 from tritonc.sema.operations.subscripts import rotate, subscript
 from tritonc.sema.scope import (
-    Counter,
     Entity,
     FunctionEntity,
     JointMember,
@@ -88,11 +87,6 @@ def name(context: Context, node: syntax.Name) -> Term:
         return entity.value or POISON
     if isinstance(entity, NamedConstant):
         return context.unit.constant_value(context, entity, node.span)
-    if isinstance(entity, Counter):
-        if entity.value is None:
-            return context.error("uninitialized", node.span, f"'{node.name}' is read before it "
-                                 "gets a value", entity.note)
-        return entity.value
     if isinstance(entity, Table):
         constants.check_constant(context, node.span, f"'{node.name}' is a constant table")
         context.at(node.span)

@@ -100,16 +100,6 @@ class NamedConstant(Entity):
 
 
 @dataclass(eq=False, slots=True)
-class Counter(Entity):
-    """A variable of the statements that fill constant tables."""
-
-    type: CType
-    value: Term | None = None
-
-    kind = "variable"
-
-
-@dataclass(eq=False, slots=True)
 class Table(Entity):
     """A table in constant memory; `type` is that of the name, a pointer."""
 

@@ -49,10 +49,16 @@ def nothing(context: Context, node: syntax.Node) -> None:
 
 def static_assert(context: Context, node: syntax.StaticAssert) -> None:
     what = "the condition of static_assert"
+    message = f": {node.message}" if node.message else ""
+    if context.frame is None:  # with the tables as they are then
+        condition = good(convert.truth(context, context.operand(node.condition),
+                                       node.condition.span, what))
+        context.at(node.condition.span)
+        context.emit("assert", context.value(condition), message=message)
+        return
     term = constants.constant(context, node.condition, what)
     condition = convert.truth(context, term, node.condition.span, what)
     if not condition.poisoned and not condition.constant:
-        message = f": {node.message}" if node.message else ""
         context.error("static-assertion", node.condition.span, f"static assertion failed{message}")
 
 
@@ -228,7 +234,9 @@ def predicated(context: Context, node: syntax.Predicated) -> None:
 
 def return_(context: Context, node: syntax.Return) -> None:
     frame = context.frame
-    assert frame is not None, "a statement of a function"
+    if frame is None:
+        context.refuse("file-statement", node.span, "outside functions only statements that fill "
+                       "constant tables can stand")
     term = None
     if node.value is not None:
         term = structs.value(context, node.value, frame.returns,

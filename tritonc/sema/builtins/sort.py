@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.frontend import syntax
-from tritonc.sema.builtins.moves import SIGNED, along, from_end, structure, take
+from tritonc.sema.builtins.moves import SIGNED, from_end, structure, take
 from tritonc.sema.builtins.tiles import axis_of
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
@@ -62,7 +62,7 @@ def _sorted(context: Context, keys: Term, axis: int, descending: bool) -> Term:
         keys = _padded(context, keys, size, descending)
     keys = _network(context, keys, size, size, descending)
     if size != n:
-        keys = take(context, keys, along(context, (rows, n, inner), 1), 1)
+        keys = take(context, keys, shapes.along(context, (rows, n, inner), 1), 1)
     return shapes.reshape(context, keys, shape)
 
 
@@ -88,7 +88,7 @@ def _greatest_first(context: Context, keys: Term, axis: int, k: int) -> Term:
         keys = shapes.reshape(context, keys, (rows, size, inner))
         keys = _merged(context, keys, size, block, True)
     if block != k:
-        keys = take(context, keys, along(context, (rows, k, inner), 1), 1)
+        keys = take(context, keys, shapes.along(context, (rows, k, inner), 1), 1)
     return shapes.reshape(context, keys, (*shape[:axis], k, *shape[axis + 1 :]))
 
 
@@ -180,7 +180,7 @@ def _padded(context: Context, keys: Term, size: int, descending: bool) -> Term:
     """With keys that come last behind the others."""
     rows, n, inner = keys.shape
     shape = (rows, size, inner)
-    at = along(context, shape, 1)
+    at = shapes.along(context, shape, 1)
     inside = compare(context, "<", at, at.like(n))
     index = context.op("smin", at.type, at, at.like(n - 1))
     taken = take(context, keys, index, 1)
@@ -218,7 +218,7 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
     both = shapes.broadcast(context, shapes.reshape(context, both, (split[0], 1, split[2])), split)
     other = context.op("xor", pairs.type, pairs, both)
     # The later of two keeps the greater, but where bit `run` of its place is set.
-    place = along(context, (rows, n, inner), 1)
+    place = shapes.along(context, (rows, n, inner), 1)
     later = _bit(context, place, near)
     back = _bit(context, place, run) if run < n else None
     greater = later if back is None else context.op("xor", later.type, later, back)

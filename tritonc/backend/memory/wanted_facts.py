@@ -252,9 +252,9 @@ class _Collector:
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
             if needs is None:
-                found.hindered.append((op, "an offset or a stride is computed from a value that may "
-                                       f"not be a multiple of {reach}, and cannot be checked before "
-                                       "the access runs"))
+                found.hindered.append((op, "an offset or a stride is computed from a value that "
+                                       f"may not be a multiple of {reach}, and cannot be checked "
+                                       "before the access runs"))
                 if self.told.never and not others:  # masks of elements cost most
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)

@@ -149,7 +149,8 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
         if guard == "false":
             continue
         access = Access(addresses[chunk[0]], address_space(pointer), pointer.element, len(chunk),
-                        guard, op.attributes.get("cache") or "", span=op.span)
+                        guard, op.attributes.get("cache") or "", False, op.span,
+                        op.attributes.get("align", 0))
         store(f, access, [values[r] for r in chunk])
 
 

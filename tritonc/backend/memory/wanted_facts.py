@@ -245,7 +245,7 @@ class _Collector:
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None
-        if info.contiguity[axis] == 1 and op.name == "load":
+        if info.contiguity[axis] == 1:
             self.interleaved(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
         reach = min(ACCESS // size, info.contiguity[axis])
@@ -271,16 +271,16 @@ class _Collector:
                 self.whole_accesses(bound, reach)
 
     def interleaved(self, op: Op, affinity: Affinity) -> None:
-        """What makes loads side by side of which each takes every n-th element: one at a multiple
-        of n elements, with which LLVM merges the others."""
+        """Accesses side by side take every n-th element each: LLVM merges them where one is at a
+        multiple of n."""
         form, size = affinity.of(op.operands[0]), scalar(pointee(op.operands[0].type)).bytes
-        steps = {s.constant for s in form.strides} - {0, 1, None} if form is not None else set()
-        n = next(iter(steps)) if len(steps) == 1 else None
-        if form is None or n is None or n < 2 or n & n - 1 or n * size > ACCESS:
+        steps = {s.constant or 0 for s in form.strides} if form is not None else set()
+        n = min(steps - {0}, default=0)
+        if form is None or n < 2 or n & n - 1 or n * size > ACCESS or any(
+                not values and constant % n for values, constant in form.offset.terms):
             return
-        block = self.cfg.block_of[op]
-        others = [affinity.of(other.operands[0]) for other in block.ops
-                  if other.name == "load" and other is not op
+        others = [affinity.of(other.operands[0]) for other in self.cfg.block_of[op].ops
+                  if other.name == op.name and other is not op
                   and other.operands[0].type == op.operands[0].type]
         if any(other is not None and other.base is form.base and other.strides == form.strides
                for other in others):

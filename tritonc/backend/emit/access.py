@@ -208,7 +208,8 @@ def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
             vector = f"<{access.width} x {t}>"
             name = _gather(f, vector, t, values)
         f.line(f"store {'volatile ' if access.volatile else ''}{vector} {name}, "
-               f"ptr addrspace({access.space}) {access.pointer}, align {access.bytes}")
+               f"ptr addrspace({access.space}) {access.pointer}, "
+               f"align {max(access.bytes, access.align)}")
         return
     words = words_of(access)
     packed = pack(f, access, words, values)

@@ -31,6 +31,7 @@ from tritonc.backend.launch.split_loops import split_loops
 from tritonc.backend.layout.assign_layouts import assign_layouts
 from tritonc.backend.layout.detach_results import detach_results
 from tritonc.backend.layout.lower_conversions import lower_conversions
+from tritonc.backend.layout.pack_halves import pack_halves
 from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
 from tritonc.backend.layout.split_reductions import split_reductions
 from tritonc.backend.layout.split_scans import split_scans
@@ -303,6 +304,9 @@ BACKEND: list[Pass] = [
          "The width of stores is known.", "backend", 2),
     Pass("compute_pieces", compute_pieces,
          "Nothing is moved any more, and what is still live is known.", "backend"),
+    Pass("pack_halves", pack_halves,
+         "No pass reads elementwise operations by their form any more; registers count later.",
+         "backend", 2),
     Pass("allocate_shared", allocate_shared,
          "All buffers are there.", "backend", 0),
     Pass("limit_registers", limit_registers,

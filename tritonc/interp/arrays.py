@@ -149,6 +149,13 @@ def unsigned(op: Op, a: Any) -> Any:
     return a.view(UNSIGNED[a.dtype.itemsize])
 
 
+def by_halves(name: str, a: Any, b: Any) -> Any:
+    """The lesser (umin) or greater (umax) of the halves of words."""
+    choose = np.minimum if name == "umin" else np.maximum
+    halves = (np.ascontiguousarray(word).view(np.uint16) for word in (a, b))
+    return choose(*halves).view(a.dtype)
+
+
 def by_bits(op: Op, compute: Callable[..., int], *values: Any) -> Any:
     """`compute` of the elements as Python's numbers without sign, and of their width."""
     bits = element(op.operands[0].type).bits

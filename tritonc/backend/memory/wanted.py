@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -128,6 +128,20 @@ class Wanted:
                       {tests[op]: (a.renamed(mapping), b.renamed(mapping))
                        for op, (a, b) in self.full.items()},
                       {}, {mapping.get(v, v): None for v in self.positive}, self.hindered)
+
+    def without(self, values: Container[Value]) -> Wanted:
+        """What can be tested without reading these values."""
+        def kept(pairs: Iterable[tuple[Linear, Linear]]) -> bool:
+            return not any(v in values for pair in pairs for p in pair for v in p.values())
+
+        return replace(self, units={v: None for v in self.units if v not in values},
+                       multiples={v: n for v, n in self.multiples.items() if v not in values},
+                       signs={v: None for v in self.signs if v not in values},
+                       full={op: pair for op, pair in self.full.items() if kept([pair])},
+                       inside={op: one for op, one in self.inside.items() if kept(one.tests)},
+                       positive={v: None for v in self.positive if v not in values},
+                       apart=Apart() if any(v in values for v in values_of(self.apart))
+                       else self.apart)
 
     def of_kernel(self, kernel: Kernel) -> Wanted:
         """Those about the kernel's own values: copies that were looked at have others, of loads

@@ -247,6 +247,13 @@ def _right_shift(a: Interval, b: Interval, whole: Interval) -> Interval:
     return a[0] >> b[1], a[1] >> b[0]
 
 
+def _signed_shift(a: Interval, b: Interval, whole: Interval) -> Interval:
+    if b[0] < 0 or b[1] > whole[1].bit_length():
+        return whole
+    corners = [x >> count for x in a for count in b]
+    return min(corners), max(corners)
+
+
 def _minimum(a: Interval, b: Interval, whole: Interval) -> Interval:
     return min(a[0], b[0]), min(a[1], b[1])
 
@@ -264,7 +271,7 @@ _BOUNDS: dict[str, Callable[[Interval, Interval, Interval], Interval]] = {
     "sub": lambda a, b, whole: (a[0] - b[1], a[1] - b[0]),
     "mul": _product,
     "sdiv": _quotient, "udiv": _quotient, "srem": _remainder, "urem": _unsigned_remainder,
-    "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _right_shift,
+    "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _signed_shift,
     "smin": _minimum, "smax": _maximum,
     "umin": lambda a, b, whole: _minimum(a, b, whole) if _same_signs(a, b) else whole,
     "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole,

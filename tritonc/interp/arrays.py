@@ -149,11 +149,9 @@ def unsigned(op: Op, a: Any) -> Any:
     return a.view(UNSIGNED[a.dtype.itemsize])
 
 
-def by_halves(name: str, a: Any, b: Any) -> Any:
-    """The lesser (umin) or greater (umax) of the halves of words."""
-    choose = np.minimum if name == "umin" else np.maximum
-    halves = (np.ascontiguousarray(word).view(np.uint16) for word in (a, b))
-    return choose(*halves).view(a.dtype)
+def halves(a: Any) -> Any:
+    """The halves of words, without sign."""
+    return np.ascontiguousarray(a).view(np.uint16)
 
 
 def by_bits(op: Op, compute: Callable[..., int], *values: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.analysis.values import defined_by
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.packed import each_register, note
 from tritonc.backend.emit.registers import members
@@ -85,8 +86,8 @@ def resize(f: FunctionEmitter, op: Op) -> None:
 def _lowest_bytes(f: FunctionEmitter, op: Op) -> bool:
     """The lowest bytes of halves by fours, which are a word; False if a truncation is of something
     else."""
-    made, mask = op.operands[0].op, f.wanted(op.result)
-    if made is None or op.name != "truncate" or made.name != "unpack" or scalar(op.result.type) != I8 or any(
+    made, mask = defined_by(op.operands[0], "unpack"), f.wanted(op.result)
+    if made is None or op.name != "truncate" or scalar(op.result.type) != I8 or any(
             mask >> (r & ~3) & 15 != 15 for r in members(mask)):
         return False
     halves, found = f.values[made.operands[0]], f.blank(op.result.type)
@@ -111,7 +112,12 @@ def extreme(f: FunctionEmitter, op: Op) -> None:
     each_register(f, op, compute)
 
 
+def spread(f: FunctionEmitter, op: Op) -> None:
+    each_register(f, op, lambda a: _permute(f, a, "0", 0xBB99))
+
+
 EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "sext": resize, "zext": resize, "truncate": resize,
     "pack": pack, "unpack": unpack, "umin_halves": extreme, "umax_halves": extreme,
+    "spread_halves": spread,
 }

@@ -312,8 +312,12 @@ _ROWS: list[OpInfo] = [
            lambda m, op, a: m.bitcast(op, a.copy())),
     *(OpInfo(f"{name}_halves", ("a", "b"), rules.same_int,
              f"The {what} of each half of a word, without sign, by itself.",
-             lambda m, op, a, b, name=name: m.by_halves(name, a, b), elementwise=True)
-      for name, what in (("umin", "lesser"), ("umax", "greater"))),
+             lambda m, op, a, b, less=less: (m.minimum if less else m.maximum)(
+                 m.halves(a), m.halves(b)).view(a.dtype), elementwise=True)
+      for name, what, less in (("umin", "lesser", True), ("umax", "greater", False))),
+    OpInfo("spread_halves", ("a",), rules.same_int,
+           "Each half of a word with all bits as its highest one.",
+           lambda m, op, a: (m.halves(a).view("i2") >> 15).view(a.dtype), elementwise=True),
     OpInfo("take_turns", (), rules.nothing,
            "Warpgroups pass `step` one after the other: \"open\" before a loop, \"wait\" for the "
            "own turn, \"give\" it on, \"close\" behind the loop.", None, ("step",),

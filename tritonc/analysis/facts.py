@@ -95,8 +95,8 @@ class Facts:
             return whole  # the last instance may wrap past the end
         if name == "phi":
             return self._phi(op, whole)
-        if name == "select":
-            return _hull(self.interval(a[1]), self.interval(a[2]))
+        if name in ("select", "psi"):
+            return hull(*map(self.interval, a[1:] if name == "select" else a[1::2]))
         if name == "zext":
             low, high = self.interval(a[0])
             return (low, high) if low >= 0 else (0, (1 << element(a[0].type).bits) - 1)
@@ -113,7 +113,7 @@ class Facts:
             return counted
         found = self.interval(op.operands[0])
         for value in op.operands[1:]:
-            found = _hull(found, self.interval(value))
+            found = hull(found, self.interval(value))
         return found
 
     def _counter(self, phi: Op, whole: Interval) -> Interval | None:
@@ -198,8 +198,8 @@ def _promised(info: ParameterInfo, whole: Interval) -> Interval:
     return (low, high) if low <= high else whole
 
 
-def _hull(a: Interval, b: Interval) -> Interval:
-    return min(a[0], b[0]), max(a[1], b[1])
+def hull(*parts: Interval) -> Interval:
+    return min(low for low, _ in parts), max(high for _, high in parts)
 
 
 def _fit(low: int, high: int, whole: Interval) -> Interval:

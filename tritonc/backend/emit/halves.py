@@ -6,10 +6,8 @@ to words of four by another; nothing is taken apart into elements on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.analysis.values import defined_by
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.packed import each_register, note
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.warps import to_words
@@ -17,7 +15,6 @@ from tritonc.ir.core import Op
 from tritonc.ir.types import I8, I16, scalar
 
 _ZEROS = 0x4040  # of a selector: bytes 1 and 3 are those of a second word that is 0
-_SIGNS = 8  # of a digit: the byte's highest bit, eight times
 
 
 def pack(f: FunctionEmitter, op: Op) -> None:
@@ -116,7 +113,7 @@ def spread(f: FunctionEmitter, op: Op) -> None:
     each_register(f, op, lambda a: _permute(f, a, "0", 0xBB99))
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "sext": resize, "zext": resize, "truncate": resize,
     "pack": pack, "unpack": unpack, "umin_halves": extreme, "umax_halves": extreme,
     "spread_halves": spread,

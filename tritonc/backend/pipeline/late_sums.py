@@ -12,7 +12,7 @@ that only go around the loop, `split_lanes` parts a reduction into the thread's 
 
 from __future__ import annotations
 
-from tritonc.backend.layout.reduced_axes import split_axes
+from tritonc.backend.layout.split_reductions import split_axes
 from tritonc.ir import layout_ops
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Block, Op, Value

@@ -29,6 +29,7 @@ from tritonc.backend.launch.limit_registers import limit_registers
 from tritonc.backend.launch.lower_clusters import lower_clusters
 from tritonc.backend.launch.split_loops import split_loops
 from tritonc.backend.layout.assign_layouts import assign_layouts
+from tritonc.backend.layout.compute_once import compute_once
 from tritonc.backend.layout.detach_results import detach_results
 from tritonc.backend.layout.lower_conversions import lower_conversions
 from tritonc.backend.layout.pack_halves import pack_halves
@@ -282,6 +283,8 @@ BACKEND: list[Pass] = [
          "No pass looks at masks as bounds any more.", "backend", 2),
     Pass("split_reductions", split_reductions,
          "Makes layout conversions.", "backend", 0),
+    Pass("compute_once", compute_once,
+         "Makes layout conversions, of what the passes before have not merged.", "backend", 2),
     Pass("lower_conversions", lower_conversions,
          "Makes buffers.", "backend", 0),
     Pass("narrow_loops", narrow_loops,
@@ -410,6 +413,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("skip_masks", "join_bounds", "bounds show which tiles are full"),
     ("prefetch", "step_addresses", "pointers that run ahead use the same sums"),
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
+    ("assign_layouts", "compute_once", "lanes hold copies"),
+    ("compute_once", "lower_conversions", "it makes conversions"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "fragments are loaded from buffers"),
     ("vectorize", "repeat_masks", "a copied limit hides how many neighbours compare alike"),

@@ -26,10 +26,10 @@ _UNIFORM = ("splat", "broadcast", "reshape")
 
 
 def in_pairs(value: Value) -> bool:
-    """Whether a thread holds neighbours of a tile of integers side by side."""
+    """Whether a thread holds four neighbours of a tile of integers side by side, or more."""
     t = value.type
     return isinstance(t, Tile) and t.element in (I1, I8, I16, I32) and t.layout is not None \
-        and t.layout.register[:1] == (1,) and t.shape[-1] > 1
+        and t.layout.register[:2] == (1, 2) and t.shape[-1] > 2
 
 
 def uniform(value: Value) -> Value | None:

@@ -211,16 +211,22 @@ class Candidates:
             if members.issuperset(self.readers[value]) and scalar(value.type) != I32:
                 windows[place].add(2)
         return total - len(biased) / 2 + sum(
-            2 * (2 in found) - len(found - {2}) for found in windows.values())
+            2 * (2 in found) - 1 - (1 in found) for found in windows.values())
 
     def _saved(self, op: Op) -> float:
         """The instructions of two elements less those of a pair."""
-        if op.name in (*SUMS, *EXTREMES):  # the machine takes three numbers at once
-            readers = self.readers.get(op.result, [])
-            return 0.5 if len(readers) == 1 and (readers[0].name == op.name or {
-                readers[0].name, op.name} <= {*SUMS}) else 1
+        readers = self.readers.get(op.results[0], [])
+        names = {op.name, *(reader.name for reader in readers)}
+        if op.name in (*SUMS, *EXTREMES):  # the machine takes three numbers at once, or a magnitude
+            negated = [v for v in op.operands if v.op in self.found and v.op is not None
+                       and v.op.name == "sub" and int_of(v.op.operands[0]) == 0]
+            if negated and op.name == "smax":
+                return -0.5
+            return 0.5 if len(readers) == 1 and (len(names) == 1 or names <= {*SUMS}) else 1
         if op.name in (*MASKS, "cmpp") and scalar(op.results[0].type) == I1:
             return -0.5
+        if op.name in ("mul", "shl") and names <= {op.name, *SUMS}:
+            return 0  # part of the sum
         one = op.name in (*MASKS, "mul", "shl") or (
             op.name == "icmp" and op.attributes["predicate"] not in ("eq", "ne"))
         return 1 if one else 0

@@ -51,7 +51,7 @@ def pack_halves(kernel: Kernel, context: Context) -> bool:
                for op in kernel.ops() if op.name in (*CASTS, *EXTREMES) for v in op.operands):
         return False
     candidates = Candidates(kernel, "halves" in context.target.features)
-    packed = {op for group in candidates.groups() if candidates.gain(group) > 0 for op in group}
+    packed = {op for group in candidates.groups() if candidates.gain(group) > 1 for op in group}
     if packed:
         _Rewriter(candidates, packed).run()
     return bool(packed)

@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, number, symbol
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import axes_before, int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import element, is_int, is_pointer, same_axes, shape
+from tritonc.ir.ops import OPPOSITE
+from tritonc.ir.types import element, is_int, is_pointer, shape
 from tritonc.prove.model import Model, Symbol, key
 
 Index = tuple[Linear, ...]
@@ -103,7 +105,9 @@ class Terms:
             counter = Symbol(f"turn of {loop.header.name}", own=True)
             self.loop_counters[loop] = counter
             self.counters[counter] = loop
-        self.stored = self._stored()
+        roots = pointer_roots(self.kernel)
+        self.stored = {roots.get(op.operands[0]) for op in self.kernel.ops()  # None: not known
+                       if op.name in ("store", "atomic_rmw", "atomic_cas")}
 
     def at(self, value: Value, index: Index) -> Term:
         """The value's element."""
@@ -388,11 +392,6 @@ class Terms:
         self.rule(found.poly, (bounds, *masked))
         return found
 
-    def _stored(self) -> set[Value | None]:
-        """The bases that something is stored to; None for one that is not known."""
-        return {base_of(op.operands[0]) for op in self.kernel.ops()
-                if op.name in ("store", "atomic_rmw", "atomic_cas")}
-
     # phis
 
     def _phi(self, op: Op, index: Index) -> Term | None:
@@ -444,7 +443,7 @@ class Terms:
         return self._compared(op, index, truth) if op.name == "icmp" else ((),)
 
     def _compared(self, op: Op, index: Index, truth: bool) -> Rule:
-        predicate = op.attributes["predicate"] if truth else _OPPOSITE[op.attributes["predicate"]]
+        predicate = op.attributes["predicate"] if truth else OPPOSITE[op.attributes["predicate"]]
         a, b = (self.at(v, index) for v in op.operands)
         bits = element(op.operands[0].type).bits
         if is_pointer(op.operands[0].type) or bits == 1:
@@ -465,10 +464,6 @@ class Terms:
         return ((Claim(high - low - strict, needs),),)
 
 
-_OPPOSITE = {"eq": "ne", "ne": "eq"} | {
-    s + a: s + b for s in "su" for a, b in (("lt", "ge"), ("ge", "lt"), ("gt", "le"), ("le", "gt"))}
-
-
 def _sure(*polys: Linear) -> Rule:
     return (tuple(map(Claim, polys)),)
 
@@ -487,38 +482,10 @@ _MOVES = ("splat", "broadcast", "reshape", "trans")
 def moved_index(op: Op, index: Index) -> Index | None:
     """The operand's index for a result's of one of `_MOVES`; None where a reshape does more than
     add and drop axes of extent 1."""
-    before, after = shape(op.operands[0].type), shape(op.result.type)
-    if op.name == "trans":
-        order = op.attributes["permutation"]
-        return tuple(index[order.index(d)] for d in range(len(index)))
-    if op.name == "broadcast":
-        return tuple(i if m == n else Linear()
-                     for i, m, n in zip(index, before, after, strict=True))
-    places = same_axes(after, before) if op.name == "reshape" else ()
-    return None if places is None else tuple(Linear() if d is None else index[d] for d in places)
-
-
-def base_of(pointer: Value, most: int = 200) -> Value | None:
-    """The parameter or table that an address counts from; None if it may be several."""
-    stack, seen, found = [pointer], set[Value](), set[Value]()
-    while stack:
-        value = stack.pop()
-        if value in seen or len(seen) > most:
-            continue
-        seen.add(value)
-        if value.op is None or value.op.name == "constant_table":
-            found.add(value)
-        elif value.op.name in (*_MOVES, "addptr", "assume_multiple"):
-            stack.append(value.op.operands[0])
-        elif value.op.name == "phi":
-            stack += value.op.operands
-        elif value.op.name == "select":
-            stack += value.op.operands[1:]
-        elif value.op.name == "psi":
-            stack += value.op.operands[1::2]
-        else:
-            return None
-    return found.pop() if len(found) == 1 and len(seen) <= most else None
+    axes = axes_before(op)
+    return None if axes is None else tuple(
+        index[axes.index(d)] if d in axes else Linear()
+        for d in range(len(shape(op.operands[0].type))))
 
 
 def symbols_of(polys: Iterable[Linear]) -> list[Value]:

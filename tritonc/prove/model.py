@@ -230,14 +230,10 @@ def _divisors(problem: Problem, given: set[str], multiples: Mapping[str, ast.AST
                 and isinstance(node.comparators[0], ast.Constant)
                 and node.comparators[0].value == 0 and node.left.left.id in given):
             continue
-        name = node.left.left.id
-        by: ast.AST = node.left.right
-        before = found.get(name)
+        by, before = node.left.right, found.get(node.left.left.id)
         if isinstance(before, ast.Constant) and isinstance(by, ast.Constant):
-            both = lcm(before.value, by.value)  # type: ignore[arg-type]
-            found[name] = ast.Constant(both)
-            continue
-        found[name] = by
+            by = ast.Constant(lcm(before.value, by.value))  # type: ignore[arg-type]
+        found[node.left.left.id] = by
     return found
 
 

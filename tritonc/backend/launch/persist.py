@@ -21,8 +21,9 @@ only the body that is taken first gets the loop: what is made once per block is 
 
 Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma and is so
 large that the copy engine brings its operands: then there are tensor maps to make, and a block
-fills a multiprocessor; and where one map serves all instances.  Where one dot feeds another one of its iteration, as in attention, only if
-a producer warp can be ahead of both, into the next instance too (`_ahead`).
+fills a multiprocessor; and where one map serves all instances.  Where one dot feeds another one of
+its iteration, as in attention, only if a producer warp can be ahead of both, into the next instance
+too (`_ahead`).
 Meta-parameter `persistent`: 0 leaves one block for each instance.
 """
 

@@ -335,7 +335,7 @@ def unexpected(place: Place, missing: str | None = None) -> Problem:
     after = ""
     if previous is not None and not wanted.startswith(("a statement", "a declaration")):
         after = f" after {_quote(previous)}"
-        if punctuation and place.after_expression:
+        if punctuation and place.after_expression and previous.text != "}":
             after = " after expression"
     span = place.token.span
     if punctuation and previous is not None:

@@ -245,7 +245,7 @@ def logical(context: Context, node: syntax.Logical) -> Term:
         return Term(ctype(BOOL, right.shape), constant=not conjunction)
     side = _Side(context, node.right, "right")
     context.builder.block = side.end
-    right = convert.truth(context, _checked(context, side.term, node.right), node.right.span, what)
+    right = convert.truth(context, context.checked(side.term, node.right), node.right.span, what)
     context.builder.block = side.origin
     context.at(node.span)
     type = ctype(BOOL, right.shape) if not right.poisoned else BOOL_TYPE
@@ -267,14 +267,6 @@ def logical(context: Context, node: syntax.Logical) -> Term:
     context.branch(join)
     context.start(join)
     return POISON if right.poisoned else Term(type, context.ssa.read(result, context.block))
-
-
-def _checked(context: Context, term: Term, node: syntax.Expression) -> Term:
-    """What `context.operand` checks, of a term that is lowered already."""
-    if term.type is VOID_TYPE:
-        return context.error("void-value", node.span, "a value is expected here; this call of a "
-                             "void function gives none")
-    return term
 
 
 def _tile_logical(context: Context, node: syntax.Logical, left: Term, conjunction: bool,

@@ -22,12 +22,6 @@ from tritonc.frontend.parser_types import (
 from tritonc.source import Span
 
 _FUNCTION_QUALIFIERS = frozenset(["static", "extern", "inline", "volatile", "device", "kernel"])
-_VARIABLE_QUALIFIERS = frozenset([
-    "restrict", "read_only", "write_only", "align", "multiple_of", "retune", "static", "volatile",
-    "inline",
-])  # fmt: skip
-
-
 @dataclass(slots=True, eq=False)
 class Allocation:
     """`alloc_const T[n]`."""
@@ -281,59 +275,6 @@ class DeclarationActions(StructActions):
             self.error(initializer.span, _MISPLACED_TABLE)
             return None
         return initializer
-
-    def _spec(self, typed: Typed, declarator: Declarator | None = None) -> syntax.TypeSpec:
-        """The type that a declaration gives to a name (or a function returns)."""
-        const, space, extents = typed.const, typed.space, typed.extents
-        qualifiers = [*typed.qualifiers, *(declarator.qualifiers if declarator else ())]
-        if declarator is not None:
-            for qualifier in declarator.qualifiers:
-                const = const or qualifier.name == "const"
-                space = "constant" if qualifier.name == "constant" else space
-            if declarator.extents is not None:
-                if extents is not None:
-                    self.error(declarator.name_span, f"'{declarator.name}' has extents both on its "
-                               "type and after its name")
-                extents = declarator.extents
-        return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
-                               typed.const_pointer, extents,
-                               None if declarator is None else declarator.count,
-                               typed.pointer and any(q.name == "volatile" for q in qualifiers))
-
-    def _variable_type(self, typed: Typed, declarator: Declarator,
-                       ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:
-        """Type and qualifiers of a local variable or parameter."""
-        spec = self._spec(typed, declarator)
-        what = f"'{declarator.name}'" if declarator.name else "a parameter"
-        qualifiers = [*typed.qualifiers, *(q for q in declarator.qualifiers
-                                           if q.name not in ("const", "constant"))]
-        self._check_qualifiers(qualifiers, _VARIABLE_QUALIFIERS, what)
-        for qualifier in qualifiers:
-            if qualifier.name == "volatile" and not spec.pointer:
-                self.diagnostics.warning("ignored-word", qualifier.span, f"{what} is in registers, "
-                                         "where 'volatile' means nothing; a pointer to volatile "
-                                         "says how memory is accessed")
-        if spec.space == "constant" and not spec.pointer:
-            self.error(declarator.name_span, f"{what} is '__constant__' but no pointer; only "
-                       "a pointer can point to constant memory")
-        return spec, tuple(qualifiers)
-
-    def _plain_type(self, typed: Typed) -> syntax.TypeSpec:
-        """The type of a cast and the like, which has no qualifiers but const and __constant__."""
-        allowed = frozenset(["volatile"] if typed.pointer else [])
-        self._check_qualifiers(typed.qualifiers, allowed, "a type without a name")
-        return self._spec(typed)
-
-    def _check_qualifiers(self, qualifiers: list[syntax.Qualifier], allowed: frozenset[str],
-                          what: str) -> None:
-        for qualifier in qualifiers:
-            if qualifier.name in allowed or qualifier.name in ("const", "constant"):
-                continue
-            if qualifier.name == "tunable":
-                self.error(qualifier.span, "a tunable is declared outside a function, as in "
-                           "'const tunable int TM = {16, 32};'")
-            else:
-                self.error(qualifier.span, f"'{qualifier.name}' does not apply to {what}")
 
 
 def _is_list(value: Initializer | None) -> TypeGuard[syntax.StructValue]:

@@ -151,11 +151,8 @@ def _initial_value(context: Context, node: syntax.Variable, type: CType, given: 
 
 def _takes_extent(context: Context, node: syntax.Expression) -> bool:
     """Whether it is a call of get_global_range whose extent is that of the tile declared."""
-    return (isinstance(node, syntax.Call) and node.template is None
-            and len(node.arguments) == 1 and _is_global_range(context, node))
-
-
-def _is_global_range(context: Context, node: syntax.Call) -> bool:
+    if not isinstance(node, syntax.Call) or node.template is not None or len(node.arguments) != 1:
+        return False
     row = table.find(node.callee)
     return (row is not None and row.name == "get_global_range"
             and context.scope.lookup(node.callee) is None)

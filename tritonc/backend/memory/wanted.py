@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tritonc.analysis.affine import is_counter
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples
+from tritonc.analysis.values import slice_of
 from tritonc.backend.memory.wanted_apart import Apart, values_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I32, element, is_int, shape, with_element
 
 _NUMBERS = ("get_program_id", "get_num_programs")
+_GIVEN = ("load", "phi")
+T = TypeVar("T")
 
 
 class Told(NamedTuple):
@@ -107,38 +110,38 @@ class Wanted:
         """What is the same for all programs, and what must be known of values that differ; all in
         the first if more than signs and multiples is asked of these."""
         def computed(value: Value) -> bool:
-            return value.op is not None and value.op.name not in _NUMBERS and (
-                value.op.name in ("load", "phi") or any(
-                    v.op is not None and (v.op.name in _NUMBERS or computed(v))
-                    for v in value.op.inputs()))
+            return not is_number(value) and any(
+                op.name in (*_NUMBERS, *_GIVEN) for op in slice_of([value], ends=_GIVEN))
 
-        own = Wanted(multiples={v: n for v, n in self.multiples.items() if computed(v)},
-                     signs={v: None for v in self.signs if computed(v)})
-        common = replace(self, multiples={v: n for v, n in self.multiples.items()
-                                          if not computed(v)},
-                         signs={v: None for v in self.signs if not computed(v)})
+        named = {*self.multiples, *self.signs}
+        differ = set(filter(computed, named))
+        own, common = (replace(base, multiples=renamed(self.multiples, {}, known),
+                               signs=renamed(self.signs, {}, known))
+                       for base, known in ((Wanted(), differ), (self, named - differ)))
         return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
 
-    def renamed(self, mapping: dict[Value, Value]) -> Wanted:
-        """The same of other values, but for what is inside."""
-        tests = {op: mapping.get(op.result, op.result).op or op for op in self.full}
-        return Wanted({mapping.get(v, v): None for v in self.units},
-                      {mapping.get(v, v): n for v, n in self.multiples.items()},
-                      {mapping.get(v, v): None for v in self.signs},
-                      {tests[op]: (a.renamed(mapping), b.renamed(mapping))
-                       for op, (a, b) in self.full.items()},
-                      {}, {mapping.get(v, v): None for v in self.positive}, self.hindered)
+    def renamed(self, mapping: Mapping[Value, Value], known: Container[Value] | None = None
+                ) -> Wanted:
+        """The same of other values, but for what is inside; of `known` ones, if given: copies that
+        were looked at have others, of loads that a later pass makes narrow, whose masks it derives
+        from the kernel's."""
+        full = {}
+        for op, (end, limit) in self.full.items():
+            test = mapping.get(op.result, op.result)
+            pair = end.renamed(mapping), limit.renamed(mapping)
+            if known is None or all(v in known for v in (test, *(v for p in pair
+                                                                 for v in p.values()))):
+                full[test.op or op] = pair
+        return Wanted(renamed(self.units, mapping, known), renamed(self.multiples, mapping, known),
+                      renamed(self.signs, mapping, known), full, {},
+                      renamed(self.positive, mapping, known), self.hindered)
 
-    def of_kernel(self, kernel: Kernel) -> Wanted:
-        """Those about the kernel's own values: copies that were looked at have others, of loads
-        that a later pass makes narrow, whose masks it derives from the kernel's."""
-        known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
-        full = {op: pair for op, pair in self.full.items() if op.result in known and known >= {
-            v for p in pair for v in p.values()}}
-        return replace(self, units={v: None for v in self.units if v in known},
-                       multiples={v: n for v, n in self.multiples.items() if v in known},
-                       signs={v: None for v in self.signs if v in known}, full=full,
-                       positive={v: None for v in self.positive if v in known})
+
+def renamed(values: Mapping[Value, T], mapping: Mapping[Value, Value],
+            known: Container[Value] | None = None) -> dict[Value, T]:
+    """What is said of some values, said of those that they are mapped to, as far as `known`."""
+    pairs = ((mapping.get(v, v), said) for v, said in values.items())
+    return {v: said for v, said in pairs if known is None or v in known}
 
 
 def testable_scalars(cfg: Cfg) -> Callable[[Value], bool]:

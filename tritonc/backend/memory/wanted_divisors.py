@@ -2,7 +2,7 @@
 
 The channels of `i % C + i / C % S * C + ...` are contiguous as far as C is a multiple: an access of
 16 bytes wants that of C, which `wanted_facts` has tested.  Whether it then is wide is seen on a
-copy of the kernel that supposes it (`suppose`).
+copy of the kernel that supposes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tritonc.analysis.multiples import Multiples, MultiplesNeeded
 from tritonc.analysis.values import origin
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
-from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.core import Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
 
@@ -106,16 +106,9 @@ class Divisors(NamedTuple):
         return found
 
 
-def suppose(blocks: list[Block], multiples: Multiples) -> None:
-    """Let all blocks read the values as multiples."""
-    hints = {v: make_op("assume_multiple", [v], n=n) for v, n in multiples.items()}
-    for block in blocks:
-        for op in block.ops:
-            op.replace_inputs({v: hint.result for v, hint in hints.items()})
-    for value, hint in hints.items():
-        block = next((b for b in blocks if value.op in b.ops), blocks[0])
-        at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
-        block.ops.insert(at, hint)
+def multiples_of(values: Multiples) -> dict[Value, Op]:
+    """Hints that values are multiples."""
+    return {v: make_op("assume_multiple", [v], n=n) for v, n in values.items()}
 
 
 def _sums(pointer: Value) -> list[Value]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod
+from typing import NamedTuple
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
@@ -38,10 +39,11 @@ from tritonc.backend.memory.wanted import (
     Wanted,
     is_number,
     known_before_loops,
+    renamed,
     testable_scalars,
 )
 from tritonc.backend.memory.wanted_apart import wanted_apart
-from tritonc.backend.memory.wanted_divisors import ACCESS, Divisors, reach_of, suppose
+from tritonc.backend.memory.wanted_divisors import ACCESS, Divisors, multiples_of, reach_of
 from tritonc.backend.memory.wanted_inside import suppose_inside
 from tritonc.backend.memory.wanted_units import Units
 from tritonc.backend.pipeline.tensor_access import split_start
@@ -74,62 +76,72 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
         never |= missed
 
 
-def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
-    """The same, of which no value of `told.never` need be a multiple."""
-    copy, needs = kernel, None
-    mapping: dict[Value, Value] = {}
-    if wrapping(kernel):  # looked at as if their indices were not negative
-        blocks, mapping = copy_blocks(kernel.blocks)
-        copy = replace(kernel, blocks=blocks)
-        signs = known_signs(copy, cfg := Cfg(copy), copy.entry)
-        signs.testable = testable_scalars(cfg)
-        needs = unwrap(copy, signs, blocks)
-    # Looked at as if indices were inside, and what tiles repeat were loaded once.
-    copy, onward, supposed_inside = suppose_inside(copy)
-    mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-    needs = {onward.get(v, v): None for v in needs or {}}
-    back = {new: old for old, new in mapping.items()}
-    inside = {old: plain.renamed(back) for op, plain in supposed_inside.items()
-              for old in [back.get(op.result, op.result).op] if old is not None and old is not op}
-    copy, onward, assumed = _shared(copy, told.never)
-    mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-    needs = {onward.get(v, v): None for v in needs or {}}
-    collector = _Collector(copy, told)
-    not_one = {mapping.get(v, v) for v in told.not_one}
-    units = Units(collector.infos, collector.testable, not_one).asked(collector.accesses())
-    if units:  # looked at as if they were 1
-        blocks, onward = copy_blocks(copy.blocks)
-        mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-        ones = {onward.get(v, v): make_op("constant", [], v.type, value=1) for v in units}
+class _Text(NamedTuple):
+    """A text of the kernel that is looked at as if something held, and the kernel's values by its
+    own."""
+
+    kernel: Kernel
+    own: Mapping[Value, Value] = {}
+
+    def then(self, kernel: Kernel, onward: Mapping[Value, Value]) -> _Text:
+        """A text that was made of this one, whose values are `onward`."""
+        return _Text(kernel, {new: self.own.get(v, v) for v, new in onward.items()} or self.own)
+
+    def supposing(self, hints: Mapping[Value, Op]) -> _Text:
+        """A copy that reads hints in place of values."""
+        blocks, onward = copy_blocks(self.kernel.blocks)
+        placed = {onward.get(v, v): hint for v, hint in hints.items()}
         for block in blocks:
             for op in block.ops:
-                op.replace_inputs({v: one.result for v, one in ones.items()})
-        blocks[0].ops[:0] = ones.values()
-        copy = replace(kernel, blocks=blocks)
-        collector = _Collector(copy, told)
-        needs = {onward.get(v, v): None for v in needs or {}}
-        units = dict.fromkeys(ones)
+                op.replace_inputs({v: hint.result for v, hint in placed.items()})
+        for value, hint in placed.items():
+            hint.replace_inputs(onward)
+            block = next((b for b in blocks if value.op in b.ops), blocks[0])
+            at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
+            block.ops.insert(at, hint)
+        return self.then(replace(self.kernel, blocks=blocks), onward)
+
+
+def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
+    """The same, of which no value of `told.never` need be a multiple."""
+    text, needs = _Text(kernel), dict[Value, None]()
+    if wrapping(kernel):  # looked at as if their indices were not negative
+        text = text.supposing({})
+        signs = known_signs(text.kernel, cfg := Cfg(text.kernel), text.kernel.entry)
+        signs.testable = testable_scalars(cfg)
+        needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
+    # Looked at as if indices were inside, and what tiles repeat were loaded once.
+    copy, onward, supposed_inside = suppose_inside(text.kernel)
+    text = text.then(copy, onward)
+    inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
+              for old in [text.own.get(op.result, op.result).op]
+              if old is not None and old is not op}
+    copy, onward, assumed = _shared(text.kernel, told.never)
+    text = text.then(copy, onward)
+    collector = _Collector(text.kernel, told)
+    not_one = {*told.not_one, *(v for v, old in text.own.items() if old in told.not_one)}
+    units = Units(collector.infos, collector.testable, not_one).asked(collector.accesses())
+    own = text.own
+    if units:  # looked at as if they were 1
+        text = text.supposing({v: make_op("constant", [], v.type, value=1) for v in units})
+        collector = _Collector(text.kernel, told)
     asked = collector.divisors.asked(collector.placed())
     for last in (False, True):  # looked at as if they were multiples; then those that helped
-        divisors = {v: n for some in asked for v, n in some.items()}
-        if not divisors:
+        hints = multiples_of(dict(pair for some in asked for pair in some.items()))
+        if not hints:
             break
-        blocks, onward = copy_blocks(copy.blocks)
-        suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
-        supposed = _Collector(replace(copy, blocks=blocks), told)
-        asked = supposed.divisors.helped(supposed.placed(), asked)
+        supposed = text.supposing(hints)
+        helped = _Collector(supposed.kernel, told)
+        asked = helped.divisors.helped(helped.placed(), asked)
         if last:
-            mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-            collector, needs = supposed, {onward.get(v, v): None for v in needs or {}}
-            units = {onward.get(v, v): None for v in units}
-            collector.want({onward.get(v, v): n for v, n in divisors.items()})
-    collector.found.signs.update(needs or {})
-    collector.found.units = units
+            text, collector = supposed, helped
+            collector.want({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
+    known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
     collector.want(assumed)
-    found = collector.run().renamed({new: old for old, new in mapping.items()}).of_kernel(kernel)
-    found.inside = inside
-    found.apart = wanted_apart(kernel)
-    found.signs.update(found.apart.needs)
+    found = collector.run().renamed(text.own, known)
+    found.units = renamed(units, own, known)
+    found.inside, found.apart = inside, wanted_apart(kernel)
+    found.signs = {**renamed(needs, {}, known), **found.signs, **found.apart.needs}
     return found
 
 
@@ -167,15 +179,11 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     divisors = {v: reach for _, v in collector.divisors.remainders(op.operands[0], reach)}
     if not divisors:
         return {}
-    blocks, onward = copy_blocks(kernel.blocks)
-    suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
-    supposed = _Collector(replace(kernel, blocks=blocks))
+    text = _Text(kernel).supposing(multiples_of(divisors))
+    supposed = _Collector(text.kernel)
     twin, _ = supposed.accesses()[at]
     needs = supposed.divisors.needs(twin)
-    if needs is None:
-        return {}
-    back = {new: old for old, new in onward.items()}
-    return joined(divisors, {back.get(v, v): n for v, n in needs.items()})
+    return {} if needs is None else joined(divisors, renamed(needs, text.own))
 
 
 class _Collector:

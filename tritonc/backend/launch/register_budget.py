@@ -22,7 +22,7 @@ from __future__ import annotations
 from tritonc.analysis.pressure import Estimate, pressure
 from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.roles import registers as registers_of_roles
-from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS
+from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS, held_elements
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -165,6 +165,4 @@ def _in_flight(loop: Loop) -> float:
 def _size(value: Value) -> float:
     """The registers of a tile of numbers, packed."""
     t = value.type
-    if not isinstance(t, Tile) or t.layout is None or not is_float(t):
-        return 0
-    return t.layout.registers * max(scalar(t).bytes, 2) / 4
+    return held_elements(value) * max(scalar(t).bytes, 2) / 4 if is_float(t) else 0

@@ -46,7 +46,7 @@ from __future__ import annotations
 from tritonc.backend.pipeline.chain_parts import Parts, part_loop
 from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.scale_early import scale_early
-from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS
+from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS, words
 from tritonc.backend.pipeline.wait_early import wait_early
 from tritonc.backend.shared.shared_memory import allocations
 from tritonc.ir.build import make_op
@@ -54,7 +54,7 @@ from tritonc.ir.cfg import Cfg, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import Tile, scalar, shape
+from tritonc.ir.types import Tile, shape
 
 TURNS = 256  # multiply-adds for an element: as many take longer than a few functions of it
 
@@ -91,12 +91,7 @@ def _registers(parts: Parts) -> float:
     held = [product.result for product in parts.products] + [
         v for product in parts.products if product in parts.second
         for v in product.operands[:2] if isinstance(v.type, Tile)]
-    total = 0.0
-    for value in held:
-        t = value.type
-        assert isinstance(t, Tile) and t.layout is not None
-        total += t.layout.registers * scalar(t).bytes / 4
-    return total
+    return sum(map(words, held))
 
 
 def _long(parts: Parts) -> bool:

@@ -38,12 +38,12 @@ from tritonc.backend.pipeline.loop_slice import (
     find_slice,
     initial_values,
 )
-from tritonc.backend.pipeline.staged_loop import DOTS, Guards
+from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import Tile, scalar
+from tritonc.ir.types import scalar
 
 FEW = 8  # registers that may wait, of one load
 # Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
@@ -110,10 +110,13 @@ def _lead_copies(body: Block) -> set[Op]:
 
 def _times(loop: Loop, room: int, most: int) -> int:
     """How many iterations ahead a loop without products loads, as far as there are registers."""
-    tiles = [op.result.type for op in loop.ops() if op.name == "load"
-             and isinstance(op.result.type, Tile)]
-    held = sum(t.layout.registers * max(scalar(t).bytes, 2) for t in tiles if t.layout is not None)
+    held = sum(_bytes(op.result) for op in loop.ops() if op.name == "load")
     return min(most, room // held) if held else 0
+
+
+def _bytes(value: Value) -> int:
+    """What a thread holds of a tile."""
+    return held_elements(value) * max(scalar(value.type).bytes, 2)
 
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
@@ -125,9 +128,7 @@ def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
 
 def _may_wait(loop: Loop, load: Op) -> bool:
     """Whether a thread has room for the value of a load, whose address moves with the loop."""
-    t = load.result.type
-    if isinstance(t, Tile) and (t.layout is None
-                                or t.layout.registers * max(scalar(t).bytes, 2) > 4 * FEW):
+    if _bytes(load.result) > 4 * FEW:
         return False
     part = None if load.attributes.get("volatile") else _slice(loop, [load])
     return part is not None and bool(part.phis)

@@ -132,7 +132,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         beside = needed_beside(kernel, behind, staged, buffers)
         wanted = (COPIER_STAGES if len(groups) == 1 and staged.stage_bytes < LARGE_STAGE
                   else RELEASED_STAGES)
-        twice = sum(TensorRewrite.bytes(one.store) for one in fixed)
+        twice = TensorRewrite.bytes(one.store for one in fixed)
         if stages_that_fit(staged, room - beside - twice) < wanted:
             twice = 0
         if stages_that_fit(staged, room - beside) >= wanted:

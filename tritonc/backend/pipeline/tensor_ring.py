@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
-from tritonc.backend.pipeline.staged_loop import widen
+from tritonc.backend.pipeline.staged_loop import buffer_of, widen
 from tritonc.backend.pipeline.tensor_access import Claim, available, claim, make_map
 from tritonc.backend.pipeline.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
@@ -222,7 +222,7 @@ class TensorRewrite(Rewrite):
             b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
                              guard=runs))
         b.insert(make_op("ring_expect", [barrier.result], guard=runs,
-                         bytes=sum(map(self.bytes, stores))))
+                         bytes=self.bytes(stores)))
         for i, view in zip(members, views, strict=True):
             self.copy(b, i, view.result, barrier.result, turn, runs)
         return block.ops
@@ -249,11 +249,9 @@ class TensorRewrite(Rewrite):
                          panels=access.panels, box=access.box))
 
     @staticmethod
-    def bytes(store: Op) -> int:
-        """The bytes of one operand of one iteration."""
-        t = store.operands[0].type
-        assert isinstance(t, Buffer)
-        return t.stage_bytes
+    def bytes(stores: Iterable[Op]) -> int:
+        """The bytes of operands of one iteration."""
+        return sum(buffer_of(store.operands[0]).stage_bytes for store in stores)
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         lead = super().phis(ahead)

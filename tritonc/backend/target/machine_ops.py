@@ -302,10 +302,6 @@ _ROWS: list[OpInfo] = [
     OpInfo("pack", ("a",), _packed,
            "Words of neighbours along the last axis, the first lowest.",
            lambda m, op, a: m.bitcast(op, a.copy())),
-    OpInfo("take_turns", (), rules.nothing,
-           "Warpgroups pass `step` one after the other: \"open\" before a loop, \"wait\" for the "
-           "own turn, \"give\" it on, \"close\" behind the loop.", None, ("step",),
-           effects=frozenset({OUTPUT})),
     OpInfo("proxy_fence", (), rules.nothing,
            "This thread's writes of shared memory are seen by wgmma and tensor copies that come "
            "after the next barrier.", effects=frozenset({SHARED_WRITE})),

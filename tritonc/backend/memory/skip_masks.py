@@ -129,11 +129,12 @@ def _small(total: Linear) -> bool:
 def _branch(kernel: Kernel, block: Block, select: Op, ways: list[list[Linear]]) -> Block:
     """Split the block at the selection.  Returns its second half."""
     masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
-    split(block, block.ops.index(select) + 1, rest)
-    before = block.ops[:-1]
+    at = block.ops.index(select)
+    before = block.ops[:at]
     tested = {v for tests in ways for total in tests for monomial, _ in total.terms
               for v in monomial}
     sunk = _only_for(select, before, kernel, tested)
+    split(block, at + 1, rest)
     block.ops = [op for op in before if op not in sunk]
     masked.ops = [*(op for op in before if op in sunk), select]
     Builder(masked).emit("br", blocks=[rest])

@@ -31,7 +31,7 @@ iteration ends (`scale_early`).  With a warp of its own for copies, what the pro
 for there too, before the wait for the one that runs (`wait_early`).
 
 Where a warp of its own makes the copies, warpgroups do not wait for each other; sums beside the
-chain then go to the second part too, and are made behind its start (`late_sums`).
+chain then go to the second part too, and are made behind its start.
 
 Of more than two products, `order_products` says then which starts and waits stand where.
 
@@ -42,10 +42,9 @@ stay as they are.
 from __future__ import annotations
 
 from tritonc.backend.pipeline.chain_parts import Parts, part_loop
+from tritonc.backend.pipeline.iteration_ends import scale_early, wait_early
 from tritonc.backend.pipeline.roles import has_copier
-from tritonc.backend.pipeline.scale_early import scale_early
 from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS, words
-from tritonc.backend.pipeline.wait_early import wait_early
 from tritonc.backend.shared.shared_memory import allocations
 from tritonc.ir.cfg import Cfg, incoming, make_phi
 from tritonc.ir.context import Context

@@ -138,13 +138,15 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     header, body, before = loop.header, loop.latch, loop.preheader
     assert body is not None and before is not None
     condition = header.terminator.operands[0]
-    mapping = initial_values(part)
-    ops = copy_slice(part, mapping)
-    first, values = _loads(loads, mapping, mapping.get(condition, condition))
-    before.ops[-1:-1] = [*ops, *first]
+    def loaded(mapping: dict[Value, Value]) -> tuple[list[Op], list[Value]]:
+        ops = copy_slice(part, mapping)
+        made, values = _loads(loads, mapping, mapping.get(condition, condition))
+        return [*ops, *made], values
+
+    first, values = loaded(initial_values(part))
+    before.ops[-1:-1] = first
     steps, mapping = advance(part, {})
-    ops = copy_slice(part, mapping)
-    following, later = _loads(loads, mapping, mapping.get(condition, condition))
+    following, later = loaded(mapping)
     replaced: dict[Value, Value] = {}
     phis: list[Op] = []
     for load, now, then in zip(loads, values, later, strict=True):
@@ -153,7 +155,7 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     body.ops = [op for op in body.ops if op not in loads]
     kernel.replace(replaced)
     header.ops[:0] = phis
-    body.ops[:0] = [*steps, *ops, *following]
+    body.ops[:0] = [*steps, *following]
 
 
 def _loads(loads: list[Op], mapping: dict[Value, Value], comes: Value

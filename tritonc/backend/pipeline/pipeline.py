@@ -36,8 +36,7 @@ from tritonc.analysis.quotients import of_program
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_instances
 from tritonc.backend.layout.access import VECTOR_BITS
-from tritonc.backend.pipeline.async_access import TURNED, by_threads, copy_width
-from tritonc.backend.pipeline.channel import Channel, Means
+from tritonc.backend.pipeline.channel import TURNED, Channel, Means, by_threads, copy_width
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import (
     Rewrite,

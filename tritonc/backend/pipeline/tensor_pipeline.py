@@ -27,8 +27,7 @@ from tritonc.backend.dots.together import chained, fed, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.launch.register_budget import resident_blocks
-from tritonc.backend.pipeline.async_access import by_threads
-from tritonc.backend.pipeline.channel import Boxes, Channel, Means
+from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.region_ring import RegionRewrite, needed_beside, region

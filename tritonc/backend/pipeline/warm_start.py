@@ -20,8 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tritonc.analysis.axis_info import Infos
-from tritonc.backend.pipeline.async_access import copied_load, copy_width
-from tritonc.backend.pipeline.channel import Channel, Means
+from tritonc.backend.pipeline.channel import Channel, Means, copied_load, copy_width
 from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, find_slice, initial_values
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import StagedLoop, widen

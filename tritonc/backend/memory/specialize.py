@@ -43,6 +43,7 @@ from tritonc.backend.memory.unwrap_indices import polynomial_key, unwrap_indices
 from tritonc.backend.memory.wanted import Wanted
 from tritonc.backend.memory.wanted_apart import apart_tests
 from tritonc.backend.memory.wanted_facts import wanted_facts
+from tritonc.backend.pipeline.tensor_access import bring_up
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
@@ -67,13 +68,11 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     _drop_promised(kernel, found)
-    if not found.subjects:
-        return False
-    place = _place(kernel, found)
+    found = _before_products(kernel, found)
+    place = _place(kernel, found) if found.subjects else None
     if place is None:
         return False
-    others = _turned(kernel, found, lambda unit: wanted_facts(
-        kernel, tensor, told, frozenset({unit})))
+    others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -100,17 +99,20 @@ def _drop_promised(kernel: Kernel, found: Wanted) -> None:
             del found.multiples[value]
 
 
-def _turned(kernel: Kernel, found: Wanted, facts: Callable[[Value], Wanted]) -> list[Wanted]:
+def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], Wanted]
+            ) -> list[Wanted]:
     """The bodies for operands of products that lie the other way: where both strides are scalars,
-    either may be 1.  `facts`: what is wanted where a stride is not 1.  One operand is turned at a
-    time, and the kernel must be small, since each body is one more of its code."""
+    either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
+    turned or both, and the kernel must be small, since each body is one more of its code."""
     cfg = Cfg(kernel)
     inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
     read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
         cfg.block_of[op]) in inner for one in slice_of(op.operands[:1]) for v in one.operands}
     if None in inner or sum(len(block.ops) for block in kernel.blocks) > _SMALL:
         return []
-    bodies = [facts(unit) for unit in found.units if unit in read]
+    units = [unit for unit in found.units if unit in read]
+    ways = [frozenset({unit}) for unit in units]
+    bodies = [facts(way) for way in (*ways, *([frozenset(units)] if len(units) == 2 else []))]
     for body in bodies:
         _drop_promised(kernel, body)
     return [body for body in bodies if len(body.units) == len(found.units) and all(
@@ -169,6 +171,17 @@ def spoken(value: Value) -> str:
 
 
 # ---- where it begins
+
+
+def _before_products(kernel: Kernel, found: Wanted) -> Wanted:
+    """What can be tested before the products: what numbers are computed from parameters behind
+    their loops is computed at entry, and what only these stores would gain from is given up."""
+    cfg = Cfg(kernel)
+    inner = [loop for loop in cfg.loops if any(op.name == "dot" for op in loop.ops())]
+    late = [v for v in found.subjects if v.op is not None and v.op in cfg.block_of and any(
+        not cfg.dominates(cfg.block_of[v.op], loop.header) for loop in inner)]
+    left = {v for v in late if not bring_up([v], kernel.entry, Cfg(kernel))}
+    return found.kept(lambda v: v not in left) if left else found
 
 
 def _place(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -113,35 +113,40 @@ class Wanted:
             return not is_number(value) and any(
                 op.name in (*_NUMBERS, *_GIVEN) for op in slice_of([value], ends=_GIVEN))
 
-        named = {*self.multiples, *self.signs}
-        differ = set(filter(computed, named))
-        own, common = (replace(base, multiples=renamed(self.multiples, {}, known),
-                               signs=renamed(self.signs, {}, known))
-                       for base, known in ((Wanted(), differ), (self, named - differ)))
+        own, common = (replace(base, multiples=_those(self.multiples, keep),
+                               signs=_those(self.signs, keep)) for base, keep in (
+            (Wanted(), computed), (self, lambda v: not computed(v))))
         return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
 
-    def renamed(self, mapping: Mapping[Value, Value], known: Container[Value] | None = None
-                ) -> Wanted:
-        """The same of other values, but for what is inside; of `known` ones, if given: copies that
-        were looked at have others, of loads that a later pass makes narrow, whose masks it derives
-        from the kernel's."""
-        full = {}
-        for op, (end, limit) in self.full.items():
-            test = mapping.get(op.result, op.result)
-            pair = end.renamed(mapping), limit.renamed(mapping)
-            if known is None or all(v in known for v in (test, *(v for p in pair
-                                                                 for v in p.values()))):
-                full[test.op or op] = pair
-        return Wanted(renamed(self.units, mapping, known), renamed(self.multiples, mapping, known),
-                      renamed(self.signs, mapping, known), full, {},
-                      renamed(self.positive, mapping, known), self.hindered)
+    def renamed(self, mapping: Mapping[Value, Value]) -> Wanted:
+        """The same of other values, but for what is inside."""
+        full = {mapping.get(op.result, op.result).op or op: (end.renamed(mapping),
+                                                             limit.renamed(mapping))
+                for op, (end, limit) in self.full.items()}
+        return Wanted(renamed(self.units, mapping), renamed(self.multiples, mapping),
+                      renamed(self.signs, mapping), full, {}, renamed(self.positive, mapping),
+                      self.hindered)
+
+    def kept(self, keep: Callable[[Value], bool]) -> Wanted:
+        """What can be tested by reading these values alone."""
+        def tested(pairs: Iterable[tuple[Linear, Linear]]) -> bool:
+            return all(keep(v) for pair in pairs for p in pair for v in p.values())
+
+        return replace(self, units=_those(self.units, keep), signs=_those(self.signs, keep),
+                       multiples=_those(self.multiples, keep), positive=_those(self.positive, keep),
+                       full={op: pair for op, pair in self.full.items()
+                             if keep(op.result) and tested([pair])},
+                       inside={op: one for op, one in self.inside.items() if tested(one.tests)},
+                       apart=self.apart if all(map(keep, values_of(self.apart))) else Apart())
 
 
-def renamed(values: Mapping[Value, T], mapping: Mapping[Value, Value],
-            known: Container[Value] | None = None) -> dict[Value, T]:
-    """What is said of some values, said of those that they are mapped to, as far as `known`."""
-    pairs = ((mapping.get(v, v), said) for v, said in values.items())
-    return {v: said for v, said in pairs if known is None or v in known}
+def renamed(values: Mapping[Value, T], mapping: Mapping[Value, Value]) -> dict[Value, T]:
+    """What is said of some values, said of those that they are mapped to."""
+    return {mapping.get(v, v): said for v, said in values.items()}
+
+
+def _those(values: Mapping[Value, T], keep: Callable[[Value], bool]) -> dict[Value, T]:
+    return {v: said for v, said in values.items() if keep(v)}
 
 
 def testable_scalars(cfg: Cfg) -> Callable[[Value], bool]:

@@ -138,10 +138,13 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
             collector.want({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
     known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
     collector.want(assumed)
-    found = collector.run().renamed(text.own, known)
-    found.units = renamed(units, own, known)
+    found = collector.run().renamed(text.own)
+    found.units, found.signs = renamed(units, own), {**needs, **found.signs}
+    # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
+    # masks it derives from the kernel's.
+    found = found.kept(known.__contains__)
     found.inside, found.apart = inside, wanted_apart(kernel)
-    found.signs = {**renamed(needs, {}, known), **found.signs, **found.apart.needs}
+    found.signs.update(found.apart.needs)
     return found
 
 

@@ -57,7 +57,7 @@ class Strip:
     starts: tuple[Linear, Linear]
     stride: Linear  # of axis 1, in elements
     extents: tuple[Linear | None, Linear | None]
-    steps: tuple[int, int]
+    steps: tuple[Linear, Linear]
     depth: tuple[tuple[Linear, Linear], ...] = ()  # of each further axis the start and the stride
     origin: Linear = field(default_factory=Linear)  # from the base, in elements
 
@@ -67,8 +67,9 @@ class Strip:
         return [*self.starts, *(start for start, _ in self.depth)]
 
     def values(self) -> list[Value]:
-        """What the map and the starts are computed from."""
-        return [*self.map_values(), *(v for start in self.all_starts for v in start.values())]
+        """What the map, the starts and the steps are computed from."""
+        return [*self.map_values(), *(v for p in (*self.all_starts, *self.steps)
+                                      for v in p.values())]
 
     def moving(self, place: Block, cfg: Cfg) -> list[Value]:
         """What the starts are computed from that is not there before the loop behind `place`."""
@@ -110,9 +111,9 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
         return "its step differs between iterations"
     first, step = split
     starts = (first, Linear()) if row else split_start(first, stride)
-    for steps in _steps(step, Linear() if row else stride):
+    for steps in _steps(step, Linear() if row else stride, affinity.signs):
         extents = _extents(mask, inner, starts, steps, iteration)
-        if extents is not None and steps[0] * size % ALIGNMENT == 0:
+        if extents is not None and _divisor(steps[0], affinity.signs) * size % ALIGNMENT == 0:
             return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
                              size, affinity)
     return "its step is not along its mask, by whole rows, or by multiples of 16 bytes"
@@ -128,8 +129,8 @@ def forward(strip: Strip, signs: Signs) -> bool:
                if extent is not None and len(extent.terms) == 1 and signs.positive(start)
                for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
     known = Signs(signs.known | extents, below=signs.below) if extents else signs
-    return min(strip.steps) >= 0 and all(known.positive(polynomial) for polynomial in (
-        *strip.all_starts, strip.stride, *(stride for _, stride in strip.depth)))
+    return all(known.positive(polynomial) for polynomial in (
+        *strip.steps, *strip.all_starts, strip.stride, *(stride for _, stride in strip.depth)))
 
 
 def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
@@ -183,16 +184,17 @@ def _divisor(polynomial: Linear, signs: Signs) -> int:
     return found
 
 
-def _steps(step: Linear, stride: Linear) -> list[tuple[int, int]]:
-    """How far the box may be said to move on both axes; two ways where the stride is a number."""
-    rows = step.divided(stride)
-    found = [] if rows is None or rows.constant is None else [(0, rows.constant)]
-    if step.constant is not None:
-        found.append((step.constant, 0))
-    return found
+def _steps(step: Linear, stride: Linear, signs: Signs) -> list[tuple[Linear, Linear]]:
+    """How far the box may be said to move on both axes; two ways where the stride is a number.
+    Steps are numbers of 32 bits times constants, as coordinates are."""
+    rows, found = step.divided(stride), [(step, Linear())]
+    if rows is not None:
+        found.insert(0, (Linear(), rows))
+    return [steps for steps in found if all(
+        len(values) < 2 and all(map(signs.fits, values)) for s in steps for values, _ in s.terms)]
 
 
-def _extents(mask: Mask, inner: int, starts: tuple[Linear, Linear], steps: tuple[int, int],
+def _extents(mask: Mask, inner: int, starts: tuple[Linear, Linear], steps: tuple[Linear, Linear],
              iteration: Iteration | None) -> tuple[Linear | None, Linear | None] | None:
     """The extents that the mask's bounds give both axes; None if they do not move with the box."""
     extents: list[Linear | None] = [None, None]
@@ -218,13 +220,13 @@ def split_start(first: Linear, stride: Linear) -> tuple[Linear, Linear]:
     return columns, rows
 
 
-def _extent(bound: Bound, step: int, iteration: Iteration | None) -> Linear | None:
+def _extent(bound: Bound, step: Linear, iteration: Iteration | None) -> Linear | None:
     """How many elements from the first tile's start are inside the bound."""
     inside = bound.limit - bound.start
     if iteration is None:
         return inside
     left = inside.split(iteration.counter)
-    if left is None or not equal(left[1], number(-step)):
+    if left is None or not equal(left[1], step.scaled(-1)):
         return None
     return left[0]
 

@@ -235,8 +235,8 @@ class TensorRewrite(Rewrite):
         starts = []
         for axis in range(len(access.strip.all_starts)):
             parts = [self.starts.get((i, axis)), self.outside.get((i, axis))]
-            if axis < 2 and access.strip.steps[axis]:
-                step = b.constant(access.strip.steps[axis], I32)
+            if axis < 2 and access.strip.steps[axis].terms:
+                step = emit(b, access.strip.steps[axis], I32)
                 parts.insert(0, b.value("mul", turn, step))
             if self.later[i, axis].terms:
                 parts.append(emit(b, self.later[i, axis], I32, lambda v: self.now.get(v, v)))

@@ -28,7 +28,7 @@ Meta-parameter `persistent`: 0 leaves one block for each instance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
@@ -123,20 +123,22 @@ def rare(kernel: Kernel, part: list[Block]) -> list[Block]:
 def maps_last(part: list[Block]) -> bool:
     """Whether the extents of tensors are the same for all instances: no mask reads what an
     instance loads."""
-    loaded = {r for block in part for op in block.ops if op.name == "load"
-              and not isinstance(op.result.type, Tile) for r in op.results}
-    grown = True
-    while grown:
-        before = len(loaded)
-        for block in part:
-            for op in block.ops:
-                if op.name == "icmp" and isinstance(op.result.type, Tile) \
-                        and not loaded.isdisjoint(op.operands):
-                    return False
-                if op.name != "load" and not loaded.isdisjoint(op.operands):
-                    loaded.update(op.results)
-        grown = len(loaded) > before
-    return True
+    ops = [op for block in part for op in block.ops]
+    loaded = computed_of(ops, {op.result for op in ops if op.name == "load" and not isinstance(
+        op.result.type, Tile)}, ("load",))
+    return not any(op.name == "icmp" and isinstance(op.result.type, Tile)
+                   and not loaded.isdisjoint(op.operands) for op in ops)
+
+
+def computed_of(ops: Iterable[Op], values: set[Value], ends: Container[str] = ()) -> set[Value]:
+    """The values and what operations make of them, around loops too, but for those named `ends`."""
+    found, before = set(values), -1
+    while len(found) > before:
+        before = len(found)
+        for op in ops:
+            if op.name not in ends and not found.isdisjoint(op.inputs()):
+                found.update(op.results)
+    return found
 
 
 def body(kernel: Kernel) -> list[Block]:

@@ -133,9 +133,7 @@ def _waits(kernel: Kernel, start: Op) -> bool:
     cfg = Cfg(kernel)
     home = cfg.block_of[start]
     at = home.ops.index(start)
-    before = [home]
-    for block in before:
-        before += [b for b in cfg.predecessors[block] if b not in before]
+    before = reached([home], cfg.predecessors.__getitem__)
     written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tensor_copy"}
     warm = any(op.name == "ring_fill" for op in home.ops[at:])
     return any(WRITE in op.effects or _disturbs(op, written)

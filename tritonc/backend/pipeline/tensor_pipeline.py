@@ -55,7 +55,7 @@ from tritonc.backend.pipeline.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
 from tritonc.backend.target.target import Target
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
@@ -295,10 +295,8 @@ def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]
     """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
     turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
     starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
-    blocks, roots = [staged.preheader], pointer_roots(kernel)
-    for block in blocks:
-        if block not in starts:
-            blocks += [b for b in cfg.predecessors[block] if b not in blocks]
+    blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])
+    roots = pointer_roots(kernel)
     return any(WRITE in op.effects and op.operands and is_pointer(op.operands[0].type)
                and any(may_alias(kernel, op.operands[0], load.operands[0], roots)
                        for load in loads) for block in blocks for op in block.ops)

@@ -13,7 +13,7 @@ from tritonc.backend.pipeline.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I1, I32, I64, Buffer, Tile
@@ -148,11 +148,8 @@ class TensorRewrite(Rewrite):
 
     def stores_before(self) -> bool:
         """Whether threads may have written what the copies overwrite."""
-        cfg = Cfg(self.kernel)
-        found = [self.home]
-        for block in found:
-            found += [b for b in cfg.predecessors[block] if b not in found]
-        return any(op.name == "shared_store" for block in found for op in block.ops)
+        before = reached([self.home], Cfg(self.kernel).predecessors.__getitem__)
+        return any(op.name == "shared_store" for block in before for op in block.ops)
 
     @property
     def home(self) -> Block:

@@ -70,41 +70,36 @@ from tritonc.backend.pipeline.spread_late import spread_late
 from tritonc.backend.pipeline.store_tensors import store_tensors
 from tritonc.backend.shared.allocate_shared import allocate_shared
 from tritonc.backend.shared.insert_barriers import insert_barriers
+from tritonc.opt.addresses.hoist_addresses import hoist_addresses
+from tritonc.opt.addresses.separate_axes import separate_axes
+from tritonc.opt.addresses.split_quotients import split_quotients
+from tritonc.opt.addresses.strength_reduce import strength_reduce
 from tritonc.opt.apply_assumptions import apply_assumptions
-from tritonc.opt.canonicalize_loops import canonicalize_loops
-from tritonc.opt.coalesce_loops import coalesce_loops
 from tritonc.opt.convert_if import convert_if
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
-from tritonc.opt.derive_phis import derive_phis
-from tritonc.opt.drop_guards import drop_guards
 from tritonc.opt.expand_range import expand_range
-from tritonc.opt.fetch_late import fetch_late
 from tritonc.opt.fold_constants import fold_constants
-from tritonc.opt.hoist_addresses import hoist_addresses
 from tritonc.opt.improve_combiners import improve_combiners
 from tritonc.opt.keep_high_halves import keep_high_halves
-from tritonc.opt.late_sums import late_sums
-from tritonc.opt.licm import licm
-from tritonc.opt.lower_argreduce import lower_argreduce
-from tritonc.opt.merge_tails import merge_tails
+from tritonc.opt.loops.canonicalize_loops import canonicalize_loops
+from tritonc.opt.loops.coalesce_loops import coalesce_loops
+from tritonc.opt.loops.fetch_late import fetch_late
+from tritonc.opt.loops.late_sums import late_sums
+from tritonc.opt.loops.licm import licm
+from tritonc.opt.loops.merge_tails import merge_tails
+from tritonc.opt.loops.single_trips import single_trips
+from tritonc.opt.loops.unify_exits import unify_exits
+from tritonc.opt.loops.unroll_loops import unroll_loops
 from tritonc.opt.peephole import peephole
-from tritonc.opt.separate_axes import separate_axes
 from tritonc.opt.simplify_cfg import simplify_cfg
-from tritonc.opt.single_trips import single_trips
 from tritonc.opt.sink_past_returns import sink_past_returns
-from tritonc.opt.split_quotients import split_quotients
-from tritonc.opt.strength_reduce import strength_reduce
 from tritonc.opt.swap_neighbours import swap_neighbours
-from tritonc.opt.unify_exits import unify_exits
-from tritonc.opt.unroll_loops import unroll_loops
 from tritonc.pass_manager import Pass, check
 
 OPT: list[Pass] = [
     Pass("expand_range", expand_range,
          "Later passes see a single form of index.", level=0),
-    Pass("lower_argreduce", lower_argreduce,
-         "The result is ordinary arithmetic, which later passes improve.", level=0),
     Pass("swap_neighbours", swap_neighbours,
          "Indices have one form, and what it makes is arithmetic too."),
     Pass("fold_constants", fold_constants,
@@ -144,14 +139,10 @@ OPT: list[Pass] = [
     Pass("unify_exits", unify_exits,
          "After licm, which may take loads out of a loop whose first iteration is certain; the "
          "passes below and the backend meet one form of loop."),
-    Pass("derive_phis", derive_phis,
-         "Repeated counters, and flags that depend on a counter, become one counter."),
     Pass("late_sums", late_sums,
          "Loops end at their headers; partial sums are tiles to all passes below."),
     Pass("fetch_late", fetch_late,
          "Counters have one form; pointers still move, so that the next one is a phi's."),
-    Pass("drop_guards", drop_guards,
-         "Tests stand at headers, and are comparisons where they can be."),
     Pass("merge_tails", merge_tails,
          "Loops have one form, and their pointers still move as the source moved them."),
     Pass("sink_past_returns", sink_past_returns,
@@ -336,7 +327,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("licm", "unify_exits", "loads leave a loop whose first iteration is certain"),
     ("unify_exits", "merge_tails", "both loops are tested at their headers"),
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
-    ("unify_exits", "drop_guards", "the loop's own test must stand at its header"),
     ("unify_exits", "strength_reduce", "offsets go on in phis of one header"),
     ("licm", "split_quotients", "ranges are loop-invariant now"),
     ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),
@@ -352,7 +342,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("late_sums", "single_trips", "sums of rows are tiles in both bodies"),
     ("single_trips", "strength_reduce", "addresses are those of the first iteration"),
     ("specialize", "fold_masked_loads", "a load that needs no mask needs no other value"),
-    ("lower_argreduce", "pad_tiles", "neutral elements are put in before reductions only"),
     ("fold_masked_loads", "pad_tiles", "a load that has a value for what it masks needs no select"),
     ("specialize", "pad_tiles", "whether a tile is full depends on its extents in the source"),
     ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),

@@ -38,6 +38,19 @@ class Affine(NamedTuple):
     def uniform(self) -> bool:
         return not any(s.terms for s in self.strides)
 
+    def __sub__(self, other: Affine) -> Affine:
+        return Affine(self.offset - other.offset, tuple(
+            s - t for s, t in zip(self.strides, other.strides, strict=True)), self.base)
+
+    def extremes(self, extents: tuple[int, ...]) -> tuple[Linear, Linear] | None:
+        """The least and the greatest element; None if a stride is not a number."""
+        steps = [s.constant for s in self.strides]
+        far = [s * (n - 1) for s, n in zip(steps, extents, strict=True) if s is not None]
+        if len(far) < len(steps):
+            return None
+        return (self.offset + number(sum(min(0, d) for d in far)),
+                self.offset + number(sum(max(0, d) for d in far)))
+
 
 class Bound(NamedTuple):
     """Elements with start + i_axis < limit take part; `test` is the comparison that says so."""

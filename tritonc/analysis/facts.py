@@ -20,7 +20,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.values import int_of, step_of
+from tritonc.analysis.counters import counter_of
+from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import element, is_int, shape
@@ -124,24 +125,12 @@ class Facts:
         would meet each multiple if it wrapped, and a loop that only it can leave would not end.
         """
         loop = self._loops.get(self._blocks.get(phi)) if len(phi.operands) == 2 else None
-        if loop is None or loop.latch is None or loop.preheader is None:
+        counter = counter_of(loop) if loop is not None else None
+        if loop is None or counter is None or counter.phi is not phi:
             return None
-        if set(phi.blocks) != {loop.latch, loop.preheader}:
-            return None
-        terminator = loop.header.terminator
-        if terminator.name != "cond_br" or len(set(terminator.blocks)) != 2:
-            return None
-        stays, leaves = terminator.blocks
-        test = terminator.operands[0].op
-        if (leaves in loop or stays not in loop or test is None or test.name != "icmp"
-                or test.operands[0] is not phi.result):
-            return None
-        step = step_of(loop, phi)
-        if step is None:
-            return None
+        step, predicate = counter.step, counter.predicate
         low, high = self.interval(loop.first(phi))
-        bound_low, bound_high = self.interval(test.operands[1])
-        predicate = test.attributes["predicate"]
+        bound_low, bound_high = self.interval(counter.limit)
         if step > 0 and predicate in ("slt", "sle"):
             last = bound_high - (predicate == "slt") + step
             if last > whole[1] and predicate == "slt" and len(loop.exits) == 1 \

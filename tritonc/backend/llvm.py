@@ -9,11 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tritonc.backend.emit import EMITTERS
+from tritonc.backend.emit import emit_op
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
-from tritonc.backend.emit.pieces import emit_op
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, Value
@@ -40,11 +39,9 @@ def emit(module: Module, target: Target, options: Options) -> str:
         emitter.constant_table(table)
     for kernel in module.kernels:
         shared = _shared_memory(emitter, kernel, target)
-        function = FunctionEmitter(emitter, kernel, shared)
+        function = FunctionEmitter(emitter, kernel, shared, emit_op)
         _parameters(function, kernel)
-        emitter.functions.append(function.emit(
-            lambda f, op, machine: emit_op(f, EMITTERS[op.name], op, machine),
-            _header(kernel, target, options)))
+        emitter.functions.append(function.emit(_header(kernel, target, options)))
     return emitter.text()
 
 

@@ -167,16 +167,10 @@ def load_words(f: FunctionEmitter, access: Access, words: Words, wanted: Sequenc
         text = "".join(f"mov.b{words.bits} {x}, 0x{word:X}; " for x in out)
     memory = _instruction(f, access, words, LOAD_POLICIES, "ld")
     text += f"{guard}{memory} {_braces(out)}, [{address}];"
-    constraints = [f"=&{words.constraint}"] * n
-    pointer, pointer_constraint = _address(f, access)
-    arguments = [pointer]
-    if access.guard:
-        constraints.append("b")
-        arguments.insert(0, f"i1 {access.guard}")
-    constraints.append(pointer_constraint)
+    inputs = [*([("b", f"i1 {access.guard}")] if access.guard else []), _address(f, access)]
     result = words.type if n == 1 else f"{{{', '.join([words.type] * n)}}}"
-    name = f.asm(result, text, ",".join(constraints), ", ".join(arguments),
-                 WRITES if access.volatile else READS)
+    name = f.asm(result, text, [f"=&{words.constraint}"] * n, inputs,
+                 WRITES if access.volatile else READS, memory=False)
     needed = sorted({i // words.each for i in wanted})
     return {0: name} if n == 1 else {w: f.op(f"extractvalue {result} {name}, {w}")
                                      for w in needed}
@@ -218,17 +212,13 @@ def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
         return
     words = words_of(access)
     packed = pack(f, access, words, values)
-    n = words.count
-    inputs = _braces([f"${i + 1}" for i in range(n)])
-    guard = f"@${n + 1} " if access.guard else ""
-    text = f"{guard}{_instruction(f, access, words, STORE_POLICIES, 'st')} [$0], {inputs};"
-    pointer, constraint = _address(f, access)
-    arguments = [pointer, *(f"{words.type} {name}" for name in packed)]
-    constraints = [constraint, *[words.constraint] * n]
+    text = f"{_instruction(f, access, words, STORE_POLICIES, 'st')} [$0], "
+    text += f"{_braces([f'${i + 1}' for i in range(words.count)])};"
+    inputs = [_address(f, access), *((words.constraint, f"{words.type} {x}") for x in packed)]
     if access.guard:
-        arguments.append(f"i1 {access.guard}")
-        constraints.append("b")
-    f.asm("void", text, ",".join([*constraints, "~{memory}"]), ", ".join(arguments), WRITES)
+        text = f"@${words.count + 1} {text}"
+        inputs.append(("b", f"i1 {access.guard}"))
+    f.asm("void", text, [], inputs)
 
 
 def _known_words(f: FunctionEmitter, access: Access, values: Sequence[str]) -> list[str]:
@@ -279,11 +269,11 @@ def _instruction(f: FunctionEmitter, access: Access, words: Words,
 
 
 def _address(f: FunctionEmitter, access: Access) -> tuple[str, str]:
-    """The pointer as an argument of inline assembly, and its constraint."""
+    """The pointer as an input of inline assembly."""
     t = f"ptr addrspace({access.space})"
     if access.space == GLOBAL_SPACE:
-        return f"{t} {access.pointer}", "l"
-    return f"i32 {f.op(f'ptrtoint {t} {access.pointer} to i32')}", "r"
+        return "l", f"{t} {access.pointer}"
+    return "r", f"i32 {f.op(f'ptrtoint {t} {access.pointer} to i32')}"
 
 
 def _braces(names: list[str]) -> str:

@@ -8,21 +8,18 @@ rounding after each operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.packed import each_register, in_pairs, map_registers
 from tritonc.backend.emit.registers import members, run_bits
-from tritonc.backend.emit.shared_divisor import divide_by_few, divide_each
+from tritonc.backend.emit.shared_divisor import divide
 from tritonc.backend.emit.shared_integer_divisor import divide_integers_by_one
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op
 from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
 
-Emitter = Callable[[FunctionEmitter, Op], None]
 FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 
 _INTEGER = ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")
@@ -144,7 +141,7 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
     elif op.attributes.get("approximate"):
         each_register(f, op, lambda a, b: emit("fmul float " + a + ", " + f.call(
             "llvm.nvvm.rcp.approx.ftz.f", "float", f"float {b}")))
-    elif name != "fdiv" or not (divide_by_few(f, op) or divide_each(f, op)):
+    elif name != "fdiv" or not divide(f, op):
         products: dict[tuple[str, str], str] = {}
 
         def compute(a: str, b: str) -> str:

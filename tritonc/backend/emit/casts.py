@@ -8,9 +8,10 @@ gets an odd last bit), from which rounding to a format at least two bits shorter
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.body import Body
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.packed import (
     convert_bytes,
@@ -105,7 +106,8 @@ def _to_eight(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) -> str
         name = "e4m3x2" if target == F8E4M3 else "e5m2x2"
         pair = f.call(f"llvm.nvvm.ff.to.{name}.rn", "i16", "float 0.0", f"float {a}")
         return f.op(f"trunc i16 {pair} to i8")
-    build = _to_e4m3 if target == F8E4M3 else _to_e5m2
+    mantissa, least, largest = (3, -6, 448.0) if target == F8E4M3 else (2, -14, 57344.0)
+    build = partial(_round_to_eight, mantissa=mantissa, least=least, largest=largest)
     return _helper(f, f"f32.to.{target.name}", "i8", "float", build, a)
 
 
@@ -137,15 +139,7 @@ def _from_e4m3(body: Body) -> None:
     body.give(body.select(magnitude.equals(0x7F), float("nan"), number))
 
 
-def _to_e4m3(body: Body) -> None:
-    body.give(_rounded_to_eight(body, mantissa=3, least=-6, largest=448.0, nan=0x7F))
-
-
-def _to_e5m2(body: Body) -> None:
-    body.give(_rounded_to_eight(body, mantissa=2, least=-14, largest=57344.0, nan=0x7F))
-
-
-def _rounded_to_eight(body: Body, mantissa: int, least: int, largest: float, nan: int) -> Term:
+def _round_to_eight(body: Body, mantissa: int, least: int, largest: float) -> None:
     """An f32's nearest f8.  `least`: the exponent of the smallest normal number.
 
     Normal numbers: add half of what goes, less one if the part that stays is even, to the bits; the
@@ -162,7 +156,7 @@ def _rounded_to_eight(body: Body, mantissa: int, least: int, largest: float, nan
     anchor = 2.0 ** (least - mantissa + 23)
     subnormal = (magnitude + anchor).bits() & 0xFF
     pattern = body.select(magnitude < 2.0**least, subnormal, normal)
-    return body.select(x.is_nan(), nan, pattern | sign).cast("trunc", "i8")
+    body.give(body.select(x.is_nan(), 0x7F, pattern | sign).cast("trunc", "i8"))
 
 
 def round_to_tf32(body: Body) -> None:
@@ -302,23 +296,15 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
             return f.op(f"fptrunc float {f.op(f'{name} {t} {a} to float')} to half")
         if source.bits == 32:
             return convert_float(f, F64, target, f.op(f"{name} {t} {a} to double"))
-        build = _signed_to_odd if name == "sitofp" else _unsigned_to_odd
-        odd = _helper(f, f"{name}.i64.to.odd.f64", "double", "i64", build, a)
+        odd = _helper(f, f"{name}.i64.to.odd.f64", "double", "i64",
+                      partial(_integer_to_odd, convert=name), a)
         return convert_float(f, F64, target, odd)
 
     if not convert_bytes(f, op) and not convert_small(f, op):
         each_register(f, op, convert)
 
 
-def _signed_to_odd(body: Body) -> None:
-    _integer_to_odd(body, "ashr", "sitofp")
-
-
-def _unsigned_to_odd(body: Body) -> None:
-    _integer_to_odd(body, "lshr", "uitofp")
-
-
-def _integer_to_odd(body: Body, shift: str, convert: str) -> None:
+def _integer_to_odd(body: Body, convert: str) -> None:
     """A 64-bit integer as an f64, exactly or rounded to odd at 52 bits.
 
     Twelve bits go, and if one of them was set the last bit that stays is.
@@ -326,7 +312,7 @@ def _integer_to_odd(body: Body, shift: str, convert: str) -> None:
     x = body.parameters[0]
     offset = x + (1 << 52 if convert == "sitofp" else 0)
     small = offset.compare("ult", "", 1 << 53)
-    kept = body.make(f"{shift} i64 {x.name}, 12", "i64")
+    kept = x.shift_right_signed(12) if convert == "sitofp" else x >> 12
     sticky = (x & 0xFFF).differs(0).cast("zext", "i64")
     large = (kept | sticky).cast(convert, "double") * 4096.0
     body.give(body.select(small, x.cast(convert, "double"), large))
@@ -365,7 +351,7 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
         each_register(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "sext": resize, "zext": resize, "truncate": resize,
     "fptosi": float_to_int, "fptoui": float_to_int,
     "sitofp": int_to_float, "uitofp": int_to_float,

@@ -11,8 +11,7 @@ read: a store is on its way at once, a load waits for 200 cycles.  A sum is
 
 from __future__ import annotations
 
-from tritonc.backend.emit.arithmetic import Emitter
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.registers import layout_of
 from tritonc.backend.launch.lower_clusters import WORD, owner_bases, owner_bits, sent
@@ -36,7 +35,6 @@ def get_cluster_rank(f: FunctionEmitter, op: Op) -> None:
 
 def cluster_arrive(f: FunctionEmitter, op: Op) -> None:
     """Nothing is published, so the arrival is relaxed."""
-    f.target.require("cluster", op.span)
     f.convergent(f"{_BARRIER}.arrive.relaxed.aligned", "void")
 
 

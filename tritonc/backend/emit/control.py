@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.memory import FENCE
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.wgmma import WARPGROUP_BITS, warpgroup
@@ -75,7 +73,7 @@ def group_barrier(f: FunctionEmitter, op: Op) -> None:
                  f"i32 {1 << WARPGROUP_BITS}")
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "phi": phi, "br": br, "cond_br": cond_br, "ret": ret,
     "group_barrier": group_barrier, "barrier": barrier, "memory_barrier": barrier,
     "device_fence": device_fence,

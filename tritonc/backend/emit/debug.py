@@ -6,11 +6,10 @@ once per element: each owner prints a line for each of its registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from tritonc.backend.emit.casts import convert_float
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.registers import owned, scalar_layout
 from tritonc.ir.core import Op
@@ -90,6 +89,6 @@ def _promoted(f: FunctionEmitter, e: Element, name: str) -> tuple[str, str]:
     return "i32", f.op(f"{'zext' if e.bits == 1 else 'sext'} {llvm_type(e)} {name} to i32")
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "assume": assume, "assert": assertion, "printf": printf,
 }

@@ -16,11 +16,12 @@ from tritonc.backend.emit.registers import (
     access_chunks,
     alike_registers,
     copied,
-    is_buffer,
     layout_of,
     members,
     owned,
-    reduction_groups,
+    plan_reduction,
+    reduced_axes,
+    reduced_registers,
     registers,
     run_bits,
     sources,
@@ -28,9 +29,8 @@ from tritonc.backend.emit.registers import (
 from tritonc.backend.layout.conversion import part_registers
 from tritonc.backend.pipeline.roles import COPIER, COPIES, READERS, SETUP, START
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.layout_ops import slice_axes
 from tritonc.ir.ops import READ, SHARED_READ
-from tritonc.ir.types import Tile
+from tritonc.ir.types import Buffer, Tile
 
 Wanted = list[tuple[Value, int]]
 
@@ -129,7 +129,7 @@ def _store(op: Op, mask: int, machine: Machine) -> Wanted:
 
 
 def _async_copy(op: Op, mask: int, machine: Machine) -> Wanted:
-    first = _mask(piece.registers[0] for piece in copied(op, machine.warps)[1])
+    first = _mask(piece.registers[0] for piece in copied(op, machine.warps))
     return [(value, first if isinstance(value.type, Tile) else 1) for value in op.inputs()]
 
 
@@ -140,7 +140,7 @@ def _compare(op: Op, mask: int, machine: Machine) -> Wanted:
 
 
 def _once(op: Op, mask: int, machine: Machine) -> Wanted:
-    return [(value, 1 if is_buffer(value.type)
+    return [(value, 1 if isinstance(value.type, Buffer)
              else _mask(owned(layout_of(value.type, machine.warps)))) for value in op.inputs()]
 
 
@@ -186,30 +186,9 @@ def _join_parts(op: Op, mask: int, machine: Machine) -> Wanted:
 
 
 def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
-    layout = layout_of(op.operands[0].type, machine.warps)
-    axes = tuple(op.attributes["axes"])
-    groups = reduction_groups(layout, axes)
+    groups = plan_reduction(layout_of(op.operands[0].type, machine.warps), reduced_axes(op)).groups
     picked = reduced_registers(op, machine.warps)
     return [(op.operands[0], _mask(r for i in members(mask) for r in groups[picked[i]]))]
-
-
-def reduced_registers(op: Op, warps: int) -> tuple[int, ...]:
-    """For each register of a reduction's result the one of the natural layout that it is."""
-    layout = layout_of(op.operands[0].type, warps)
-    axes = tuple(op.attributes.get("axes") or (op.attributes["axis"],))
-    natural, result = slice_axes(layout, axes), layout_of(op.results[0].type, warps)
-    if natural.thread != result.thread:
-        raise AssertionError(f"a reduction of {layout} does not lie in {result}")
-    place = {basis: 1 << bit for bit, basis in enumerate(natural.register) if basis}
-    columns = [place[basis] if basis else 0 for basis in result.register]
-    return tuple(_apply(columns, r) for r in range(result.registers))
-
-
-def _apply(columns: list[int], register: int) -> int:
-    found = 0
-    for bit in members(register):
-        found ^= columns[bit]
-    return found
 
 
 _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {

@@ -11,14 +11,10 @@ stays in the register cache from each to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tritonc.backend.emit.access import Access, load
 from tritonc.backend.emit.casts import convert_float, round_to_tf32
-from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
-from tritonc.backend.emit.registers import accesses_of
-from tritonc.backend.emit.shared import SharedAddresses, buffer_layout
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
+from tritonc.backend.emit.literals import llvm_type
+from tritonc.backend.emit.shared import SharedTile
 from tritonc.backend.emit.warps import to_words
 from tritonc.backend.layout.access import SharedAccess
 from tritonc.backend.layout.layout_choice import fma_operand
@@ -45,10 +41,8 @@ class _Operand:
         if isinstance(value.type, Tile):
             self.names = {r: self._widened(name) for r, name in enumerate(f.values[value])}
             return
-        layout, shared = fma_operand(c, depth, left), buffer_layout(value.type)
-        self.moves = accesses_of(layout, shared, self.element.bytes * 8, False)
-        self.addresses = SharedAddresses(f, f.buffers[value], self.moves, self.element.bytes)
-        for access in self.moves.accesses:
+        self.tile = SharedTile(f, value, fma_operand(c, depth, left))
+        for access in self.tile.moves.accesses:
             k = min(r >> len(self.row_bits) for r in access.registers)
             self.by_k.setdefault(k, []).append(access)
 
@@ -59,11 +53,8 @@ class _Operand:
     def fetch(self, k: int) -> None:
         """Issue the loads that k is the first to need."""
         for one in self.by_k.get(k, ()):
-            access = Access(self.addresses.at(one.flip, one.add), SHARED_SPACE, self.element,
-                            self.moves.vector)
-            loaded = load(self.f, access, range(self.moves.vector))
-            for i, name in loaded.items():
-                self.names[one.registers[i]] = self._widened(name)
+            for r, name in self.tile.load(one).items():
+                self.names[r] = self._widened(name)
 
     def _widened(self, name: str) -> str:
         f, e, to = self.f, self.element, self.to
@@ -205,6 +196,6 @@ def _issue(f: FunctionEmitter, row: MatrixInstruction, a: list[str], b: list[str
     return [f.op(f"extractvalue {result} {name}, {i}") for i in range(len(c))]
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "fma_dot": fma_dot, "mma_dot": mma_dot,
 }

@@ -9,13 +9,13 @@ block, and is computed once per kernel whatever the number of uses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tritonc.backend.emit.demand import Machine, demand, is_root
 from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
-from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
+from tritonc.backend.emit.module import CONVERGENT, WRITES, ModuleEmitter
 from tritonc.backend.emit.negations import compared_negations
 from tritonc.backend.emit.registers import layout_of, registers
 from tritonc.backend.pipeline.roles import (
@@ -31,6 +31,7 @@ from tritonc.ir.layout import LANE_BITS, Layout
 from tritonc.ir.types import BF16, Type, element
 
 Names = list[str]
+Emitter = Callable[["FunctionEmitter", Op], None]
 
 
 class BufferAddress(NamedTuple):
@@ -45,8 +46,10 @@ class BufferAddress(NamedTuple):
 class FunctionEmitter:
     """Emits one kernel."""
 
-    def __init__(self, module: ModuleEmitter, kernel: Kernel, shared: str) -> None:
+    def __init__(self, module: ModuleEmitter, kernel: Kernel, shared: str,
+                 emit_op: Callable[[FunctionEmitter, Op, Machine], None]) -> None:
         self.module = module
+        self._emit_op = emit_op
         self.target = module.target
         self.options = module.options
         self.kernel = kernel
@@ -76,7 +79,6 @@ class FunctionEmitter:
         # name -> (base, c): an index of a range, which is base + c, both from 0
         self.ranges: dict[str, tuple[str, int]] = {}
         self.demand: dict[Value, int] = {}
-        self._emit_op: Callable[[FunctionEmitter, Op, Machine], None] | None = None
         self._machine = Machine(self.warps, self.target.access_bytes, False)
         self._prelude: list[str] = []
         self._early = 0  # of its lines, those that stand before the first branch
@@ -115,10 +117,15 @@ class FunctionEmitter:
         """Call an intrinsic in which the threads of a warp or block take part together."""
         return self.call(name, result, *arguments, attributes=CONVERGENT)
 
-    def asm(self, result: str, text: str, constraints: str, arguments: str,
-            attributes: str) -> str:
-        """Inline assembly with side effects."""
-        call = f'call {result} asm sideeffect "{text}", "{constraints}"({arguments}) {attributes}'
+    def asm(self, result: str, text: str, outputs: Sequence[str],
+            inputs: Sequence[tuple[str, str]], attributes: str = WRITES, memory: bool = True
+            ) -> str:
+        """Inline assembly with side effects: the constraints of its outputs; of each input its
+        constraint and "TYPE OPERAND"; whether it writes `memory` that LLVM knows."""
+        constraints = [*outputs, *(constraint for constraint, _ in inputs)]
+        constraints += ["~{memory}"] * memory
+        call = (f'call {result} asm sideeffect "{text}", "{",".join(constraints)}"'
+                f"({', '.join(argument for _, argument in inputs)}) {attributes}")
         if result == "void":
             self.line(call)
             return ""
@@ -133,7 +140,7 @@ class FunctionEmitter:
         self.lines.append(f"{label}:")
         self.label = label
 
-    def under(self, condition: str, hint: str, emit: Callable[[], None]) -> str:
+    def under(self, condition: str, hint: str, emit: Callable[[], object]) -> str:
         """Emit instructions that run where the i1 `condition` holds; "" stands for always.  The
         label of the block in which they end."""
         if not condition:
@@ -147,6 +154,15 @@ class FunctionEmitter:
         self.line(f"br label %{after}")
         self.start_block(after)
         return end
+
+    def where(self, condition: str, hint: str, t: str, other: str, emit: Callable[[], str]) -> str:
+        """The result of `emit`, which runs where `condition` holds, of LLVM type t; `other`
+        elsewhere."""
+        if not condition:
+            return emit()
+        names, before = list[str](), self.label
+        end = self.under(condition, hint, lambda: names.append(emit()))
+        return self.op(f"phi {t} [ {names[0]}, %{end} ], [ {other}, %{before} ]")
 
     # the thread's place
 
@@ -235,21 +251,20 @@ class FunctionEmitter:
 
     # the kernel
 
-    def emit(self, emit_op: Callable[[FunctionEmitter, Op, Machine], None], header: str) -> str:
+    def emit(self, header: str) -> str:
         """The whole function; `header` is its text up to the brace."""
-        self._emit_op = emit_op
         cfg = Cfg(self.kernel)
         suffix = ""
         if (self.options.line_info or self.options.debug) and self.kernel.span is not None:
             suffix = self.module.subprogram(self.kernel.name, self.kernel.span)
         first, blocks = self._first(cfg)
         if self.kernel.attributes.get("copier_warps"):
-            self._role(READERS, "b", blocks, emit_op, bool(suffix))
-            self._role(COPIER, "c", blocks, emit_op, bool(suffix))
+            self._role(READERS, "b", blocks, bool(suffix))
+            self._role(COPIER, "c", blocks, bool(suffix))
             own = self.prelude(f"icmp uge i32 {self.thread}, {self.warps << LANE_BITS}")
             start = f"br i1 {own}, label %c0, label %b0"
         else:
-            self._role("", "b", blocks, emit_op, bool(suffix))
+            self._role("", "b", blocks, bool(suffix))
             start = "br label %b0"
         entry = ["entry:", *first, *self._prelude[self._early:], f"  {start}"]
         return "\n".join([f"{header}{suffix} {{", *entry, *self.lines, "}\n"])
@@ -271,8 +286,7 @@ class FunctionEmitter:
         self.lines = []
         return text, [block for block in cfg.order if block not in (entry, over)]
 
-    def _role(self, role: str, prefix: str, blocks: list[Block],
-              emit_op: Callable[[FunctionEmitter, Op, Machine], None], located: bool) -> None:
+    def _role(self, role: str, prefix: str, blocks: list[Block], located: bool) -> None:
         """The code of the threads of a role; `blocks` are all that can be reached."""
         self.role = role
         self._labels = {block: f"{prefix}{i}" for i, block in enumerate(blocks)}
@@ -293,7 +307,7 @@ class FunctionEmitter:
                     self._after_phis = []
                 start = self._terminators[block] = len(self.lines)
                 if is_root(op, machine) or any(map(self.wanted, op.results)):
-                    emit_op(self, op, machine)
+                    self._emit_op(self, op, machine)
                 if located and op.span is not None:
                     self._locate(start, op)
             self._ends[block] = self.label
@@ -307,7 +321,6 @@ class FunctionEmitter:
 
     def emit_one(self, op: Op) -> None:
         """An operation that is part of another one: on scalars, and wanted."""
-        assert self._emit_op is not None
         for result in op.results:
             self.demand[result] = 1
         self._emit_op(self, op, self._machine)
@@ -322,20 +335,17 @@ class FunctionEmitter:
 
     def barrier(self) -> None:
         """Wait for all threads of the role.  Orders their accesses of memory, too."""
-        name = "llvm.nvvm.barrier.cta.sync.aligned"
-        if self.role:
-            self.convergent(f"{name}.count", "void", "i32 0", f"i32 {self.warps << LANE_BITS}")
-        else:
-            self.convergent(f"{name}.all", "void", "i32 0")
+        self._meet("sync", "void")
 
     def vote(self, kind: str, name: str) -> str:
         """A truth value of each thread, combined by `or` or `and` over all threads of the role, who
         meet for that."""
-        red = f"llvm.nvvm.barrier.cta.red.{kind}.aligned"
-        if self.role:
-            return self.convergent(f"{red}.count", "i1", "i32 0",
-                                   f"i32 {self.warps << LANE_BITS}", f"i1 {name}")
-        return self.convergent(f"{red}.all", "i1", "i32 0", f"i1 {name}")
+        return self._meet(f"red.{kind}", "i1", f"i1 {name}")
+
+    def _meet(self, kind: str, result: str, *arguments: str) -> str:
+        count = [f"i32 {self.warps << LANE_BITS}"] if self.role else []
+        name = f"llvm.nvvm.barrier.cta.{kind}.aligned.{'count' if count else 'all'}"
+        return self.convergent(name, result, "i32 0", *count, *arguments)
 
     def branch_target(self, block: Block) -> str:
         return self._labels[block]

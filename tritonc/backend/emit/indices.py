@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tritonc.backend.emit.arithmetic import Emitter
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import literal
-from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.registers import members, registers
 from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.ir.core import Op
@@ -99,9 +97,9 @@ def get_global_range(f: FunctionEmitter, op: Op) -> None:
 def again(f: FunctionEmitter, op: Op) -> None:
     """Marked as writing memory, lest LLVM merge it with another one of the same number."""
     t, bits = f.type(op.result), element(op.result.type).bits
-    constraint = "l" if bits == 64 else "r"
-    f.values[op.result] = [f.asm(t, f"mov.b{bits} $0, $1;", f"={constraint},{constraint}",
-                                 f"{t} {f.values[op.operands[0]][0]}", WRITES)]
+    constraint, name = "l" if bits == 64 else "r", f.scalar(op.operands[0])
+    f.values[op.result] = [f.asm(t, f"mov.b{bits} $0, $1;", [f"={constraint}"],
+                                 [(constraint, f"{t} {name}")], memory=False)]
 
 
 def constant_table(f: FunctionEmitter, op: Op) -> None:

@@ -10,12 +10,10 @@ stated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.backend.emit import math_f32, math_f64
 from tritonc.backend.emit.arithmetic import FAST, SUFFIX
 from tritonc.backend.emit.casts import convert_float, nearly_half_more
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.packed import each_register
 from tritonc.ir.core import Op
@@ -67,4 +65,4 @@ def _compute(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
     return f.op(f"call {t} @{helper}({t} {a})")
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = dict.fromkeys(BOUNDS, math_function)
+EMITTERS: dict[str, Emitter] = dict.fromkeys(BOUNDS, math_function)

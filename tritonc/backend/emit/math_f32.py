@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import log, pi
+from math import log
 
 from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.math_reduction import give_wave, reduced_angle
+from tritonc.backend.emit.math_reduction import logarithm_limits, wave
 from tritonc.backend.emit.module import PURE
 from tritonc.ir.numbers import round_to
 from tritonc.ir.types import F32
@@ -44,12 +44,9 @@ ERF = (7.889095286373049e-05, -0.0008020834065973759, 0.005189534742385149,
 ERFC = (0.0002677261072676629, -0.004240952432155609, 0.03145841509103775, -0.14865149557590485,
         -0.9207650423049927, -1.6259751319885254, -0.0005103067378513515)
 
-INFINITY = float("inf")
 ROUNDING = 1.5 * 2**23 + 127  # a float whose last bit counts ones
-TWO_OVER_PI = float(round_to(F32, 2 / pi))
 # pi / 2 as three f32
 _HALF_PI = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
-LARGE_ANGLE = 100000.0  # beyond it the three parts do not suffice
 
 
 def exp(body: Body) -> None:
@@ -70,14 +67,9 @@ def exp(body: Body) -> None:
     body.give(power * (shifted.bits() << 23).as_float())
 
 
-def exp2(body: Body) -> None:
-    """The hardware's, which gives 0 below 2^-126.  Subnormal results would take three instructions
-    more, which share a predicate and so run in turn: attention then takes half as long again."""
-    body.give(body.call("llvm.nvvm.ex2.approx.ftz.f", "float", body.parameters[0]))
-
-
-def rsqrt(body: Body) -> None:
-    body.give(body.call("llvm.nvvm.rsqrt.approx.f", "float", body.parameters[0]))
+def _approximation(name: str) -> Callable[[Body], None]:
+    """The hardware's."""
+    return lambda body: body.give(body.call(f"llvm.nvvm.{name}.f", "float", body.parameters[0]))
 
 
 def _split(body: Body, x: Term) -> tuple[Term, Term, Term]:
@@ -91,19 +83,12 @@ def _split(body: Body, x: Term) -> tuple[Term, Term, Term]:
     return power, f, bits
 
 
-def _limits(body: Body, x: Term, bits: Term, result: Term) -> Term:
-    """A logarithm's values at 0, infinity, NaN and below 0 (bits from those of infinity on)."""
-    special = body.fma(x, INFINITY, INFINITY)  # infinity, or NaN for a negative number and NaN
-    found = body.select(bits.compare("uge", "", 0x7F800000), special, result)
-    return body.select(x.equals(0.0), -INFINITY, found)
-
-
 def log_e(body: Body) -> None:
     x = body.parameters[0]
     k, f, bits = _split(body, x)
     logarithm = body.fma(f * f, body.polynomial(f, LOG), f)
     total = body.fma(k, LN_2_HIGH, body.fma(k, LN_2_LOW, logarithm))
-    body.give(_limits(body, x, bits, total))
+    body.give(logarithm_limits(body, x, bits, total))
 
 
 def log_2(body: Body) -> None:
@@ -112,38 +97,11 @@ def log_2(body: Body) -> None:
     tail = f * f * body.polynomial(f, LOG)
     low = body.fma(f, LOG2_E_LOW, tail * LOG2_E)
     total = body.fma(f, LOG2_E, low) + k
-    body.give(_limits(body, x, bits, total))
+    body.give(logarithm_limits(body, x, bits, total))
 
 
-def _reduced(body: Body) -> tuple[Term, Term]:
-    """x - q pi/2 and the i32 q, for the nearest q."""
-    x = body.parameters[0]
-    magic = 1.5 * 2.0**23  # adding it leaves an integer in the low bits
-    shifted = body.fma(x, TWO_OVER_PI, magic)
-    turns = shifted - magic
-    angle = x
-    for part in _HALF_PI:
-        angle = body.fma(turns, -part, angle)
-    quadrant = shifted.bits()
-    near = body.label
-    large = body.abs(x) > LARGE_ANGLE
-    body.branch(large, "large", "reduced")
-    body.block("large")
-    far_angle, far_quadrant = reduced_angle(body, x.cast("fpext", "double"))
-    far_angle = far_angle.cast("fptrunc", "float")
-    body.jump("reduced")
-    body.block("reduced")
-    return (body.phi((angle, near), (far_angle, "large")),
-            body.phi((quadrant, near), (far_quadrant, "large")))
-
-
-def _wave(body: Body, shift: int) -> None:
-    """sin(x + shift pi/2)."""
-    angle, quadrant = _reduced(body)
-    give_wave(body, angle, quadrant + shift if shift else quadrant, SIN, COS)
-
-
-sin, cos = (partial(_wave, shift=shift) for shift in (0, 1))
+sin, cos = (partial(wave, shift=shift, half_pi=_HALF_PI, sine=SIN, cosine=COS)
+            for shift in (0, 1))
 
 
 def tanh(body: Body) -> None:
@@ -183,20 +141,8 @@ def fast_exp(body: Body) -> None:
     body.give(body.intrinsic("exp2", body.parameters[0] * LOG2_E))
 
 
-def fast_log2(body: Body) -> None:
-    body.give(body.call("llvm.nvvm.lg2.approx.f", "float", body.parameters[0]))
-
-
 def fast_log(body: Body) -> None:
     body.give(body.call("llvm.nvvm.lg2.approx.f", "float", body.parameters[0]) * LN_2)
-
-
-def fast_sin(body: Body) -> None:
-    body.give(body.call("llvm.nvvm.sin.approx.f", "float", body.parameters[0]))
-
-
-def fast_cos(body: Body) -> None:
-    body.give(body.call("llvm.nvvm.cos.approx.f", "float", body.parameters[0]))
 
 
 def fast_tanh(body: Body) -> None:
@@ -205,11 +151,13 @@ def fast_tanh(body: Body) -> None:
                         "float"))
 
 
+# exp2 gives 0 below 2^-126.  Subnormal results would take three instructions more, which share a
+# predicate and so run in turn: attention then takes half as long again.
 FUNCTIONS: dict[str, Callable[[Body], None]] = {
-    "exp": exp, "exp2": exp2, "log": log_e, "log2": log_2, "rsqrt": rsqrt, "sin": sin, "cos": cos,
-    "tanh": tanh, "erf": erf,
+    "exp": exp, "exp2": _approximation("ex2.approx.ftz"), "log": log_e, "log2": log_2,
+    "rsqrt": _approximation("rsqrt.approx"), "sin": sin, "cos": cos, "tanh": tanh, "erf": erf,
 }
 FAST_FUNCTIONS = {
-    "exp": fast_exp, "log": fast_log, "log2": fast_log2, "sin": fast_sin, "cos": fast_cos,
-    "tanh": fast_tanh,
+    "exp": fast_exp, "log": fast_log, "log2": _approximation("lg2.approx"),
+    "sin": _approximation("sin.approx"), "cos": _approximation("cos.approx"), "tanh": fast_tanh,
 }

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import log, pi
+from math import log
 
 from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.math_reduction import give_wave, reduced_angle
+from tritonc.backend.emit.math_reduction import logarithm_limits, wave
 
 # (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2
 EXP = (2.092698731414356e-09, 2.5112346522727783e-08, 2.7557233251401343e-07,
@@ -51,7 +51,6 @@ LOG2_E_LOW = 2.0355273740931033e-17  # 1 / ln 2 beyond LOG2_E
 LN_2_HIGH = 0.693147180369123816490  # its low 32 bits are 0, so that k * LN_2_HIGH is exact
 LN_2_LOW = 1.90821492927058770002e-10
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
-LARGE_ANGLE = 100000.0
 
 
 def _power(body: Body, exponent: Term) -> tuple[Term, Term]:
@@ -95,11 +94,12 @@ def exp2(body: Body) -> None:
     body.give(body.select(x < -1080.0, 0.0, found))
 
 
-def _logarithm(body: Body, x: Term, finish: str) -> None:
+def _logarithm(body: Body, finish: str) -> None:
     """x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); with s = f / (2 + f),
 
     ln(1 + f) = 2 atanh(s) = f - (f^2 / 2 - s (f^2 / 2 + s^2 P(s^2))).
     """
+    x = body.parameters[0]
     tiny = x < 2.0**-1022
     scaled = body.select(tiny, x * 2.0**54, x)
     bits = scaled.bits()
@@ -121,44 +121,15 @@ def _logarithm(body: Body, x: Term, finish: str) -> None:
         lost = lost + body.fma(high, LOG2_E_LOW, low * LOG2_E)
         total = power + product
         found = total + (lost + ((power - total) + product))
-    special = body.fma(x, INFINITY, INFINITY)  # infinity, or NaN for a negative number and NaN
-    found = body.select(bits.compare("uge", "", 0x7FF0000000000000), special, found)
-    body.give(body.select(x.equals(0.0), -INFINITY, found))
-
-
-def log_e(body: Body) -> None:
-    _logarithm(body, body.parameters[0], "e")
-
-
-def log_2(body: Body) -> None:
-    _logarithm(body, body.parameters[0], "2")
+    body.give(logarithm_limits(body, x, bits, found))
 
 
 def rsqrt(body: Body) -> None:
     body.give(1.0 / body.intrinsic("sqrt", body.parameters[0]))
 
 
-def _wave(body: Body, shift: int) -> None:
-    """sin(x + shift pi/2)."""
-    x = body.parameters[0]
-    shifted = body.fma(x, 2 / pi, MAGIC)
-    turns = shifted - MAGIC
-    angle = x
-    for part in _HALF_PI:
-        angle = body.fma(turns, -part, angle)
-    quadrant = shifted.bits().cast("trunc", "i32")
-    near = body.label
-    body.branch(body.abs(x) > LARGE_ANGLE, "large", "reduced")
-    body.block("large")
-    far_angle, far_quadrant = reduced_angle(body, x)
-    body.jump("reduced")
-    body.block("reduced")
-    angle = body.phi((angle, near), (far_angle, "large"))
-    quadrant = body.phi((quadrant, near), (far_quadrant, "large"))
-    give_wave(body, angle, quadrant + shift if shift else quadrant, SIN, COS)
-
-
-sin, cos = (partial(_wave, shift=shift) for shift in (0, 1))
+sin, cos = (partial(wave, shift=shift, half_pi=_HALF_PI, sine=SIN, cosine=COS)
+            for shift in (0, 1))
 
 
 def tanh(body: Body) -> None:
@@ -184,6 +155,7 @@ def erf(body: Body) -> None:
 
 
 FUNCTIONS: dict[str, Callable[[Body], None]] = {
-    "exp": exp, "exp2": exp2, "log": log_e, "log2": log_2, "rsqrt": rsqrt, "sin": sin, "cos": cos,
+    "exp": exp, "exp2": exp2, "log": partial(_logarithm, finish="e"),
+    "log2": partial(_logarithm, finish="2"), "rsqrt": rsqrt, "sin": sin, "cos": cos,
     "tanh": tanh, "erf": erf,
 }

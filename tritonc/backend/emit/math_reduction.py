@@ -1,4 +1,6 @@
-"""Angles of any size modulo pi/2 (Payne and Hanek, "Radian Reduction for Trigonometric Functions").
+"""What functions of f32 and f64 share: logarithms at their limits, sines; and
+
+angles of any size modulo pi/2 (Payne and Hanek, "Radian Reduction for Trigonometric Functions").
 
 For a large x = m 2^e, with an integer m of 53 bits, x * 2/pi = m * (2^e * 2/pi).  Of the binary
 digits of 2/pi, those that e shifts far to the left of the point only add multiples of 4 quadrants,
@@ -16,6 +18,7 @@ from math import pi
 from tritonc.backend.emit.body import Body, Term
 
 WORD = 64
+LARGE_ANGLE = 100000.0  # from which on an angle is reduced so
 WORDS = 21  # one of zeros, for small exponents, then 1280 digits: enough for the greatest double
 
 
@@ -107,15 +110,43 @@ def _word(body: Body, index: Term) -> Term:
     return body.make(f"load i64, ptr addrspace(1) {at.name}, align 8, !invariant.load !0", "i64")
 
 
-def give_wave(body: Body, angle: Term, quadrant: Term, sine: Sequence[float],
-              cosine: Sequence[float]) -> None:
-    """The result: sin(angle + quadrant pi/2), |angle| <= pi / 4.
+def wave(body: Body, shift: int, half_pi: Sequence[float], sine: Sequence[float],
+         cosine: Sequence[float]) -> None:
+    """sin(x + shift pi/2), from sin and cos of x less its nearest multiple of pi/2.
 
-    The polynomials, in the square of the angle x: (sin(x) / x - 1) / x^2 and
-    (cos(x) - 1 + x^2 / 2) / x^4.
+    `half_pi`: pi/2 in three parts of the type, which do up to LARGE_ANGLE.  The polynomials, in the
+    square of the angle x: (sin(x) / x - 1) / x^2 and (cos(x) - 1 + x^2 / 2) / x^4.
     """
+    x = body.parameters[0]
+    wide = x.type == "double"
+    magic = 1.5 * 2.0 ** (52 if wide else 23)  # adding it leaves an integer in the low bits
+    shifted = body.fma(x, 2 / pi, magic)
+    turns = shifted - magic
+    angle = x
+    for part in half_pi:
+        angle = body.fma(turns, -part, angle)
+    quadrant = shifted.bits().cast("trunc", "i32") if wide else shifted.bits()
+    near = body.label
+    body.branch(body.abs(x) > LARGE_ANGLE, "large", "reduced")
+    body.block("large")
+    far, far_quadrant = reduced_angle(body, x if wide else x.cast("fpext", "double"))
+    far = far if wide else far.cast("fptrunc", "float")
+    body.jump("reduced")
+    body.block("reduced")
+    angle = body.phi((angle, near), (far, "large"))
+    quadrant = body.phi((quadrant, near), (far_quadrant, "large"))
+    quadrant = quadrant + shift if shift else quadrant
     square = angle * angle
     odd = body.fma(angle * square, body.polynomial(square, sine), angle)
     even = body.fma(square * square, body.polynomial(square, cosine), body.fma(square, -0.5, 1.0))
     found = body.select((quadrant & 1).differs(0), even, odd)
     body.give(body.select((quadrant & 2).differs(0), -found, found))
+
+
+def logarithm_limits(body: Body, x: Term, bits: Term, result: Term) -> Term:
+    """A logarithm's values at 0, infinity, NaN and below 0 (bits from those of infinity on)."""
+    infinity = float("inf")
+    special = body.fma(x, infinity, infinity)  # infinity, or NaN for a negative number and NaN
+    from_infinity = 0x7FF0000000000000 if x.type == "double" else 0x7F800000
+    found = body.select(bits.compare("uge", "", from_infinity), special, result)
+    return body.select(x.equals(0.0), -infinity, found)

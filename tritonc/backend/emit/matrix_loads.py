@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from tritonc.backend.emit import shared
 from tritonc.backend.emit.casts import from_bits
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.packed import note
-from tritonc.backend.emit.shared import SharedAddresses, buffer_layout, buffer_type
+from tritonc.backend.emit.shared import SharedTile, buffer_layout, buffer_type
 from tritonc.backend.emit.warps import to_words
 from tritonc.backend.layout.access import SharedAccess
 from tritonc.backend.layout.matrix_access import WORD_BYTES, MatrixAccesses, matrix_accesses
@@ -17,16 +17,19 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Scalar
 
 
-def _found(f: FunctionEmitter, buffer: Value, tile: Value) -> MatrixAccesses:
+def _found(f: FunctionEmitter, buffer: Value, tile: Value) -> tuple[MatrixAccesses, SharedTile]:
     found = matrix_accesses(f.layout(tile), buffer_layout(buffer.type),
                             buffer_type(buffer.type).element.bytes)
     assert found is not None, f"no matrix instruction moves {tile}"
-    return found
+    return found, SharedTile(f, buffer, f.layout(tile), moves=found.moves)
 
 
-def _intrinsic(name: str, found: MatrixAccesses) -> str:
+def _call(f: FunctionEmitter, name: str, result: str, found: MatrixAccesses, address: str,
+          words: Sequence[str] = ()) -> str:
     form = ".trans" if found.transposed else ""
-    return f"llvm.nvvm.{name}.sync.aligned.m8n8.x{found.count}{form}.b16.p{SHARED_SPACE}"
+    return f.convergent(f"llvm.nvvm.{name}.sync.aligned.m8n8.x{found.count}{form}.b16.p"
+                        f"{SHARED_SPACE}", result, f"ptr addrspace({SHARED_SPACE}) {address}",
+                        *(f"i32 {word}" for word in words))
 
 
 def shared_load(f: FunctionEmitter, op: Op) -> None:
@@ -34,22 +37,18 @@ def shared_load(f: FunctionEmitter, op: Op) -> None:
         shared.shared_load(f, op)
         return
     f.target.require("ldmatrix", op.span)
-    buffer = op.operands[0]
-    e, found = buffer_type(buffer.type).element, _found(f, buffer, op.result)
-    addresses = SharedAddresses(f, f.buffers[buffer], found.moves, e.bytes)
-    name = _intrinsic("ldmatrix", found)
+    found, tile = _found(f, op.operands[0], op.result)
     result = "i32" if found.count == 1 else f"{{ {', '.join(['i32'] * found.count)} }}"
-    each = WORD_BYTES // e.bytes
+    each = WORD_BYTES // tile.element.bytes
     copies = _subsets(f.layout(op.result).replicated_registers)
 
     def piece(one: SharedAccess) -> dict[int, str]:
         names = {}
-        loaded = f.convergent(name, result,
-                              f"ptr addrspace({SHARED_SPACE}) {addresses.at(one.flip, one.add)}")
+        loaded = _call(f, "ldmatrix", result, found, tile.at(one))
         for i in range(found.count):
             word = loaded if found.count == 1 else f.op(f"extractvalue {result} {loaded}, {i}")
             registers = one.registers[i * each : (i + 1) * each]
-            for r, element in zip(registers, _elements(f, e, word), strict=True):
+            for r, element in zip(registers, _elements(f, tile.element, word), strict=True):
                 names.update({r | copy: element for copy in copies})
         return names
 
@@ -84,19 +83,17 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
         return
     f.target.require("stmatrix", op.span)
     buffer, value = op.operands
-    e, found = buffer_type(buffer.type).element, _found(f, buffer, value)
-    addresses = SharedAddresses(f, f.buffers[buffer], found.moves, e.bytes)
-    names, each, fetch = f.values[value], WORD_BYTES // e.bytes, f.fetch.get(value)
+    found, tile = _found(f, buffer, value)
+    e, names, fetch = tile.element, f.values[value], f.fetch.get(value)
+    each = WORD_BYTES // e.bytes
     for one in found.accesses:
         if fetch is not None:
             fetch(sum(1 << r for r in one.registers))
         words = [to_words(f, e, [names[r] for r in one.registers[i : i + each]])[0]
                  for i in range(0, len(one.registers), each)]
-        f.convergent(_intrinsic("stmatrix", found), "void",
-                     f"ptr addrspace({SHARED_SPACE}) {addresses.at(one.flip, one.add)}",
-                     *(f"i32 {word}" for word in words))
+        _call(f, "stmatrix", "void", found, tile.at(one), words)
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "shared_load": shared_load, "shared_store": shared_store,
 }

@@ -16,9 +16,8 @@ from functools import partial
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.arithmetic import combine
 from tritonc.backend.emit.casts import as_bits, from_bits
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
-from tritonc.backend.emit.module import WRITES
 from tritonc.backend.emit.ragged import Vector, load_vectors, store_vectors
 from tritonc.backend.emit.registers import access_chunks, alike_registers, owned
 from tritonc.backend.emit.tables import look_up
@@ -45,34 +44,37 @@ def emit_load(f: FunctionEmitter, op: Op) -> None:
         _load(f, op, found, f.wanted(op.result))
 
 
+def _access(f: FunctionEmitter, op: Op, chunk: tuple[int, ...], guard: str) -> Access:
+    """The access of neighbouring registers, of which the first one has the address."""
+    pointer, more = _pointer(op), op.attributes
+    return Access(f.values[op.operands[0]][chunk[0]], address_space(pointer), pointer.element,
+                  len(chunk), "" if guard == "true" else guard, more.get("cache") or "",
+                  bool(more.get("volatile")), op.span, more.get("align", 0))
+
+
 def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     """The accesses that bring any of the registers `now` that is not in `found` yet."""
     if look_up(f, op, found, now):
         return
-    pointer, wanted = _pointer(op), f.wanted(op.result)
-    addresses = f.values[op.operands[0]]
-    guards = f.values[op.guard] if op.guard is not None else None
-    volatile = bool(op.attributes.get("volatile"))
     if "alike" in op.attributes:
         _load_alike(f, op, found, now)
         return
+    wanted, other = f.wanted(op.result), op.attributes.get("other")
+    guards = f.values[op.guard] if op.guard is not None else None
     edges: dict[tuple[int, ...], Vector] = {}
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
-        picked = [i for i, r in enumerate(chunk) if wanted >> r & 1]
-        if not volatile and all(found[r] or not now >> r & 1 for r in chunk):
+        picked = [i for i, r in enumerate(chunk) if wanted >> r & 1] or [0]
+        access = _access(f, op, chunk, guards[chunk[0]] if guards is not None else "")
+        if not access.volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
-        guard = guards[chunk[0]] if guards is not None else ""
-        access = Access(addresses[chunk[0]], address_space(pointer), pointer.element, len(chunk),
-                        "" if guard == "true" else guard, op.attributes.get("cache") or "",
-                        volatile, op.span, op.attributes.get("align", 0))
         if "ragged" in op.attributes and guards is not None:
-            edges[chunk] = Vector(access, [guards[r] for r in chunk], picked or [0])
+            edges[chunk] = Vector(access, [guards[r] for r in chunk], picked)
             continue
         names = _of_window(f, op, access, chunk, picked) if "window" in op.attributes else load(
-            f, access, picked or [0], op.attributes.get("other"))
+            f, access, picked, other)
         for i, name in names.items():
             found[chunk[i]] = name
-    loaded = load_vectors(f, list(edges.values()), op.attributes.get("other"))
+    loaded = load_vectors(f, list(edges.values()), other)
     for chunk, names in zip(edges, loaded, strict=True):
         for i, name in names.items():
             found[chunk[i]] = name
@@ -104,8 +106,7 @@ def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...
 
 def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     """One access for all registers of an address, if any of their guards holds."""
-    pointer, addresses = _pointer(op), f.values[op.operands[0]]
-    wanted, other = f.wanted(op.result) & now, op.attributes.get("other")
+    wanted, other, t = f.wanted(op.result) & now, op.attributes.get("other"), f.type(op.result)
     for group in alike_registers(op, f.warps):
         picked = [r for r in group if wanted >> r & 1 and not found[r]]
         if not picked:
@@ -116,41 +117,28 @@ def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         guard = guards[0]
         for name in guards[1:]:
             guard = f.op(f"or i1 {guard}, {name}") if guard and name else ""
-        access = Access(addresses[group[0]], address_space(pointer), pointer.element, 1, guard,
-                        op.attributes.get("cache") or "", False, op.span)
-        value = load(f, access, [0], other)[0]
+        value = load(f, _access(f, op, group[:1], guard), [0], other)[0]
         for r, name in zip(picked, names, strict=True):
             found[r] = value
             if other is not None and name and len(guards) > 1:
-                t = f.type(op.result)
                 found[r] = f.op(f"select i1 {name}, {t} {value}, {t} "
                                 f"{literal(element(op.result.type), other)}")
 
 
 def emit_store(f: FunctionEmitter, op: Op) -> None:
-    pointer = _pointer(op)
-    addresses, values = f.values[op.operands[0]], f.values[op.operands[1]]
+    values, owner = f.values[op.operands[1]], f.owner(f.layout(op.operands[0]))
     guards = f.values[op.guard] if op.guard is not None else None
-    owner = f.owner(f.layout(op.operands[0]))
-    if op.attributes.get("release"):
-        guard = f.both(owner, guards[0] if guards is not None else "")
-        access = Access(addresses[0], address_space(pointer), pointer.element, 1)
-        f.under(guard, "release", lambda: _release(f, access, values[0]))
-        return
+    chunks = access_chunks(op, f.warps, f.target.access_bytes)
     if op.attributes.get("ragged") and guards is not None:
-        chunks = access_chunks(op, f.warps, f.target.access_bytes)
-        vectors = [Vector(Access(addresses[c[0]], address_space(pointer), pointer.element, len(c),
-                                 "", op.attributes.get("cache") or "", span=op.span),
-                          [guards[r] for r in c]) for c in chunks]
+        vectors = [Vector(_access(f, op, c, ""), [guards[r] for r in c]) for c in chunks]
         store_vectors(f, vectors, [[values[r] for r in c] for c in chunks], owner)
         return
-    for chunk in access_chunks(op, f.warps, f.target.access_bytes):
+    for chunk in chunks:
         guard = f.both(owner, guards[chunk[0]] if guards is not None else "")
-        if guard == "false":
-            continue
-        access = Access(addresses[chunk[0]], address_space(pointer), pointer.element, len(chunk),
-                        guard, op.attributes.get("cache") or "", span=op.span)
-        store(f, access, [values[r] for r in chunk])
+        if op.attributes.get("release"):
+            f.under(guard, "release", partial(_release, f, _access(f, op, chunk, ""), values[0]))
+        elif guard != "false":
+            store(f, _access(f, op, chunk, guard), [values[r] for r in chunk])
 
 
 def _release(f: FunctionEmitter, access: Access, value: str) -> None:
@@ -273,30 +261,20 @@ def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: s
     register = {"half": "i16", "bfloat": "i16"}.get(t, t)
     if register != t:
         value = f.op(f"bitcast {t} {value} to {register}")
-    arguments = f"ptr addrspace(1) {address}, {register} {value}"
-    inputs = f"l,{constraint}"
-    if guard:
-        arguments += f", i1 {guard}"
-        inputs += ",b"
+    inputs = [("l", f"ptr addrspace(1) {address}"), (constraint, f"{register} {value}")]
+    inputs += [("b", f"i1 {guard}")] if guard else []
     if not wanted and not suffix.startswith("exch"):
-        predicate = "@$2 " if guard else ""
-        f.asm("void", f"{predicate}red{at}.{suffix} [$0], $1;", f"{inputs},~{{memory}}",
-              arguments, WRITES)
+        f.asm("void", f"{'@$2 ' if guard else ''}red{at}.{suffix} [$0], $1;", [], inputs)
         return "poison"
     bits = {"h": 16, "r": 32, "f": 32}.get(constraint, 64)
     start = f"mov.b{bits} $0, 0; @$3 " if guard else ""
-    old = f.asm(register, f"{start}atom{at}.{suffix} $0, [$1], $2;",
-                f"=&{constraint},{inputs},~{{memory}}", arguments, WRITES)
+    old = f.asm(register, f"{start}atom{at}.{suffix} $0, [$1], $2;", [f"=&{constraint}"], inputs)
     return old if register == t else f.op(f"bitcast {register} {old} to {t}")
 
 
 def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str]) -> str:
     """The result of `emit`, which runs under the guard; zero elsewhere."""
-    if not guard:
-        return emit()
-    names, before = list[str](), f.label
-    end = f.under(guard, "atomic", lambda: names.append(emit()))
-    return f.op(f"phi {llvm_type(e)} [ {names[0]}, %{end} ], [ zeroinitializer, %{before} ]")
+    return f.where(guard, "atomic", llvm_type(e), "zeroinitializer", emit)
 
 
 def _loop(f: FunctionEmitter, e: Scalar, address: str, change: Callable[[str], str],
@@ -337,6 +315,6 @@ def _from_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
     return f.op(f"icmp ne i8 {a}, 0") if e == I1 else from_bits(f, e, a)
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "load": emit_load, "store": emit_store, "atomic_rmw": atomic_rmw, "atomic_cas": atomic_cas,
 }

@@ -117,64 +117,77 @@ def in_pairs(f: FunctionEmitter, result: Value, operands: Sequence[Value],
     f.values[result] = found
 
 
+def _set_pairs(f: FunctionEmitter, result: Value, pair: Callable[[int], Names],
+               *keys: Sequence[str]) -> bool:
+    """Set the wanted registers of a result, all of which come by twos, to what `pair` gives for the
+    even one: once where the lists `keys` have the same for both.  Always true."""
+    found, known = f.blank(result.type), dict[tuple[str, ...], Names]()
+    for r in members(f.wanted(result)):
+        if not r & 1:
+            key = tuple(name for names in keys for name in names[r : r + 2]) or (str(r),)
+            if key not in known:
+                known[key] = pair(r)
+            found[r : r + 2] = known[key]
+    f.values[result] = found
+    return True
+
+
+def _by_twos(f: FunctionEmitter, result: Value, feature: str = "bf16_arithmetic") -> bool:
+    """Whether the wanted registers of a result come by twos, for a target that has what it
+    takes."""
+    mask = f.wanted(result)
+    return feature in f.target.features and all(mask >> (r ^ 1) & 1 for r in members(mask))
+
+
 def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
     """Convert signed bytes that came in words to 16-bit floats, or 8-bit floats to those or to f32;
     False if the operation is something else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    mask, names = f.wanted(op.result), f.values[op.operands[0]]
-    signed = source == I8 and op.name == "sitofp"
-    floats = source in _HALF_OF_BYTES and op.name == "fpcast"
-    if not ((target in (F16, BF16) and signed) or (target in (F16, BF16, F32) and floats)) or \
-            not {"f8_conversion", "bf16_arithmetic"} <= f.target.features:
+    names, wanted = f.values[op.operands[0]], members(f.wanted(op.result))
+    signed = source == I8 and op.name == "sitofp" and target in (F16, BF16)
+    floats = source in _HALF_OF_BYTES and op.name == "fpcast" and target in (F16, BF16, F32)
+    if not (signed or floats) or not {"f8_conversion", "bf16_arithmetic"} <= f.target.features \
+            or any(names[r] not in f.words for r in wanted):
         return False
-    wanted = members(mask)
-    if any((target != F32 and not mask >> (r ^ 1) & 1) or names[r] not in f.words for r in wanted):
-        return False
-    found = f.blank(op.result.type)
     halves: dict[tuple[str, int], str] = {}
     if target == F32:
+        found = f.values[op.result] = f.blank(op.result.type)
         for r in wanted:
             half = _single(f, source, f.words[names[r]], halves)
             found[r] = f.op(f"fpext half {half} to float")
-        f.values[op.result] = found
         return True
-    for r in wanted:
-        if r & 1:
-            continue
-        a, b = f.words[names[r]], f.words[names[r | 1]]
+
+    def pair(r: int) -> Names:
+        a, b = f.words[names[r]], f.words[names[r + 1]]
         if signed:
             vector = _signed_pair(f, target, _spread(f, a, b))
         elif target == F16 and (b[0], b[1]) == (a[0], a[1] + 1) and not a[1] & 1:
             vector = _half(f, source, a, halves)
         else:
             vector = _float_pair(f, target, [_single(f, source, one, halves) for one in (a, b)])
-        found[r], found[r | 1] = _take(f, target, vector)
-    f.values[op.result] = found
-    return True
+        return _take(f, target, vector)
+
+    return _by_twos(f, op.result) and _set_pairs(f, op.result, pair)
 
 
 def convert_to_bytes(f: FunctionEmitter, op: Op) -> bool:
     """Convert f32 to 8-bit floats by twos, which are a word; False if the operation is something
     else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    mask, names = f.wanted(op.result), f.values[op.operands[0]]
-    wanted = members(mask)
-    if source != F32 or target not in _HALF_OF_BYTES or "f8_conversion" not in f.target.features \
-            or any(not mask >> (r ^ 1) & 1 for r in wanted):
+    names = f.values[op.operands[0]]
+    if source != F32 or target not in _HALF_OF_BYTES or not _by_twos(
+            f, op.result, "f8_conversion"):
         return False
-    found = f.blank(op.result.type)
-    known: dict[tuple[str, str], Names] = {}
-    for r in wanted:
-        pair = names[r & ~1], names[r | 1]
-        if pair not in known:
-            both = f.call(f"llvm.nvvm.ff.to.{_HALF_OF_BYTES[target]}.rn", "i16",
-                          f"float {pair[1]}", f"float {pair[0]}")
-            high = f.op(f"lshr i16 {both}, 8")
-            known[pair] = [f.op(f"trunc i16 {one} to i8") for one in (both, high)]
-            note(f, f.op(f"zext i16 {both} to i32"), known[pair])
-        found[r] = known[pair][r & 1]
-    f.values[op.result] = found
-    return True
+
+    def pair(r: int) -> Names:
+        both = f.call(f"llvm.nvvm.ff.to.{_HALF_OF_BYTES[target]}.rn", "i16",
+                      f"float {names[r + 1]}", f"float {names[r]}")
+        high = f.op(f"lshr i16 {both}, 8")
+        found = [f.op(f"trunc i16 {one} to i8") for one in (both, high)]
+        note(f, f.op(f"zext i16 {both} to i32"), found)
+        return found
+
+    return _set_pairs(f, op.result, pair, names)
 
 
 def convert_small(f: FunctionEmitter, op: Op) -> bool:
@@ -185,10 +198,8 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
         return False
     number, pattern = _FRACTIONS[target]
     least, most = op.attributes["bounds"]
-    mask = f.wanted(op.result)
     if source.bits not in (16, 32) or most - least >= number or abs(least) > number \
-            or "bf16_arithmetic" not in f.target.features \
-            or any(not mask >> (r ^ 1) & 1 for r in members(mask)):
+            or not _by_twos(f, op.result):
         return False
     t = f"<2 x {llvm_type(target)}>"
     value, less, added = _natural_parts(op.operands[0], number)
@@ -196,10 +207,9 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
     if moved:
         value, less, added = op.operands[0], None, least
     one = f"{llvm_type(target)} {literal(target, float(number - added))}"
-    found = f.blank(op.result.type)
     known: dict[tuple[Value, str, str], str] = {}
 
-    def pair(value: Value, r: int) -> str:
+    def part(value: Value, r: int) -> str:
         names = f.values[value]
         key = value, names[r], names[r | 1]
         if key not in known:
@@ -209,36 +219,29 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
             known[key] = f.op(f"bitcast i32 {word} to {t}")
         return known[key]
 
-    for r in members(mask):
-        if not r & 1:
-            other = f"<{one}, {one}>" if less is None else pair(less, r)
-            vector = f.op(f"fsub {t} {pair(value, r)}, {other}")
-            found[r], found[r | 1] = _take(f, target, vector)
-    f.values[op.result] = found
-    return True
+    def pair(r: int) -> Names:
+        other = f"<{one}, {one}>" if less is None else part(less, r)
+        return _take(f, target, f.op(f"fsub {t} {part(value, r)}, {other}"))
+
+    return _set_pairs(f, op.result, pair)
 
 
 def join_halves(f: FunctionEmitter, op: Op) -> bool:
     """The lower halves of words, by twos, as 16-bit floats; False if the operation is something
     else."""
-    cut, target, mask = op.operands[0].op, element(op.result.type), f.wanted(op.result)
+    cut, target = op.operands[0].op, element(op.result.type)
     if cut is None or cut.name != "truncate" or target not in (F16, BF16) \
-            or scalar(cut.operands[0].type).bits != 32 \
-            or "bf16_arithmetic" not in f.target.features \
-            or any(not mask >> (r ^ 1) & 1 for r in members(mask)):
+            or scalar(cut.operands[0].type).bits != 32 or not _by_twos(f, op.result):
         return False
-    names, found = f.values[cut.operands[0]], f.blank(op.result.type)
-    known: dict[tuple[str, str], Names] = {}
-    for r in members(mask):
-        pair = names[r & ~1], names[r | 1]
-        if pair not in known:
-            word = _bits_pair(f, cut.operands[0], r & ~1, 0, 0xFFFF) or _joined(
-                f, pair, scalar(cut.operands[0].type))
-            known[pair] = _take(f, scalar(op.result.type), f.op(
-                f"bitcast i32 {word} to <2 x {llvm_type(target)}>"))
-        found[r] = known[pair][r & 1]
-    f.values[op.result] = found
-    return True
+    (whole,), e = cut.operands, scalar(op.result.type)
+    names = f.values[whole]
+
+    def pair(r: int) -> Names:
+        word = _bits_pair(f, whole, r, 0, 0xFFFF) or _joined(
+            f, names[r : r + 2], scalar(whole.type))
+        return _take(f, e, f.op(f"bitcast i32 {word} to <2 x {llvm_type(e)}>"))
+
+    return _set_pairs(f, op.result, pair, names)
 
 
 def _bits_pair(f: FunctionEmitter, value: Value, r: int, left: int, mask: int, depth: int = 6

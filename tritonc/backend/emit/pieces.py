@@ -7,16 +7,13 @@ one piece of the tile and not the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from tritonc.analysis.pressure import PIECE, made_alone
 from tritonc.backend.emit.demand import Machine, reads
-from tritonc.backend.emit.function import FunctionEmitter, Names
+from tritonc.backend.emit.function import Emitter, FunctionEmitter, Names
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op
-
-Emitter = Callable[[FunctionEmitter, Op], None]
 
 
 def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tritonc.backend.emit.arithmetic import Emitter
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type, memory_type
 from tritonc.backend.emit.packed import each_register
 from tritonc.backend.emit.registers import members

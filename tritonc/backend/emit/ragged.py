@@ -45,33 +45,27 @@ def _parts(f: FunctionEmitter, vectors: Sequence[Vector], owner: str = "") -> st
 def load_vectors(f: FunctionEmitter, vectors: Sequence[Vector], other: int | float | None
                  ) -> list[dict[int, str]]:
     """The wanted elements of each vector; `other` where their guards do not hold."""
-    whole = []
-    for one in vectors:
-        words = words_of(one.access)
-        whole.append(load_words(f, one.access._replace(guard=one.guards[-1]), words, one.wanted,
-                                other))
     if not vectors:
         return []
+    words = [words_of(one.access) for one in vectors]
+    whole = [load_words(f, one.access._replace(guard=one.guards[-1]), w, one.wanted, other)
+             for one, w in zip(vectors, words, strict=True)]
     condition, before = _parts(f, vectors), f.label
-    then, after = f.new_label("edge"), f.new_label("edge.end")
-    f.line(f"br i1 {condition}, label %{then}, label %{after}")
-    f.start_block(then)
-    edges = []
-    for one, loaded in zip(vectors, whole, strict=True):
-        words = words_of(one.access)
-        values = [load(f, one.single(f, i), [0], other)[0] for i in range(one.access.width)]
-        edges.append({w: f.op(f"select i1 {one.part}, {words.type} {name}, {words.type} "
-                              f"{loaded[w]}")
-                      for w, name in enumerate(pack(f, one.access, words, values))
-                      if w in loaded})
-    end = f.label
-    f.line(f"br label %{after}")
-    f.start_block(after)
-    both = [{w: f.op(f"phi {words_of(one.access).type} [ {edge[w]}, %{end} ], "
-                     f"[ {name}, %{before} ]") for w, name in loaded.items()}
-            for one, loaded, edge in zip(vectors, whole, edges, strict=True)]
-    return [unpack(f, one.access, words_of(one.access), parts, one.wanted)
-            for one, parts in zip(vectors, both, strict=True)]
+    edges: list[dict[int, str]] = []
+
+    def emit() -> None:
+        for one, w, loaded in zip(vectors, words, whole, strict=True):
+            values = [load(f, one.single(f, i), [0], other)[0] for i in range(one.access.width)]
+            edges.append({i: f.op(f"select i1 {one.part}, {w.type} {name}, {w.type} {loaded[i]}")
+                          for i, name in enumerate(pack(f, one.access, w, values))
+                          if i in loaded})
+
+    end = f.under(condition, "edge", emit)
+    both = [{i: f.op(f"phi {w.type} [ {edge[i]}, %{end} ], [ {name}, %{before} ]")
+             for i, name in loaded.items()}
+            for w, loaded, edge in zip(words, whole, edges, strict=True)]
+    return [unpack(f, one.access, w, parts, one.wanted)
+            for one, w, parts in zip(vectors, words, both, strict=True)]
 
 
 def store_vectors(f: FunctionEmitter, vectors: Sequence[Vector], values: Sequence[Sequence[str]],

@@ -14,52 +14,46 @@ from collections.abc import Callable, Sequence
 from tritonc.analysis.values import defined_by, int_of, origin
 from tritonc.backend.emit.arithmetic import combine
 from tritonc.backend.emit.casts import convert_float
-from tritonc.backend.emit.demand import reduced_registers
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
-from tritonc.backend.emit.registers import members, reduction_groups
+from tritonc.backend.emit.registers import (
+    members,
+    plan_reduction,
+    reduced_axes,
+    reduced_registers,
+    tree,
+)
 from tritonc.backend.emit.warps import FULL_WARP, exchange, from_lowest
 from tritonc.backend.layout.split_reductions import by_vote
 from tritonc.ir import combiner
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op
 from tritonc.ir.layout import LANE_BITS, Layout, axis_bases
-from tritonc.ir.layout_ops import reduction
+from tritonc.ir.layout_ops import Reduction
 from tritonc.ir.types import F32, I1, I32, Scalar, scalar, shape
 
 _REDUX = {"add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax",
           "and": "and", "or": "or", "xor": "xor"}
 
 
-def _tree(items: Sequence[str], fold: Callable[[str, str], str]) -> str:
-    """Neighbours first, then neighbours of the results."""
-    while len(items) > 1:
-        pairs = [fold(items[i], items[i + 1]) for i in range(0, len(items) - 1, 2)]
-        items = [*pairs, items[-1]] if len(items) % 2 else pairs
-    return items[0]
-
-
 def _accumulator(kind: str, e: Scalar) -> Scalar:
     return F32 if kind in ("fadd", "fmul") and e.bits < 32 else e
 
 
-def _lanes(layout: Layout, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The lane bits inside the axes, once it is clear that no warp bits are."""
-    plan = reduction(layout, axes)
-    if plan.warp:
-        raise AssertionError("a reduction across warps is split before it is emitted")
-    return plan.lane
+def _plan(layout: Layout, op: Op) -> Reduction:
+    """What combines in a reduction or scan; no warp bits do."""
+    plan = plan_reduction(layout, reduced_axes(op))
+    assert not plan.warp, "a reduction across warps is split before it is emitted"
+    return plan
 
 
 def reduce(f: FunctionEmitter, op: Op) -> None:
     if by_vote(op):
         _vote(f, op)
         return
-    kind, axes = op.attributes["kind"], tuple(op.attributes["axes"])
-    operand = op.operands[0]
-    layout, e = f.layout(operand), scalar(operand.type)
-    wide = _accumulator(kind, e)
-    lanes, groups = _lanes(layout, axes), reduction_groups(layout, axes)
+    kind, operand = op.attributes["kind"], op.operands[0]
+    e, plan = scalar(operand.type), _plan(f.layout(operand), op)
+    wide, lanes, groups = _accumulator(kind, e), plan.lane, plan.groups
     names, picked = f.values[operand], reduced_registers(op, f.warps)
     done: dict[int, str] = {}
     one = _picks_one(op) if len(lanes) == 1 else None
@@ -71,7 +65,7 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
                            f"{exchange(f, e, own, 1 << lanes[0])}")
             continue
         items = [convert_float(f, e, wide, names[r]) for r in groups[i]]
-        total = _tree(items, lambda a, b: combine(f, kind, wide, a, b))
+        total = tree(items, lambda a, b: combine(f, kind, wide, a, b))
         done[i] = convert_float(f, wide, e, _across_lanes(f, kind, wide, total, lanes))
     found = f.blank(op.result.type)
     for r in members(f.wanted(op.result)):
@@ -96,8 +90,8 @@ def _picks_one(op: Op) -> Op | None:
 def _vote(f: FunctionEmitter, op: Op) -> None:
     kind, operand = op.attributes["kind"], op.operands[0]
     layout, names = f.layout(operand), f.values[operand]
-    groups = reduction_groups(layout, tuple(op.attributes["axes"]))
-    own = _tree([names[r] for group in groups for r in group],
+    groups = plan_reduction(layout, reduced_axes(op)).groups
+    own = tree([names[r] for group in groups for r in group],
                 lambda a, b: combine(f, kind, I1, a, b))
     if any(layout.warp):
         found = f.vote(kind, own)
@@ -138,10 +132,8 @@ def _joined(f: FunctionEmitter, function: Combiner) -> Join:
 def reduce_with(f: FunctionEmitter, op: Op) -> None:
     """As `reduce`, if the function commutes; else from the lowest bit of the axis on, each in the
     order of the elements.  All lanes compute the same, and get the same bits."""
-    function, axes = combiner.read(op.attributes["function"]), (op.attributes["axis"],)
-    layout = f.layout(op.operands[0])
-    types = [scalar(v.type) for v in op.operands]
-    _lanes(layout, axes)
+    function, layout = combiner.read(op.attributes["function"]), f.layout(op.operands[0])
+    types, groups = [scalar(v.type) for v in op.operands], _plan(layout, op).groups
     join = _joined(f, function)
     names = [f.values[v] for v in op.operands]
     picked = reduced_registers(op, f.warps)
@@ -151,9 +143,9 @@ def reduce_with(f: FunctionEmitter, op: Op) -> None:
     for result in op.results:
         wanted |= f.wanted(result)
     for i in sorted({picked[r] for r in members(wanted)}):
-        items = [tuple(column[r] for column in names)
-                 for r in reduction_groups(layout, axes)[i]]
-        done[i] = _in_order(f, layout, axes[0], function.commutative, types, items, join)
+        items = [tuple(column[r] for column in names) for r in groups[i]]
+        done[i] = _in_order(f, layout, op.attributes["axis"], function.commutative, types, items,
+                            join)
     for r in members(wanted):
         for column, name in zip(found, done[picked[r]], strict=True):
             column[r] = name
@@ -246,7 +238,7 @@ def _scan(f: FunctionEmitter, op: Op, types: Sequence[Scalar], items: list[Names
     A scan from the end is the same with upper and lower exchanged.
     """
     layout = f.layout(op.operands[0])
-    _lanes(layout, (op.attributes["axis"],))
+    _plan(layout, op)
     reverse = bool(op.attributes.get("reverse"))
     prefix, whole = list(items), list(items)
     for basis in axis_bases(layout.shape, op.attributes["axis"]):
@@ -290,6 +282,6 @@ def _join_lanes(f: FunctionEmitter, prefix: list[Names], whole: list[Names],
         whole[r] = both
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "reduce": reduce, "scan": scan, "reduce_with": reduce_with, "scan_with": scan_with,
 }

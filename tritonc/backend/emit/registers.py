@@ -6,19 +6,18 @@ are registers of their operand under other numbers, and `sources` says which.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 from tritonc.backend.layout.access import (
     SharedAccess,
-    SharedAccesses,
     shared_accesses,
     vector_chunks,
 )
 from tritonc.backend.layout.conversion import Rename, plan_conversion
-from tritonc.ir import f2
+from tritonc.ir import layout_ops
 from tritonc.ir.core import Op
-from tritonc.ir.layout import LANE_BITS, Layout, SharedLayout, axis_bases, log2
-from tritonc.ir.layout_ops import reduction
+from tritonc.ir.layout import LANE_BITS, Layout, axis_bases, log2
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Tile, Type, element
 
@@ -60,26 +59,12 @@ def members(mask: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-@cache
-def _renamed(result: Layout, source: Layout, table: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
-    """Registers of `source`, when basis b of the result is basis table[b] of the source.
-
-    Bases missing from the table do not exist in the source: all their copies are one element.
-    """
-    renamed = dict(table)
-    threads = tuple(renamed.get(basis, 0) for basis in result.thread)
-    if threads != source.thread:
-        raise AssertionError(f"threads of {source} do not hold what {result} needs")
-    place = {basis: 1 << bit for bit, basis in enumerate(source.register) if basis}
-    columns = [place[renamed[basis]] if renamed.get(basis, 0) else 0 for basis in result.register]
-    return tuple(f2.apply(columns, register) for register in range(result.registers))
-
-
-def _axis_pairs(result: Layout, source: Layout, axes: list[int]) -> tuple[tuple[int, int], ...]:
-    """Bases of result axis d against those of source axis `axes[d]`, as far as that one goes."""
-    return tuple(
-        pair for d, axis in enumerate(axes)
-        for pair in zip(axis_bases(result.shape, d), axis_bases(source.shape, axis), strict=False))
+def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """The elements of a tile that a broadcast repeats, where `layout` has their copies."""
+    known = {wide: narrow for axis in range(len(shape)) for wide, narrow in zip(
+        axis_bases(layout.shape, axis), axis_bases(shape, axis), strict=False)}
+    return Layout(shape, *(tuple(known.get(basis, 0) for basis in bases)
+                           for bases in (layout.register, layout.lane, layout.warp)))
 
 
 def sources(op: Op, warps: int) -> tuple[int, ...] | None:
@@ -90,24 +75,29 @@ def sources(op: Op, warps: int) -> tuple[int, ...] | None:
     """
     if op.name == "splat":
         return (0,) * registers(op.result.type)
-    source = layout_of(op.operands[0].type, warps)
-    result = layout_of(op.result.type, warps)
-    if op.name == "convert_layout":
-        plan = plan_conversion(source, result, element(op.result.type).bits)
-        return plan.sources if isinstance(plan, Rename) else None
+    source, result = (layout_of(v.type, warps) for v in (op.operands[0], op.result))
     if op.name == "reshape":
-        return _renamed(result, source, tuple((1 << i, 1 << i)
-                                                for i in range(log2(source.size))))
-    if op.name == "broadcast":
-        axes = list(range(len(result.shape)))
-    else:
-        axes = list(op.attributes["permutation"])
-    return _renamed(result, source, _axis_pairs(result, source, axes))
+        source = layout_ops.reshape(source, result.shape)
+    elif op.name == "trans":
+        source = layout_ops.transpose(source, op.attributes["permutation"])
+    elif op.name == "broadcast":
+        result = _narrowed(result, source.shape)
+    plan = plan_conversion(source, result, element(op.result.type).bits)
+    return plan.sources if isinstance(plan, Rename) else None
 
 
-@cache
-def _chunks(layout: Layout, width: int, axis: int, once: bool) -> tuple[tuple[int, ...], ...]:
-    return vector_chunks(layout, width, axis, once)
+def reduced_registers(op: Op, warps: int) -> tuple[int, ...]:
+    """For each register of a reduction's result the one of the natural layout that it is."""
+    layout = layout_of(op.operands[0].type, warps)
+    natural = layout_ops.slice_axes(layout, reduced_axes(op))
+    plan = plan_conversion(natural, layout_of(op.results[0].type, warps), 32)
+    assert isinstance(plan, Rename), f"a reduction of {layout} does not lie in its result's layout"
+    return plan.sources
+
+
+def reduced_axes(op: Op) -> tuple[int, ...]:
+    """The axes that a reduction, or a scan, goes along."""
+    return tuple(op.attributes.get("axes") or (op.attributes["axis"],))
 
 
 def access_chunks(op: Op, warps: int, access_bytes: int) -> tuple[tuple[int, ...], ...]:
@@ -120,7 +110,7 @@ def access_chunks(op: Op, warps: int, access_bytes: int) -> tuple[tuple[int, ...
     size = element(pointee(pointer.type)).bytes
     width = min(op.attributes.get("vector", 1), max(access_bytes // size, 1))
     axis = op.attributes.get("vector_axis", -1)
-    return _chunks(layout, width, axis, op.name != "load")
+    return vector_chunks(layout, width, axis, op.name != "load")
 
 
 def alike_registers(op: Op, warps: int) -> tuple[tuple[int, ...], ...]:
@@ -143,22 +133,15 @@ def run_bits(op: Op, warps: int) -> int:
     return sum(1 << bit for bit, basis in enumerate(layout.register) if basis in inside)
 
 
-@cache
-def accesses_of(layout: Layout, shared: SharedLayout, bits: int, once: bool) -> SharedAccesses:
-    """`shared_accesses`, remembered."""
-    return shared_accesses(layout, shared, bits, once)
-
-
-def copied(op: Op, warps: int) -> tuple[SharedAccesses, tuple[SharedAccess, ...]]:
+def copied(op: Op, warps: int) -> tuple[SharedAccess, ...]:
     """The pieces of an async_copy: `vector` neighbours of its buffer each."""
     buffer, pointer = op.operands[:2]
     assert isinstance(buffer.type, Buffer) and buffer.type.layout is not None
-    moves = accesses_of(layout_of(pointer.type, warps), buffer.type.layout,
-                        buffer.type.element.bytes * 8, True)
+    moves = shared_accesses(layout_of(pointer.type, warps), buffer.type.layout,
+                            buffer.type.element.bytes * 8, True)
     width = op.attributes.get("vector", 1)
-    return moves, tuple(
-        SharedAccess(one.registers[i : i + width], one.flip, one.add + i)
-        for one in moves.accesses for i in range(0, moves.vector, width))
+    return tuple(SharedAccess(one.registers[i : i + width], one.flip, one.add + i)
+                 for one in moves.accesses for i in range(0, moves.vector, width))
 
 
 @cache
@@ -167,11 +150,12 @@ def owned(layout: Layout) -> tuple[int, ...]:
     return tuple(r for r in range(layout.registers) if not r & layout.replicated_registers)
 
 
-@cache
-def reduction_groups(layout: Layout, axes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The source registers that fold into each register of a reduction's own layout."""
-    return reduction(layout, axes).groups
+def tree(items: Sequence[str], join: Callable[[str, str], str]) -> str:
+    """All of them joined: neighbours first, then neighbours of the results."""
+    while len(items) > 1:
+        pairs = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = [*pairs, *items[len(items) - len(items) % 2:]]
+    return items[0]
 
 
-def is_buffer(t: Type) -> bool:
-    return isinstance(t, Buffer)
+plan_reduction = cache(layout_ops.reduction)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.backend.emit.arithmetic import choose
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.registers import members, sources
 from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.backend.layout.conversion import part_registers, plan_conversion
@@ -85,7 +83,7 @@ def _exchange(f: FunctionEmitter, items: list[list[str]], images: tuple[int, ...
     return items
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     **dict.fromkeys(("splat", "broadcast", "reshape", "trans", "convert_layout"), rename),
     "tile_part": tile_part, "join_parts": join_parts,
 }

@@ -8,23 +8,22 @@ where the bits meet and by addition, in the instruction itself, where they do no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tritonc.backend.emit.access import Access, load, store
 from tritonc.backend.emit.casts import round_to_tf32
-from tritonc.backend.emit.function import BufferAddress, FunctionEmitter
+from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter
 from tritonc.backend.emit.linear_map import linear_map
-from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
-from tritonc.backend.emit.module import WRITES
+from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.packed import map_registers
-from tritonc.backend.emit.registers import accesses_of, copied, members, owned
-from tritonc.backend.layout.access import SharedAccess, SharedAccesses
+from tritonc.backend.emit.registers import copied, members, owned
+from tritonc.backend.layout.access import SharedAccess, SharedAccesses, shared_accesses
 from tritonc.backend.layout.conversion import part_holders, part_layout, part_registers
 from tritonc.backend.layout.layout_choice import thickened
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
-from tritonc.ir.core import Op
-from tritonc.ir.layout import SharedLayout
+from tritonc.ir.core import Op, Value
+from tritonc.ir.layout import Layout, SharedLayout
 from tritonc.ir.types import Buffer, shape
 
 AT_ONCE = 32  # registers of a tile that is loaded where it is stored
@@ -62,29 +61,44 @@ def buffer_view(f: FunctionEmitter, op: Op) -> None:
     f.buffers[op.result] = f.buffers[op.operands[0]]
 
 
-class SharedAddresses:
-    """The addresses of a thread's accesses to one buffer; threads' parts are computed once."""
+class SharedTile:
+    """The accesses of a thread to a tile in a buffer; threads' parts of addresses are computed
+    once.  `moves`: if not given those of a tile of `layout`, of a store (`once`) without copies."""
 
-    def __init__(self, f: FunctionEmitter, buffer: BufferAddress, moves: SharedAccesses,
-                 size: int) -> None:
-        self._f, self._size = f, size
-        self._base = buffer
-        self._thread = f.linear(tuple(offset * size for offset in moves.thread))
+    def __init__(self, f: FunctionEmitter, buffer: Value, layout: Layout, once: bool = False,
+                 moves: SharedAccesses | None = None) -> None:
+        self.f, self.element = f, buffer_type(buffer.type).element
+        self._size, self._base = self.element.bytes, f.buffers[buffer]
+        self.moves = moves or shared_accesses(layout, buffer_layout(buffer.type), 8 * self._size,
+                                              once)
+        self._thread = f.linear(tuple(offset * self._size for offset in self.moves.thread))
         self._pointers: dict[int, str] = {}
-        steps = buffer.steps if buffer.dynamic and f.pipelined_on_cores else 1
+        steps = self._base.steps if self._base.dynamic and f.pipelined_on_cores else 1
         self._derived = steps % SHARED_ALIGNMENT == 0  # addresses of one another
 
-    def at(self, flip: int, add: int) -> str:
-        """The address of the access at element offset (thread ^ flip) + add."""
-        f, size = self._f, self._size
-        pointer = self._pointer(flip)
-        constant = self._base.offset + add * size
+    def at(self, one: SharedAccess) -> str:
+        """The address of an access: at element offset (thread ^ flip) + add."""
+        pointer = self._pointer(one.flip)
+        constant = self._base.offset + one.add * self._size
         if not constant:
             return pointer
-        return f.op(f"getelementptr i8, ptr addrspace({SHARED_SPACE}) {pointer}, i32 {constant}")
+        return self.f.op(f"getelementptr i8, ptr addrspace({SHARED_SPACE}) {pointer}, "
+                         f"i32 {constant}")
+
+    def access(self, one: SharedAccess, owner: str = "") -> Access:
+        """The access as an instruction, in the threads for which the i1 `owner` holds."""
+        return Access(self.at(one), SHARED_SPACE, self.element, self.moves.vector, owner)
+
+    def load(self, one: SharedAccess, picked: Sequence[int] | None = None) -> dict[int, str]:
+        """The registers that the access brings; of its elements only those that are `picked`."""
+        if picked is not None and not picked:
+            return {}
+        loaded = load(self.f, self.access(one), range(self.moves.vector) if picked is None
+                      else picked)
+        return {one.registers[i]: name for i, name in loaded.items()}
 
     def _pointer(self, flip: int) -> str:
-        f, size = self._f, self._size
+        f, size = self.f, self._size
         pointer = self._pointers.get(flip)
         if pointer is None:
             if self._derived and 0 < flip * size < SHARED_ALIGNMENT:
@@ -105,59 +119,44 @@ class SharedAddresses:
         address: products on CUDA cores have none to spare.  (Where operands come through registers,
         before sm_80, the assembler spilled less without.)
         """
-        f, t = self._f, f"ptr addrspace({SHARED_SPACE})"
+        f, t = self.f, f"ptr addrspace({SHARED_SPACE})"
         address = f.op(f"ptrtoint {t} {self._pointer(0)} to i32")
         return f.op(f"inttoptr i32 {f.op(f'xor i32 {address}, {bits}')} to {t}")
 
 
 def shared_store(f: FunctionEmitter, op: Op) -> None:
     buffer, value = op.operands
-    e, layout, names = buffer_type(buffer.type).element, f.layout(value), f.values[value]
+    layout, names, fetch = f.layout(value), f.values[value], f.fetch.get(value)
     bits, index = op.attributes.get("bits", ()), op.attributes.get("index", 0)
     mask, *holders = part_holders(layout, bits)
-    fetch = f.fetch.get(value)
     whole = part_registers(layout, bits, index)  # the register of the value for each of the part
     if bits and shape(buffer.type) != shape(value.type):
         layout = part_layout(layout, bits)
-    moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, True)
+    tile = SharedTile(f, buffer, layout, once=True)
+    accesses = tile.moves.accesses
     if bits and shape(buffer.type) == shape(value.type):
-        inside = frozenset(whole)
-        moves = moves._replace(accesses=tuple(one for one in moves.accesses
-                                              if inside.issuperset(one.registers)))
+        accesses = tuple(one for one in accesses if {*whole}.issuperset(one.registers))
         whole = tuple(range(layout.registers))
-    addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
     owner = f.threads(mask, holders[index])
     helper = ""
     if op.attributes.get("round"):
         helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)
-    each = max(1, AT_ONCE // moves.vector) if fetch is not None else len(moves.accesses)
-    for i in range(0, len(moves.accesses), max(1, each)):
-        part = moves.accesses[i : i + each]
+    each = max(1, AT_ONCE // tile.moves.vector if fetch is not None else len(accesses))
+    for i in range(0, len(accesses), each):
+        part = accesses[i : i + each]
         if fetch is not None:
             fetch(sum(1 << whole[r] for one in part for r in one.registers))
         for one in part:
             picked = [names[whole[r]] for r in one.registers]
             if helper:
                 picked = [f.op(f"call float @{helper}(float {name})") for name in picked]
-            access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector, owner)
-            store(f, access, picked)
+            store(f, tile.access(one, owner), picked)
 
 
 def shared_load(f: FunctionEmitter, op: Op) -> None:
-    buffer = op.operands[0]
-    e, layout = buffer_type(buffer.type).element, f.layout(op.result)
-    moves = accesses_of(layout, buffer_layout(buffer.type), e.bytes * 8, False)
-    addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
-    wanted = f.wanted(op.result)
-
-    def piece(one: SharedAccess) -> dict[int, str]:
-        picked = [i for i, r in enumerate(one.registers) if wanted >> r & 1]
-        if not picked:
-            return {}
-        access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector)
-        return {one.registers[i]: name for i, name in load(f, access, picked).items()}
-
-    set_pieces(f, op, moves, piece)
+    tile, wanted = SharedTile(f, op.operands[0], f.layout(op.result)), f.wanted(op.result)
+    set_pieces(f, op, tile.moves, lambda one: tile.load(
+        one, [i for i, r in enumerate(one.registers) if wanted >> r & 1]))
 
 
 def set_pieces(f: FunctionEmitter, op: Op, moves: SharedAccesses,
@@ -189,67 +188,54 @@ def set_pieces(f: FunctionEmitter, op: Op, moves: SharedAccesses,
 
 
 def load_slice(f: FunctionEmitter, op: Op) -> None:
-    buffer, axis, index = op.operands[0], op.attributes["axis"], op.attributes["index"]
-    e, layout = buffer_type(buffer.type).element, f.layout(op.result)
-    thick = thickened(layout, axis, buffer_type(buffer.type).shape[axis])
-    moves = accesses_of(thick, buffer_layout(buffer.type), e.bytes * 8, False)
-    addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
+    buffer, axis, layout = op.operands[0], op.attributes["axis"], f.layout(op.result)
+    tile = SharedTile(f, buffer, thickened(layout, axis, buffer_type(buffer.type).shape[axis]))
     found, bits = f.blank(op.result.type), len(layout.register)
-    for one in moves.accesses:
-        picked = [i for i, r in enumerate(one.registers) if r >> bits == index]
-        if picked:
-            access = Access(addresses.at(one.flip, one.add), SHARED_SPACE, e, moves.vector)
-            for i, name in load(f, access, picked).items():
-                found[one.registers[i] & (1 << bits) - 1] = name
+    for one in tile.moves.accesses:
+        picked = [i for i, r in enumerate(one.registers) if r >> bits == op.attributes["index"]]
+        for r, name in tile.load(one, picked).items():
+            found[r & (1 << bits) - 1] = name
     f.values[op.result] = found
 
 
-def shared_gather(f: FunctionEmitter, op: Op) -> None:
-    """Where an element lies is the same linear map, of an index that is known at run time.
+def _element(f: FunctionEmitter, buffer: Value, index: str) -> str:
+    """The address of the element with an i32 as its index: the same linear map, at run time."""
+    size, place = buffer_type(buffer.type).element.bytes, f.buffers[buffer]
+    offset = linear_map(tuple(step * size for step in buffer_layout(buffer.type).index), index,
+                        f.op)
+    pointer = f.shared_pointer("0", place.dynamic)
+    for more in (offset, str(place.offset)):
+        if more != "0":
+            pointer = f.op(f"getelementptr i8, ptr addrspace({SHARED_SPACE}) {pointer}, i32 {more}")
+    return pointer
 
-    An index that has no value is some element's all the same.
-    """
+
+def shared_gather(f: FunctionEmitter, op: Op) -> None:
+    """An index that has no value is some element's all the same."""
     buffer, index = op.operands
-    e, layout = buffer_type(buffer.type).element, buffer_layout(buffer.type)
-    bases = tuple(offset * e.bytes for offset in layout.index)
-    wide = f.type(index)
+    last, wide = len(buffer_layout(buffer.type).index), f.type(index)
 
     def read(name: str) -> str:
         if wide != "i32":
             name = f.op(f"{'trunc' if wide == 'i64' else 'zext'} {wide} {name} to i32")
-        name = f.op(f"and i32 {f.op(f'freeze i32 {name}')}, {(1 << len(bases)) - 1}")
-        place = f.buffers[buffer]
-        offset = linear_map(bases, name, f.op)
-        pointer = f.shared_pointer("0", place.dynamic)
-        t = f"ptr addrspace({SHARED_SPACE})"
-        if offset != "0":
-            pointer = f.op(f"getelementptr i8, {t} {pointer}, i32 {offset}")
-        if place.offset:
-            pointer = f.op(f"getelementptr i8, {t} {pointer}, i32 {place.offset}")
-        return load(f, Access(pointer, SHARED_SPACE, e, 1), [0])[0]
+        name = f.op(f"and i32 {f.op(f'freeze i32 {name}')}, {(1 << last) - 1}")
+        return load(f, Access(_element(f, buffer, name), SHARED_SPACE,
+                              buffer_type(buffer.type).element, 1), [0])[0]
 
     f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, [index], read)
 
 
 def shared_atomic(f: FunctionEmitter, op: Op) -> None:
-    """By the owner of each element; where an element lies is a linear map of its index."""
+    """By the owner of each element."""
     buffer, index, value = op.operands
-    e, bases = buffer_type(buffer.type).element, tuple(
-        offset * buffer_type(buffer.type).element.bytes
-        for offset in buffer_layout(buffer.type).index)
-    place, layout, t = f.buffers[buffer], f.layout(index), f"ptr addrspace({SHARED_SPACE})"
-    kind = {"smin": "min", "smax": "max", "umin": "umin", "umax": "umax"}.get(
-        op.attributes["kind"], op.attributes["kind"])
+    layout, kind = f.layout(index), op.attributes["kind"]
+    kind = kind[1:] if kind in ("smin", "smax") else kind
     owner = f.owner(layout)
 
     def combine(r: int) -> None:
-        pointer = f.shared_pointer("0", place.dynamic)
-        offset = linear_map(bases, f.values[index][r], f.op)
-        for more in (offset, str(place.offset)):
-            if more != "0":
-                pointer = f.op(f"getelementptr i8, {t} {pointer}, i32 {more}")
-        f.op(f"atomicrmw {kind} {t} {pointer}, {llvm_type(e)} {f.values[value][r]} "
-             'syncscope("block") monotonic')
+        pointer = _element(f, buffer, f.values[index][r])
+        f.op(f"atomicrmw {kind} ptr addrspace({SHARED_SPACE}) {pointer}, {f.type(value)} "
+             f'{f.values[value][r]} syncscope("block") monotonic')
 
     for r in owned(layout):
         guard = f.both(owner, f.values[op.guard][r] if op.guard is not None else "")
@@ -265,55 +251,44 @@ def async_copy(f: FunctionEmitter, op: Op) -> None:
     Those take their turn at shared memory as copies do: what nobody reads is left out by its own
     condition.
     """
-    f.target.require("async_copy", op.span)
     buffer, pointer, *some = op.operands
-    e = buffer_type(buffer.type).element
-    moves, pieces = copied(op, f.warps)
-    addresses = SharedAddresses(f, f.buffers[buffer], moves, e.bytes)
-    owner, sources = f.owner(f.layout(pointer)), f.values[pointer]
+    layout, sources = f.layout(pointer), f.values[pointer]
+    tile, pieces = SharedTile(f, buffer, layout, once=True), copied(op, f.warps)
+    owner = f.owner(layout)
     for condition in some:
         owner = f.both(owner, f.scalar(condition))
     guards = f.values[op.guard] if op.guard is not None else None
     for piece in pieces:
-        size = len(piece.registers) * e.bytes
+        size, first = len(piece.registers) * tile.element.bytes, piece.registers[0]
         assert size in (4, 8, 16), f"no asynchronous copy moves {size} bytes"
-        first = piece.registers[0]
         guard = guards[first] if guards is not None else ""
-        _copy(f, addresses.at(piece.flip, piece.add), sources[first], size, owner, guard)
+        _copy(f, tile.at(piece), sources[first], size, owner, guard)
 
 
 def _copy(f: FunctionEmitter, to: str, source: str, size: int, owner: str, guard: str) -> None:
     address = f.op(f"ptrtoint ptr addrspace({SHARED_SPACE}) {to} to i32")
-    arguments = f"i32 {address}, ptr addrspace(1) {source}"
-    constraints, text = "r,l", f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global [$0], [$1]"
-    text += f", {size}"
-    if guard not in ("", "true") and "async_copy_ignore" in f.target.features:
-        arguments += f", i1 {f.op(f'xor i1 {guard}, true')}"
-        constraints += ",b"
+    text = f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global [$0], [$1], {size}"
+    inputs = [("r", f"i32 {address}"), ("l", f"ptr addrspace(1) {source}")]
+    if guard not in ("", "true"):
         text += ", $2"
-    elif guard not in ("", "true"):
-        filled = f.op(f"select i1 {guard}, i32 {size}, i32 0")
-        arguments += f", i32 {filled}"
-        constraints += ",r"
-        text += ", $2"
+        inputs.append(("b", f"i1 {f.op(f'xor i1 {guard}, true')}")
+                      if "async_copy_ignore" in f.target.features else
+                      ("r", f"i32 {f.op(f'select i1 {guard}, i32 {size}, i32 0')}"))
     if owner:
-        text = f"@${constraints.count(',') + 1} {text}"
-        arguments += f", i1 {owner}"
-        constraints += ",b"
-    f.asm("void", f"{text};", f"{constraints},~{{memory}}", arguments, WRITES)
+        text = f"@${len(inputs)} {text}"
+        inputs.append(("b", f"i1 {owner}"))
+    f.asm("void", f"{text};", [], inputs)
 
 
 def async_commit(f: FunctionEmitter, op: Op) -> None:
-    f.target.require("async_copy", op.span)
     f.call("llvm.nvvm.cp.async.commit.group", "void")
 
 
 def async_wait(f: FunctionEmitter, op: Op) -> None:
-    f.target.require("async_copy", op.span)
     f.call("llvm.nvvm.cp.async.wait.group", "void", f"i32 {op.attributes['pending']}")
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
     "buffer_reshape": buffer_view,
     "shared_store": shared_store, "shared_load": shared_load, "load_slice": load_slice,

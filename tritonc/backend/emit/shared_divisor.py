@@ -28,7 +28,7 @@ from collections.abc import Callable
 from tritonc.analysis.values import constant_of
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import float_literal
-from tritonc.backend.emit.registers import members
+from tritonc.backend.emit.registers import members, tree
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import F32, scalar
 
@@ -40,8 +40,9 @@ _NOT_NEGATIVE = ("exp", "exp2", "fabs", "sqrt")
 BIAS, MANTISSA_BITS = 127, 23
 
 
-def divide_by_few(f: FunctionEmitter, op: Op) -> bool:
-    """Emit a division of floats, if a thread has one divisor for enough of them, or a few."""
+def divide(f: FunctionEmitter, op: Op) -> bool:
+    """Emit a division of floats, if a thread has one divisor for enough of them, or a few such; or
+    a few numbers to divide at all."""
     if scalar(op.result.type) != F32 or f.options.fast_math:
         return False
     wanted = members(f.wanted(op.result))
@@ -49,42 +50,46 @@ def divide_by_few(f: FunctionEmitter, op: Op) -> bool:
     groups: dict[str, dict[str, None]] = {}
     for r in wanted:
         groups.setdefault(divisors[r], {})[dividends[r]] = None
-    if not groups or min(map(len, groups.values())) < ENOUGH:
-        return False
-    quotients = {d: _divide(f, list(group), d) for d, group in groups.items()}
+    if groups and min(map(len, groups.values())) >= ENOUGH:
+        quotients = {pair: name for d, group in groups.items()
+                     for pair, name in _by_one(f, list(group), d).items()}
+    else:
+        quotients = _each(f, op, list(dict.fromkeys((dividends[r], divisors[r]) for r in wanted)))
     found = f.blank(op.result.type)
-    for r in wanted:
-        found[r] = quotients[divisors[r]][dividends[r]]
+    for r in wanted if quotients else ():
+        found[r] = quotients[dividends[r], divisors[r]]
     f.values[op.result] = found
-    return True
+    return bool(quotients)
 
 
-def divide_each(f: FunctionEmitter, op: Op) -> bool:
-    """Emit a division of floats of which a thread has a few."""
-    if scalar(op.result.type) != F32 or f.options.fast_math:
-        return False
-    wanted = members(f.wanted(op.result))
-    dividends, divisors = (f.values[v] for v in op.operands)
-    pairs = list(dict.fromkeys((dividends[r], divisors[r]) for r in wanted))
-    if not FEW <= len(pairs) <= MOST:
-        return False
-    tests = []
+def _by_one(f: FunctionEmitter, dividends: list[str], d: str) -> dict[tuple[str, str], str]:
+    """The quotients of numbers and one divisor: of all, as the two are in their ranges."""
+    def quotients() -> list[str]:
+        parts = _reciprocal(f, d)
+        return [_quotient(f, x, d, *parts) for x in dividends]
+
+    tests = [f"fcmp oge float {d}, {float_literal(2.0 ** -DIVISOR)}",
+             f"fcmp ole float {d}, {float_literal(2.0 ** DIVISOR)}",
+             *_magnitudes(f, dividends, DIVIDEND)]
+    return _or_exactly(f, _all(f, tests), [(x, d) for x in dividends], quotients)
+
+
+def _each(f: FunctionEmitter, op: Op, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """The quotients of a few pairs of numbers; nothing if they are no few, or out of range."""
+    tests: list[str] = []
     number = constant_of(op.operands[0])
+    if not FEW <= len(pairs) <= MOST or not (
+            number is None or 2.0**-EACH <= abs(number) <= 2.0**EACH):
+        return {}
     if number is None:
         tests += _magnitudes(f, [x for x, _ in pairs], EACH)
-    elif not 2.0**-EACH <= abs(number) <= 2.0**EACH:
-        return False
     sizes = [f.call("llvm.fabs.f32", "float", f"float {d}")
              for d in dict.fromkeys(d for _, d in pairs)]
     tests.append(f"fcmp ole float {_extreme(f, 'max', sizes)}, {float_literal(2.0 ** EACH)}")
     if not _at_least_one(op.operands[1]):
         tests.append(f"fcmp oge float {_extreme(f, 'min', sizes)}, {float_literal(2.0 ** -EACH)}")
-    quotients = _or_exactly(f, _all(f, tests), pairs, lambda: [
+    return _or_exactly(f, _all(f, tests), pairs, lambda: [
         _quotient(f, x, d, *_reciprocal(f, d)) for x, d in pairs])
-    values = f.values[op.result] = f.blank(op.result.type)
-    for r in wanted:
-        values[r] = quotients[dividends[r], divisors[r]]
-    return True
 
 
 def _at_least_one(value: Value) -> bool:
@@ -97,17 +102,6 @@ def _at_least_one(value: Value) -> bool:
         if number is not None and number >= 1 and by is not None and by.name in _NOT_NEGATIVE:
             return True
     return False
-
-
-def _divide(f: FunctionEmitter, dividends: list[str], d: str) -> dict[str, str]:
-    """Each dividend -> its quotient."""
-    def quotients() -> list[str]:
-        parts = _reciprocal(f, d)
-        return [_quotient(f, x, d, *parts) for x in dividends]
-
-    pairs = [(x, d) for x in dividends]
-    found = _or_exactly(f, _ordinary(f, dividends, d), pairs, quotients)
-    return {x: name for (x, _), name in found.items()}
 
 
 def _reciprocal(f: FunctionEmitter, d: str) -> tuple[str, str]:
@@ -144,13 +138,6 @@ def _fma(f: FunctionEmitter, a: str, b: str, c: str) -> str:
     return f.call("llvm.fma.f32", "float", f"float {a}", f"float {b}", f"float {c}")
 
 
-def _ordinary(f: FunctionEmitter, dividends: list[str], d: str) -> str:
-    """Whether the divisor and all dividends are in their ranges."""
-    return _all(f, [f"fcmp oge float {d}, {float_literal(2.0 ** -DIVISOR)}",
-                    f"fcmp ole float {d}, {float_literal(2.0 ** DIVISOR)}",
-                    *_magnitudes(f, dividends, DIVIDEND)])
-
-
 def _magnitudes(f: FunctionEmitter, numbers: list[str], power: int) -> list[str]:
     """Tests of whether all are 0, or no number, or of a magnitude within 2^power both ways.
 
@@ -160,24 +147,16 @@ def _magnitudes(f: FunctionEmitter, numbers: list[str], power: int) -> list[str]
     sizes = [f.call("llvm.fabs.f32", "float", f"float {x}") for x in numbers]
     shifted = [f.op(f"add i32 {f.op(f'shl i32 {bits}, 1')}, -1")
                for bits in [f.op(f"bitcast float {x} to i32") for x in numbers]]
-    least = _tree(shifted, lambda a, b: f.call("llvm.umin.i32", "i32", f"i32 {a}", f"i32 {b}"))
+    least = tree(shifted, lambda a, b: f.call("llvm.umin.i32", "i32", f"i32 {a}", f"i32 {b}"))
     limit = (BIAS - power << MANTISSA_BITS + 1) - 1
     return [f"fcmp ule float {_extreme(f, 'max', sizes)}, {float_literal(2.0 ** power)}",
             f"icmp uge i32 {least}, {limit}"]
 
 
 def _extreme(f: FunctionEmitter, which: str, names: list[str]) -> str:
-    return _tree(names, lambda a, b: f.call(f"llvm.{which}num.f32", "float", f"float {a}",
+    return tree(names, lambda a, b: f.call(f"llvm.{which}num.f32", "float", f"float {a}",
                                             f"float {b}"))
 
 
 def _all(f: FunctionEmitter, tests: list[str]) -> str:
-    return _tree([f.op(test) for test in tests], lambda a, b: f.op(f"and i1 {a}, {b}"))
-
-
-def _tree(names: list[str], join: Callable[[str, str], str]) -> str:
-    """All of them joined, in pairs."""
-    while len(names) > 1:
-        pairs = [join(a, b) for a, b in zip(names[::2], names[1::2], strict=False)]
-        names = pairs + names[len(names) - len(names) % 2:]
-    return names[0]
+    return tree([f.op(test) for test in tests], lambda a, b: f.op(f"and i1 {a}, {b}"))

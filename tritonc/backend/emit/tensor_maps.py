@@ -16,9 +16,9 @@ that no block waits for a slot while it holds one that others wait for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.warps import FULL_WARP
@@ -74,6 +74,12 @@ def shared_pointer(f: FunctionEmitter, address: str, space: int = SHARED_SPACE) 
     return f"ptr addrspace({space}) {pointer}"
 
 
+def buffer_pointer(f: FunctionEmitter, buffer: Value, offset: int = 0, space: int = SHARED_SPACE
+                   ) -> str:
+    """The pointer to a byte of a buffer, with its type."""
+    return shared_pointer(f, shared_address(f, f.buffers[buffer], offset), space)
+
+
 def _sync_warp(f: FunctionEmitter) -> None:
     f.convergent("llvm.nvvm.bar.warp.sync", "void", FULL_WARP)
 
@@ -95,24 +101,20 @@ def _claims(f: FunctionEmitter, op: Op) -> tuple[str, str]:
 
 def claim_slot(f: FunctionEmitter, op: Op) -> None:
     """The slot's address: null but in the first thread, which writes it to the cell."""
-    f.target.require("tensor_map", op.span)
     if f.role == READERS:
         f.values[op.result] = ["null"]  # until they have met those who claim it
         return
     if f.role == COPIER and _early(f, op.result):  # the rings are made
         f.convergent("llvm.nvvm.barrier.cta.arrive.aligned.count", "void", *_meeting(f))
     maps, claims = _claims(f, op)
-    before, then, after = f.label, f.new_label("claim"), f.new_label("claim.end")
-    f.line(f"br i1 {first_thread(f, _claimer(f))}, label %{then}, label %{after}")
-    f.start_block(then)
-    offset = f.op(f"mul i32 {_take(f, claims)}, {op.attributes['maps'] * MAP_BYTES}")
-    slot = f.op(f"getelementptr i8, {GLOBAL} {maps}, i32 {offset}")
-    cell = shared_pointer(f, shared_address(f, f.buffers[op.operands[0]]))
-    f.line(f"store {GLOBAL} {slot}, {cell}, align 8")
-    end = f.label
-    f.line(f"br label %{after}")
-    f.start_block(after)
-    f.values[op.result] = [f.op(f"phi {GLOBAL} [ {slot}, %{end} ], [ null, %{before} ]")]
+
+    def claim() -> str:
+        offset = f.op(f"mul i32 {_take(f, claims)}, {op.attributes['maps'] * MAP_BYTES}")
+        slot = f.op(f"getelementptr i8, {GLOBAL} {maps}, i32 {offset}")
+        f.line(f"store {GLOBAL} {slot}, {buffer_pointer(f, op.operands[0])}, align 8")
+        return slot
+
+    f.values[op.result] = [f.where(first_thread(f, _claimer(f)), "claim", GLOBAL, "null", claim)]
 
 
 def _take(f: FunctionEmitter, claims: str) -> str:
@@ -175,7 +177,7 @@ def _handing_back() -> tuple[str, str]:
 
 def _own_slot(f: FunctionEmitter, cell: Value) -> str:
     """The slot's address, from where the claim wrote it."""
-    place = shared_pointer(f, shared_address(f, f.buffers[cell]))
+    place = buffer_pointer(f, cell)
     return f.op(f"load {GLOBAL}, {place}, align 8")
 
 
@@ -187,12 +189,16 @@ def _element_code(e: Scalar) -> int:
     return 11 if e == TF32 else {1: 0, 2: 1, 4: 2, 8: 4}[e.bytes]
 
 
-def map_address(f: FunctionEmitter, slot: Value, index: int) -> str:
+def _map_address(f: FunctionEmitter, slot: str, index: int) -> str:
     """The address of a map of a slot."""
-    base = f.scalar(slot)
-    if not index:
-        return base
-    return f.op(f"getelementptr i8, {GLOBAL} {base}, i32 {index * MAP_BYTES}")
+    return slot if not index else f.op(f"getelementptr i8, {GLOBAL} {slot}, i32 "
+                                       f"{index * MAP_BYTES}")
+
+
+def generic_map(f: FunctionEmitter, slot: Value, index: int) -> str:
+    """The same as instructions take it, with its type."""
+    address = _map_address(f, f.scalar(slot), index)
+    return f"ptr {f.op(f'addrspacecast {GLOBAL} {address} to ptr')}"
 
 
 def _scratch(f: FunctionEmitter, scratch: Value, index: int) -> str:
@@ -202,7 +208,6 @@ def _scratch(f: FunctionEmitter, scratch: Value, index: int) -> str:
 
 def tensor_map(f: FunctionEmitter, op: Op) -> None:
     """Made by a warp of its own, where there are enough."""
-    f.target.require("tensor_map", op.span)
     warp = _maker(f, op.attributes["index"])
     f.under(_in_warp(f, warp), "map", lambda: _make_map(f, op, warp))
 
@@ -214,15 +219,12 @@ def _make_map(f: FunctionEmitter, op: Op, warp: int) -> None:
     _sync_warp(f)  # what was made there before has been published
     f.line(f"store i32 0, {shared_pointer(f, place)}, align 4")
     _sync_warp(f)
-    f.under(first_thread(f, warp), "fields",
-            lambda: _fields(f, op, shared_pointer(f, _scratch(f, op.operands[0],
-                                                              op.attributes["index"]))))
+    f.under(first_thread(f, warp), "fields", lambda: _fields(f, op, shared_pointer(f, address)))
     _sync_warp(f)
 
 
 def publish_maps(f: FunctionEmitter, op: Op) -> None:
     """Each by the warp that has made it; then the first thread may use them."""
-    f.target.require("tensor_map", op.span)
     scratch, cell = op.operands[1:]
     if f.role == COPIER:
         _setup_barrier(f)
@@ -238,9 +240,8 @@ def publish_maps(f: FunctionEmitter, op: Op) -> None:
 def _acquire(f: FunctionEmitter, slot: Value, indices: Sequence[int]) -> None:
     """This thread may use maps that others have published."""
     for index in indices:
-        pointer = f.op(f"addrspacecast {GLOBAL} {map_address(f, slot, index)} to ptr")
         f.call("llvm.nvvm.fence.proxy.tensormap_generic.acquire.gpu", "void",
-               f"ptr {pointer}", f"i32 {MAP_BYTES}")
+               generic_map(f, slot, index), f"i32 {MAP_BYTES}")
 
 
 def start_copier(f: FunctionEmitter, op: Op) -> None:
@@ -255,11 +256,8 @@ def start_copier(f: FunctionEmitter, op: Op) -> None:
         _setup_barrier(f)
         kind = "sync" if op.attributes.get("waits") else "arrive"
         if early:
-            def claimed() -> None:
-                f.convergent("llvm.nvvm.barrier.cta.arrive.aligned.count", "void",
-                             *_handing_back())
-
-            f.under(_in_warp(f, _claimer(f)), "claimed", claimed)
+            f.under(_in_warp(f, _claimer(f)), "claimed", lambda: f.convergent(
+                "llvm.nvvm.barrier.cta.arrive.aligned.count", "void", *_handing_back()))
         else:
             f.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", *_meeting(f))
         go, end = f.new_label("copier"), f.new_label("idle")
@@ -293,13 +291,10 @@ def _meeting(f: FunctionEmitter) -> tuple[str, str]:
 
 
 def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> None:
-    place = shared_pointer(f, shared_address(f, f.buffers[cell]))
-    to = f.op(f"load {GLOBAL}, {place}, align 8")
-    if index:
-        to = f.op(f"getelementptr i8, {GLOBAL} {to}, i32 {index * MAP_BYTES}")
+    to = _map_address(f, _own_slot(f, cell), index)
     f.asm("void", "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync."
-                  f"aligned [$0], [$1], {MAP_BYTES};", "l,r,~{memory}",
-          f"{GLOBAL} {to}, i32 {_scratch(f, scratch, index)}", CONVERGENT)
+                  f"aligned [$0], [$1], {MAP_BYTES};", [],
+          [("l", f"{GLOBAL} {to}"), ("r", f"i32 {_scratch(f, scratch, index)}")], CONVERGENT)
 
 
 def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
@@ -326,7 +321,7 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
     replace("fill.mode", "i32 0")
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
     "publish_maps": publish_maps, "start_copier": start_copier,
 }

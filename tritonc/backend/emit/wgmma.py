@@ -31,7 +31,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tritonc.backend.emit.casts import as_bits
-from tritonc.backend.emit.function import BufferAddress, FunctionEmitter, Names
+from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter, Names
 from tritonc.backend.emit.literals import SHARED_SPACE, literal, llvm_type
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.shared import buffer_layout
@@ -278,13 +278,10 @@ def _threaded(f: FunctionEmitter, text: str, e: Scalar, count: int, names: Seque
     """Assembly with `count` results, which are also its first operands if there are `names`."""
     t = llvm_type(e)
     letter = "r" if e.is_int else "f"
-    constraints = [f"={letter}" if names else f"=&{letter}"] * count
-    constraints += [str(i) for i in range(len(names))]
-    constraints += [constraint for constraint, _ in inputs]
-    arguments = [f"{t} {name}" for name in names] + [text for _, text in inputs]
+    tied = [(str(i), f"{t} {name}") for i, name in enumerate(names)]
     result = f"{{ {', '.join([t] * count)} }}" if count > 1 else t
-    name = f.asm(result, text, ",".join([*constraints, "~{memory}"]), ", ".join(arguments),
-                 CONVERGENT)
+    name = f.asm(result, text, [f"={letter}" if names else f"=&{letter}"] * count,
+                 [*tied, *inputs], CONVERGENT)
     if count == 1:
         return [name]
     return [f.op(f"extractvalue {result} {name}, {i}") for i in range(count)]
@@ -297,7 +294,6 @@ def wgmma(f: FunctionEmitter, op: Op) -> None:
 def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
     """One wait; every register of every value goes in and comes out."""
     text = f"wgmma.wait_group.sync.aligned {op.attributes['pending']};"
-    f.target.require("wgmma", op.span)
     count = len(op.results)
     kept = [("r", f"i32 {word}") for value in op.operands[count:] for word in f.values[value]]
     for value, result in zip(op.operands, op.results, strict=False):
@@ -314,6 +310,6 @@ def pack(f: FunctionEmitter, op: Op) -> None:
                            for i in range(0, len(names), each)]
 
 
-EMITTERS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+EMITTERS: dict[str, Emitter] = {
     "wgmma": wgmma, "wgmma_wait": wgmma_wait, "pack": pack,
 }

@@ -14,6 +14,7 @@ of a part that depends on the thread and a constant that depends on the register
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from tritonc.ir import f2
@@ -23,6 +24,7 @@ from tritonc.ir.shared_layout import BANK_BYTES, BANKS
 VECTOR_BITS = 128
 
 
+@cache
 def vector_chunks(
     layout: Layout, width: int, axis: int = -1, once: bool = False
 ) -> tuple[tuple[int, ...], ...]:
@@ -71,6 +73,7 @@ class SharedAccesses(NamedTuple):
     accesses: tuple[SharedAccess, ...]
 
 
+@cache
 def shared_accesses(
     layout: Layout, shared: SharedLayout, element_bits: int, once: bool = False
 ) -> SharedAccesses:

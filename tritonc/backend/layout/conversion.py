@@ -22,6 +22,7 @@ comes from.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from tritonc.backend.layout.access import (
@@ -81,6 +82,7 @@ class Shared(NamedTuple):
 Plan = Rename | Shuffle | Shared
 
 
+@cache
 def plan_conversion(source: Layout, destination: Layout, element_bits: int) -> Plan:
     """The cheapest way to bring a tile from layout `source` to `destination`.
 

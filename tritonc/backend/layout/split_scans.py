@@ -12,37 +12,55 @@ do the same work, each with all elements in its registers.  A part's sum is its 
 the sum of the parts before is a reduction of a tile of parts by parts; the neutral element stands
 for what does not count.  Floats of fewer than 32 bits are scanned as 32 bits, as one warp does.
 
-A scan from the end (`reverse`) goes by the first element of each part, and the parts behind.  A
-`scan_with` has no neutral element: the totals are scanned by the same function, each part takes the
-one of its neighbour, and the first keeps what it has.
+A scan from the end (`reverse`) goes by the first element of each part, and the parts behind.
+
+A function of the program's own has no neutral element.  So the totals are scanned by it, each part
+takes the one of its neighbour, and the first keeps what it has:
+
+Before:  %y = scan_with %x {function = f, axis = 0}           : f32<4096>          four warps
+After:   %q = scan_with (reshape %x) {function = f, axis = 1} : f32<4, 1024>   a part for each
+         %t = the last element of each part                   : f32<4>
+         %s = scan_with %t {function = f, axis = 0}           : f32<4>
+         %b = %s of the part before                           : f32<4>
+         %y = reshape (select first part, %q, f(%b, %q))      : f32<4096>
+
+An element is picked as bits: all others are 0, and the bits are joined by `or`.
 
 Needs `num_warps`, and extents that are powers of two.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from tritonc.backend.layout.layout_choice import columns_fill_lanes
-from tritonc.backend.layout.split_scans_with import numbers_along, split_scans_with
-from tritonc.backend.memory.pad_tiles import neutral
-from tritonc.ir.build import Builder, replace_each
+from tritonc.ir import combiner
+from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import WARP_SIZE
-from tritonc.ir.types import F32, I32, Tile, make, scalar, shape
+from tritonc.ir.rules import neutral
+from tritonc.ir.types import F32, I32, SCALARS, Tile, element, make, scalar, shape
 
 
 def split_scans(kernel: Kernel, context: Context) -> bool:
     """Split every scan of which several warps would do the same."""
     warps: int = kernel.attributes["num_warps"]
-
-    def split(op: Op, build: Builder) -> Value | None:
-        parts = _parts(op, warps)
-        return _split(op, parts, build) if parts > 1 else None
-
-    changed = replace_each(kernel, "scan", split)
-    return split_scans_with(kernel, lambda op: _parts(op, warps)) or changed
+    replaced: dict[Value, Value] = {}
+    for block in kernel.blocks:
+        old, block.ops = block.ops, []
+        build = Builder(block)
+        for op in old:
+            parts = _parts(op, warps) if op.name in ("scan", "scan_with") else 1
+            if parts == 1:
+                build.insert(op)
+                continue
+            build.span = op.span
+            split = _Split(op, parts, build)
+            made = [split.by_kind()] if op.name == "scan" else split.by_function()
+            for result, found in zip(op.results, made, strict=True):
+                found.name = result.name
+                replaced[result] = found
+    kernel.replace(replaced)
+    return bool(replaced)
 
 
 def _parts(op: Op, warps: int) -> int:
@@ -58,42 +76,105 @@ def _parts(op: Op, warps: int) -> int:
     return max(1, min(warps // min(warps, others), extent // WARP_SIZE))
 
 
-def _split(op: Op, parts: int, b: Builder) -> Value:
-    (x,), kind, axis = op.operands, op.attributes["kind"], op.attributes["axis"]
-    extents, e = shape(x.type), scalar(x.type)
-    before, behind = extents[:axis], extents[axis + 1 :]
-    if e.is_float and e.bits < F32.bits:
-        x = b.value("fpcast", x, type=make(F32, extents))
-    wide = scalar(x.type)
+class _Split:
+    """One scan.  `extents` of its tiles; in parts (`cut`); of a part by a part (`square`)."""
 
-    def tile(*middle: int) -> Tile:
-        t = make(wide, (*before, *middle, *behind))
-        assert isinstance(t, Tile)
-        return t
+    def __init__(self, op: Op, parts: int, b: Builder) -> None:
+        self.op, self.b, self.parts = op, b, parts
+        self.axis, self.reverse = op.attributes["axis"], bool(op.attributes.get("reverse"))
+        self.extents = shape(op.operands[0].type)
+        self.inside = self.extents[self.axis] // parts
+        self.cut, self.square = self.middle(parts, self.inside), self.middle(parts, parts)
 
-    reverse, inside = bool(op.attributes.get("reverse")), extents[axis] // parts
-    extra: dict[str, Any] = {"reverse": True} if reverse else {}
-    split, square = tile(parts, inside), tile(parts, parts)
-    scanned = b.value("scan", b.value("reshape", x, type=split), kind=kind, axis=axis + 1,
-                      **extra)
-    last = b.value("icmp", numbers_along(b, axis + 1, split),
-                   b.constant(0 if reverse else inside - 1, make(I32, split.shape)),
-                   predicate="eq")
-    totals = _some(b, last, scanned, kind, axis + 1)
-    totals = b.value("broadcast", b.value("reshape", totals, type=tile(1, parts)), type=square)
-    own, other = (numbers_along(b, axis + d, square) for d in range(2))
-    earlier = b.value("icmp", other, own, predicate="sgt" if reverse else "slt")
-    start = _some(b, earlier, totals, kind, axis + 1)
-    start = b.value("reshape", start, type=tile(parts, 1))
-    start = b.value("broadcast", start, type=split)
-    found = b.value("reshape", b.value(kind, start, scanned), type=make(wide, extents))
-    if wide is not e:
-        found = b.value("fpcast", found, type=op.result.type)
-    found.name = op.result.name
-    return found
+    def middle(self, *extents: int) -> tuple[int, ...]:
+        """The extents of a tile that has these in place of the axis."""
+        return (*self.extents[:self.axis], *extents, *self.extents[self.axis + 1:])
+
+    def by_kind(self) -> Value:
+        (x,), kind, b, t = self.op.operands, self.op.attributes["kind"], self.b, self.op.result.type
+        e = scalar(x.type)
+        if e.is_float and e.bits < F32.bits:
+            x = b.value("fpcast", x, type=make(F32, self.extents))
+        (own,) = self.scanned([self.reshaped(x, self.cut)], self.axis + 1)
+        totals = self.across(self.some(self.last(), own, kind))
+        here, there = (self.numbers(self.axis + d, self.square) for d in range(2))
+        earlier = b.value("icmp", there, here, predicate="sgt" if self.reverse else "slt")
+        start = self.along(self.some(earlier, totals, kind))
+        found = self.reshaped(b.value(kind, start, own), self.extents)
+        return found if scalar(found.type) == e else b.value("fpcast", found, type=t)
+
+    def by_function(self) -> list[Value]:
+        b, axis = self.b, self.axis
+        own = self.scanned([self.reshaped(v, self.cut) for v in self.op.operands], axis + 1)
+        last = self.last()
+        totals = [self.picked(last, v) for v in own]
+        here, there = (self.numbers(axis + d, self.square) for d in range(2))
+        wanted = b.value("add", here, b.constant(1 if self.reverse else -1, here.type))
+        neighbour = b.value("icmp", there, wanted, predicate="eq")
+        starts = [self.along(self.picked(neighbour, self.across(total)))
+                  for total in self.scanned(totals, axis)]
+        first = self.equal(axis, self.cut, self.parts - 1 if self.reverse else 0)
+        joined = _applied(b, combiner.read(self.op.attributes["function"]), starts, own)
+        return [self.reshaped(b.value("select", first, alone, both), self.extents)
+                for alone, both in zip(own, joined, strict=True)]
+
+    def scanned(self, values: list[Value], along: int) -> list[Value]:
+        return list(self.b.emit(self.op.name, *values, **{**self.op.attributes, "axis": along}
+                                ).results)
+
+    def reshaped(self, value: Value, extents: tuple[int, ...]) -> Value:
+        return self.b.value("reshape", value, type=make(element(value.type), extents))
+
+    def spread(self, value: Value, thin: tuple[int, ...], extents: tuple[int, ...]) -> Value:
+        return self.b.value("broadcast", self.reshaped(value, thin),
+                            type=make(element(value.type), extents))
+
+    def across(self, totals: Value) -> Value:
+        """One number for each part, for all of the parts."""
+        return self.spread(totals, self.middle(1, self.parts), self.square)
+
+    def along(self, starts: Value) -> Value:
+        """One number for each part, for all that is in it."""
+        return self.spread(starts, self.middle(self.parts, 1), self.cut)
+
+    def last(self) -> Value:
+        """Where the last element of a part is."""
+        return self.equal(self.axis + 1, self.cut, 0 if self.reverse else self.inside - 1)
+
+    def equal(self, axis: int, extents: tuple[int, ...], number: int) -> Value:
+        """Where the index along the axis is that number."""
+        return self.b.value("icmp", self.numbers(axis, extents), self.b.constant(
+            number, make(I32, extents)), predicate="eq")
+
+    def numbers(self, axis: int, extents: tuple[int, ...]) -> Value:
+        """The index along an axis of a tile."""
+        flat = tuple(n if d == axis else 1 for d, n in enumerate(extents))
+        return self.spread(self.b.value("range", start=0, stop=extents[axis]), flat, extents)
+
+    def some(self, chosen: Value, x: Value, kind: str) -> Value:
+        """The reduction along a part of those elements that are chosen."""
+        nothing = self.b.constant(neutral(kind, scalar(x.type)), x.type)
+        return self.b.value("reduce", self.b.value("select", chosen, x, nothing), kind=kind,
+                            axes=(self.axis + 1,))
+
+    def picked(self, chosen: Value, x: Value) -> Value:
+        """The one element along a part that is chosen; 0 if none is."""
+        e = scalar(x.type)
+        bits = SCALARS[f"i{e.bits}"]
+        if e != bits:
+            x = self.b.value("bitcast", x, type=make(bits, shape(x.type)))
+        found = self.some(chosen, x, "or")
+        return found if e == bits else self.b.value("bitcast", found, type=make(
+            e, shape(found.type)))
 
 
-def _some(b: Builder, chosen: Value, x: Value, kind: str, axis: int) -> Value:
-    """The reduction along an axis of those elements that are chosen."""
-    nothing = b.constant(neutral(kind, scalar(x.type)), x.type)
-    return b.value("reduce", b.value("select", chosen, x, nothing), kind=kind, axes=(axis,))
+def _applied(b: Builder, function: combiner.Combiner, before: list[Value], behind: list[Value]
+             ) -> list[Value]:
+    """The function on tiles, element by element."""
+    extents = shape(before[0].type)
+    values: dict[Value, Value] = dict(zip(function.parameters, [*before, *behind], strict=True))
+    for op in function.ops:
+        new = b.emit(op.name, *(values[v] for v in op.operands), **op.attributes,
+                     type=make(element(op.results[0].type), extents))
+        values.update(zip(op.results, new.results, strict=True))
+    return [values[r] for r in function.results]

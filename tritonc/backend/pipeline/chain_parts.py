@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tritonc.backend.dots.together import chained
-from tritonc.backend.layout.reduced_axes import split_axes
+from tritonc.backend.layout.split_reductions import split_axes
 from tritonc.backend.pipeline.order_products import Chain
 from tritonc.backend.pipeline.roles import COPIES, has_copier
 from tritonc.backend.shared.shared_memory import VIEWS, allocation, allocations

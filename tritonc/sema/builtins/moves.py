@@ -8,18 +8,11 @@ from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import BOOL, INT, NUMBERS, Number, PointerTo, Struct, ctype
-from tritonc.sema.types.shapes import Shape
+from tritonc.sema.types.shapes import Shape, along
 from tritonc.sema.types.term import Term
 from tritonc.source import Note
 
 SIGNED = {8: "int8", 16: "int16", 32: "int32", 64: "int64"}
-
-
-def along(context: Context, shape: Shape, axis: int) -> Term:
-    """0, 1, 2, ... along an axis, in that shape."""
-    line = context.op("range", ctype(INT, (shape[axis],)), start=0, stop=shape[axis])
-    flat = tuple(n if d == axis else 1 for d, n in enumerate(shape))
-    return shapes.broadcast(context, shapes.reshape(context, line, flat), shape)
 
 
 def _number(context: Context, value: int, shape: Shape) -> Term:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.frontend import syntax
-from tritonc.sema.builtins.moves import SIGNED, along, structure, take
+from tritonc.sema.builtins.moves import SIGNED, structure, take
 from tritonc.sema.builtins.tiles import axis_of
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
@@ -61,7 +61,7 @@ def _sorted(context: Context, keys: Term, axis: int, descending: bool) -> Term:
         keys = _padded(context, keys, size, descending)
     keys = _network(context, keys, size, size, descending)
     if size != n:
-        keys = take(context, keys, along(context, (rows, n, inner), 1), 1)
+        keys = take(context, keys, shapes.along(context, (rows, n, inner), 1), 1)
     return shapes.reshape(context, keys, shape)
 
 
@@ -87,7 +87,7 @@ def _greatest_first(context: Context, keys: Term, axis: int, k: int) -> Term:
         keys = shapes.reshape(context, keys, (rows, size, inner))
         keys = _merged(context, keys, size, block, True)
     if block != k:
-        keys = take(context, keys, along(context, (rows, k, inner), 1), 1)
+        keys = take(context, keys, shapes.along(context, (rows, k, inner), 1), 1)
     return shapes.reshape(context, keys, (*shape[:axis], k, *shape[axis + 1 :]))
 
 
@@ -119,7 +119,7 @@ def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     keys = convert.number(context, _keys(context, x, element), LONG)
     high = context.op("shl", keys.type, keys, Term(keys.type, constant=32))
     last = Term(ctype(INT, x.shape), constant=n - 1)
-    place = context.op("sub", last.type, last, along(context, x.shape, axis))
+    place = context.op("sub", last.type, last, shapes.along(context, x.shape, axis))
     low = convert.number(context, convert.number(context, place, UINT), LONG)
     both = context.op("or", keys.type, high, low)
     both = _greatest_first(context, both, axis, k)
@@ -180,7 +180,7 @@ def _padded(context: Context, keys: Term, size: int, descending: bool) -> Term:
     """With keys that come last behind the others."""
     rows, n, inner = keys.shape
     shape = (rows, size, inner)
-    at = along(context, shape, 1)
+    at = shapes.along(context, shape, 1)
     inside = context.op("icmp", ctype(BOOL, shape), at, Term(at.type, constant=n),
                         predicate="slt")
     index = context.op("smin", at.type, at, Term(at.type, constant=n - 1))
@@ -219,7 +219,7 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
     both = shapes.broadcast(context, shapes.reshape(context, both, (split[0], 1, split[2])), split)
     other = context.op("xor", pairs.type, pairs, both)
     # The later of two keeps the greater, but where bit `run` of its place is set.
-    place = along(context, (rows, n, inner), 1)
+    place = shapes.along(context, (rows, n, inner), 1)
     later = _bit(context, place, near)
     back = _bit(context, place, run) if run < n else None
     greater = later if back is None else context.op("xor", later.type, later, back)

@@ -111,7 +111,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                               short=_short(cfg.innermost.get(block)),
                               computed=_computed(kernel, cfg, op))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
-            elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
+            elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))

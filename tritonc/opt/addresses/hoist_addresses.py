@@ -30,7 +30,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I64, Tile, Type, element, with_element
-from tritonc.opt.moved_ops import MovedOps
+from tritonc.opt.addresses.moved_ops import MovedOps
 
 
 def hoist_addresses(kernel: Kernel, context: Context) -> bool:

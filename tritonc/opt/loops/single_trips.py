@@ -16,22 +16,20 @@ Needs loops with one exit, at their headers, whose pointers still move as the so
 from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
+from tritonc.analysis.counters import counter_of
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.analysis.row_loops import reducing_passes, several_passes
-from tritonc.analysis.values import defined_by, int_of
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.types import I64, Tile, element
 from tritonc.opt.cse import cse
 from tritonc.opt.fold_constants import fold_constants
+from tritonc.opt.loops.unroll_loops import unroll
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
-from tritonc.opt.unroll_loops import unroll
-
-_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def single_trips(kernel: Kernel, context: Context) -> bool:
@@ -74,29 +72,20 @@ def single_trips(kernel: Kernel, context: Context) -> bool:
 
 def _once(loop: Loop) -> list[tuple[Linear, Linear]]:
     """What must not exceed what, so that a loop runs just once; nothing where that is not known."""
-    header, test = loop.header, loop.header.terminator
-    compared = defined_by(test.operands[0], "icmp") if test.name == "cond_br" else None
-    if loop.preheader is None or loop.latch is None or loop.latch is header or compared is None \
-            or [inside for inside, _ in loop.exits] != [header] or test.blocks[0] not in loop:
+    counter = counter_of(loop) if loop.one_exit and loop.latch is not loop.header else None
+    if counter is None or counter.predicate in ("eq", "ne"):
         return []
-    (sign, *kind), (a, b) = compared.attributes["predicate"], compared.operands
-    order = "".join(kind)
-    if b.op in header.phis():
-        order, a, b = _SWAPPED.get(order, ""), b, a
-    if a.op not in header.phis() or a.op is None or order not in _SWAPPED:
-        return []
-    affinity, moved = Affinity(), incoming(a.op, loop.latch).op
-    first, limit = affinity.of(incoming(a.op, loop.preheader)), affinity.of(b)
-    step = int_of(moved.operands[1]) if moved is not None and moved.name in ("add", "sub") \
-        and moved.operands[0] is a else None
-    if moved is None or first is None or limit is None or step is None:
+    affinity, sign, order = Affinity(), counter.predicate[0], counter.predicate[1:]
+    first, limit = affinity.of(loop.first(counter.phi)), affinity.of(counter.limit)
+    if first is None or limit is None:
         return []
     # One of both ends is a number, so that the counter cannot wrap.
     known = first.offset.constant if limit.offset.constant is None else limit.offset.constant
     if known is None or (first.offset - limit.offset).constant is not None or (
-            sign == "u" and known < 0) or (abs(known) + abs(step)) >> element(a.type).bits - 1:
+            sign == "u" and known < 0) or (
+            abs(known) + abs(counter.step)) >> element(counter.limit.type).bits - 1:
         return []
-    after = first.offset + number(step if moved.name == "add" else -step)
+    after = first.offset + number(counter.step)
     less, rest = (number(int(n)) for n in (order[1] == "t", order[1] == "e"))
     if order[0] == "l":
         return [(first.offset + less, limit.offset), (limit.offset + rest, after)]

@@ -10,7 +10,6 @@ a mask is full where its slack is at least that of the test.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -20,28 +19,27 @@ from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import attributes_key, defined_by, int_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.ops import READ
+from tritonc.ir.ops import OPPOSITE, READ
 from tritonc.ir.types import shape
 
 READS = frozenset({READ})
 _MOVES = ("splat", "broadcast", "reshape")
-_OPPOSITE = {"slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt"}
 
 
 def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
-           extreme: Callable[[int, int], int] = min) -> list[Linear]:
+           some: bool = False) -> list[Linear]:
     """Polynomials that are not negative just where a comparison holds for all elements; or `fails`;
-    or holds for some, with `extreme` max.  None if they are not known.
+    or holds for `some`.  None if they are not known.
 
     `pairs`: symbols to rename.
     """
     test = defined_by(condition, "icmp")
-    if test is None or test.attributes["predicate"] not in _OPPOSITE:
+    if test is None or test.attributes["predicate"][0] != "s":
         return []
     affinity = Affinity()
     less, more = test.operands
     predicate = test.attributes["predicate"]
-    predicate = _OPPOSITE[predicate] if fails else predicate
+    predicate = OPPOSITE[predicate] if fails else predicate
     if predicate in ("sgt", "sge"):
         less, more = more, less
     found = []
@@ -49,14 +47,11 @@ def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
         a, b = affinity.of(low), affinity.of(high)
         if a is None or b is None or a.base is not None or b.base is not None:
             return []
-        room = b.offset - a.offset - number(predicate in ("slt", "sgt"))
-        for extent, x, y in zip(shape(test.operands[0].type), a.strides, b.strides, strict=True):
-            step = (y - x).constant
-            if step is None:
-                return []
-            room = room + number(extreme(0, step * (extent - 1)))
-        found.append(Linear(tuple((tuple(pairs.get(v, v) for v in monomial), n)
-                                  for monomial, n in room.terms)))
+        rooms = (b - a).extremes(shape(test.operands[0].type))
+        if rooms is None:
+            return []
+        room = rooms[some] - number(predicate in ("slt", "sgt"))
+        found.append(room.renamed(pairs))
     return found if len(found) == 1 or not fails else []
 
 
@@ -78,7 +73,7 @@ def seen(kernel: Kernel, cfg: Cfg) -> list[Linear]:
         if op.guard is None or cfg.block_of[op] in cfg.innermost:
             return []
         found.append([room for mask in _conjuncts(op.guard)
-                      for room in slacks(mask, {}, extreme=max)])
+                      for room in slacks(mask, {}, some=True)])
     return [room for room in found[0] if all(room in other for other in found)
             and not any(v.op is not None and cfg.block_of[v.op] in cfg.innermost
                         for monomial, _ in room.terms for v in monomial)] if found else []

@@ -16,10 +16,6 @@ may move behind it; its loads then run under the tests before it.  Of a test at 
 `do while`, the header's phi `%go` remembers the outcome: the first iteration needs none.  What the
 tests leave behind goes into phis where the header does not have it.
 
-Where `%go` is a comparison that the header can make anew, and which is known to hold at the start,
-the comparison takes its place (`derive_phis`); where the header's own test will say the same in the
-next iteration, the test at the end is needless.
-
 All loops that read or write memory get this form: pipelines need it.  After licm, which takes loads
 out of loops whose first iteration is certain.  Needs preheaders and single latches.
 """
@@ -28,17 +24,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.conditions import OPPOSITE, next_turn, same_condition
 from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, redirect, remove_edge, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, Tile, with_element
-from tritonc.opt.derive_phis import derive
-from tritonc.opt.plan_exits import Plan, needed_by_test, plan
+from tritonc.opt.loops.plan_exits import Plan, needed_by_test, plan
 
 
 def unify_exits(kernel: Kernel, context: Context) -> bool:
@@ -129,17 +124,10 @@ class _Unification:
     def run(self) -> Block:
         """Rewrite; gives the loop's header."""
         exits: list[_Exit] = []
-        self._drop_needless()
         if self.late:
             exits = self._at_the_end()
         exits += self._at_the_start()
         self._dispatch(exits)
-        if self.late:
-            cfg = Cfg(self.kernel)
-            loop = next(loop for loop in cfg.loops if loop.header is self.header)
-            for exit in exits:
-                if exit.stay.op is not None and exit.stay.op in self.header.phis():
-                    derive(cfg, loop, exit.stay.op, self.kernel)
         return self.header
 
     def _land(self, cfg: Cfg) -> None:
@@ -185,30 +173,6 @@ class _Unification:
         if test.blocks[0] is self.landings[block]:
             return self._negated(test.operands[0], block)
         return test.operands[0]
-
-    def _drop_needless(self) -> None:
-        """A last test that the header will make again, and that leads to the same, goes."""
-        if self.late != [self.latch] or self.early[:1] != [self.header]:
-            return
-        if not all(speculatable(op) for op in self.header.ops[len(self.header.phis()):-1]):
-            return
-        turn = next_turn(self.loop)
-        here, there = self.latch.terminator, self.header.terminator
-        opposite = (here.blocks[0] is self.landings[self.latch]) \
-            is not (there.blocks[0] is self.landings[self.header])
-        if not same_condition(there.operands[0], here.operands[0], turn, opposite=opposite):
-            return
-        ours, header = self.landings[self.latch], self.landings[self.header]
-        target = ours.successors[0]
-        if target is not header.successors[0]:
-            return
-        for phi in target.phis():
-            last, first = self._landed(phi, ours), self._landed(phi, header)
-            if turn.phis.get(first, None if turn.varies(first) else first) is not last:
-                return
-        self.latch.ops[-1] = Op("br", [], blocks=[self.header], span=here.span)
-        self._remove(ours)
-        self.late = []
 
     def _landed(self, phi: Op, landing: Block) -> Value:
         """What a phi behind a landing gets from the loop."""

@@ -26,11 +26,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from tritonc.analysis.values import constant_of, is_uniform, wrap
+from tritonc.analysis.values import constant_of, is_uniform
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.numbers import fit
 from tritonc.ir.types import I64, Scalar, Tile, element, is_int, is_pointer, scalar, with_element
 
 Shared = dict[Hashable, Value]  # header, step -> the offset's phi
@@ -154,7 +155,7 @@ class _Reduction:
         number = constant_of(step)
         if number is not None:
             return self._in_preheader("constant", type=self.offset_type,
-                                      value=wrap(int(number), self.offset_type.bits))
+                                      value=fit(self.offset_type, number))
         value = step.op.operands[0]
         if value.type == self.offset_type:
             return value

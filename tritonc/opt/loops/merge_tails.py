@@ -28,14 +28,15 @@ one form (`unify_exits`), and pointers that still move as the source moved them.
 from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
+from tritonc.analysis.counters import step_of
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import slice_of, speculatable, step_of
+from tritonc.analysis.values import slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_operands, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I32
-from tritonc.opt.masked_same import READS, Known, Same, seen, slacks
+from tritonc.opt.loops.masked_same import READS, Known, Same, seen, slacks
 
 
 def merge_tails(kernel: Kernel, context: Context) -> bool:

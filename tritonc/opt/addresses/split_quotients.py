@@ -17,9 +17,10 @@ memory, or what masks compare (docs/language.md).  Needs loops with preheaders a
 
 from __future__ import annotations
 
+from tritonc.analysis.counters import step_of
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import int_of, step_of
+from tritonc.analysis.values import int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, add_incoming, make_phi
 from tritonc.ir.context import Context

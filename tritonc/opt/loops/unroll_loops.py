@@ -17,13 +17,14 @@ so that the passes below see what is left.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import defined_by, int_of, step_of, wrap
+from tritonc.analysis.counters import counter_of
+from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.numbers import compare_int
-from tritonc.ir.types import Scalar
+from tritonc.ir.numbers import fit, holds
+from tritonc.ir.types import scalar
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
 from tritonc.opt.fold_constants import fold_constants
@@ -102,26 +103,16 @@ def _possible(loop: Loop, times: int, size: int) -> tuple[int, str]:
 
 def iterations(loop: Loop, most: int) -> int | None:
     """How often the body runs, if that is a number up to `most`."""
-    end = loop.header.terminator
-    test = defined_by(end.operands[0], "icmp") if end.name == "cond_br" else None
-    if test is None:
+    counter = counter_of(loop)
+    start = int_of(loop.first(counter.phi)) if counter is not None else None
+    limit = int_of(counter.limit) if counter is not None else None
+    if counter is None or start is None or limit is None:
         return None
-    phis = [v.op for v in test.operands if v.op in loop.header.phis()]
-    if len(phis) != 1 or phis[0] is None:
-        return None
-    phi = phis[0]
-    t = phi.result.type
-    start, step = int_of(loop.first(phi)), step_of(loop, phi)
-    others = [int_of(v) for v in test.operands if v is not phi.result]
-    if start is None or step is None or not isinstance(t, Scalar) \
-            or len(others) != 1 or others[0] is None:
-        return None
-    stay, value = end.blocks[0] in loop, start
+    value, t = start, scalar(counter.limit.type)
     for count in range(most + 1):
-        a, b = (value if v is phi.result else others[0] for v in test.operands)
-        if compare_int(test, a, b) is not stay:
+        if not holds(counter.predicate, value, limit, t.bits):
             return count
-        value = wrap(value + step, t.bits)
+        value = int(fit(t, value + counter.step))
     return None
 
 

@@ -16,7 +16,8 @@ Loads of iterations that never come go.
 
 from __future__ import annotations
 
-from tritonc.analysis.conditions import Turn, first_turn, same_value
+from functools import cache
+
 from tritonc.analysis.values import attributes_key, changes_memory
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -65,11 +66,11 @@ def _fetch(kernel: Kernel, loop: Loop, phi: Op, body: Block) -> bool:
     mapping = dict(after)
     made = copy_ops(needed, mapping)
     value = mapping[loop.next(phi)]
+    starts = {other.result: loop.first(other) for other in loop.header.phis()}
+    if not _same(value, loop.first(phi), starts, inside.union(made)):
+        return False
     at = len(body.phis())
     body.ops[at:at] = made
-    if not _same(value, loop.first(phi), first_turn(loop)):
-        del body.ops[at : at + len(made)]
-        return False
     value.name = value.name or phi.result.name
     loop.header.ops.remove(phi)
     kernel.replace({phi.result: value})
@@ -98,15 +99,20 @@ def _expression(value: Value, inside: set[Op], after: dict[Value, Value]
     return found if visit(value) and len(found) <= _MOST else []
 
 
-def _same(a: Value, b: Value, turn: Turn) -> bool:
-    """Whether `a`, in the first iteration, is what `b` was: also of loads."""
-    if same_value(a, b, turn):
-        return True
-    x, y = a.op, b.op
-    if x is None or y is None or x.name != y.name or a.type != b.type or x.name == "phi" \
-            or not turn.varies(a) or not (x.pure or x.name == "load") \
-            or attributes_key(x.attributes) != attributes_key(y.attributes) \
-            or x.results.index(a) != y.results.index(b) or (x.guard is None) != (y.guard is None):
-        return False
-    return len(x.inputs()) == len(y.inputs()) and all(
-        _same(p, q, turn) for p, q in zip(x.inputs(), y.inputs(), strict=True))
+def _same(value: Value, start: Value, starts: dict[Value, Value], inside: set[Op]) -> bool:
+    """Whether `value`, in the first iteration, where phis have their `starts`, is computed as
+    `start` is."""
+    @cache
+    def same(a: Value, b: Value) -> bool:
+        a = starts.get(a, a)
+        x, y = a.op, b.op
+        if a is b and x not in inside:
+            return True
+        return x is not None and y is not None and x.name == y.name and a.type == b.type \
+            and (x.name == "load" if not x.pure else x.name != "phi") \
+            and attributes_key(x.attributes) == attributes_key(y.attributes) \
+            and x.results.index(a) == y.results.index(b) \
+            and (x.guard is None) == (y.guard is None) \
+            and len(x.operands) == len(y.operands) and all(map(same, x.inputs(), y.inputs()))
+
+    return same(value, start)

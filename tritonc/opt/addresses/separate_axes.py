@@ -44,7 +44,7 @@ from tritonc.ir.types import (
     shape,
     with_element,
 )
-from tritonc.opt.moved_ops import MovedOps
+from tritonc.opt.addresses.moved_ops import MovedOps
 
 Shape = tuple[int, ...]
 _MOVES = ("broadcast", "reshape", "splat", "range", "constant")

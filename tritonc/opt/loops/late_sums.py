@@ -15,16 +15,14 @@ Not in loops with matrix products, which need the registers.  Needs loops that e
 
 from __future__ import annotations
 
-from math import nan
-
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import Tile, Type, element
+from tritonc.ir.rules import REDUCTIONS, neutral
+from tritonc.ir.types import Tile, Type, element, scalar
 
 _LARGEST = 8192  # elements: a thread of 256 keeps 32 of them
-_FLOATS: dict[str, float] = {"fadd": -0.0, "fmin": nan, "fmax": nan}  # what changes no element
 
 
 def late_sums(kernel: Kernel, context: Context) -> bool:
@@ -63,7 +61,7 @@ def _total(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]])
     the loop reads either."""
     total = loop.next(phi).op
     if total is None or total not in inside or total.guard is not None \
-            or _neutral(total.name, total.result.type) is None \
+            or not _may_move(total.name, total.result.type) \
             or phi.result not in total.operands or readers.get(total.result) != [phi] \
             or [op for op in readers.get(phi.result, []) if op in inside] != [total]:
         return None
@@ -81,14 +79,10 @@ def _part(phi: Op, total: Op) -> Value:
     return second if first is phi.result else first
 
 
-def _neutral(kind: str, t: Type) -> float | int | None:
-    """What combines with any element to that element."""
-    e = element(t)
-    if kind in _FLOATS:  # halves would round each partial sum
-        return _FLOATS[kind] if e.bits >= 32 or kind != "fadd" else None
-    ends = {"add": 0, "or": 0, "xor": 0, "umax": 0, "and": -1, "umin": -1,
-            "smin": (1 << e.bits - 1) - 1, "smax": -(1 << e.bits - 1)}
-    return ends.get(kind) if e.bits > 1 else None
+def _may_move(kind: str, t: Type) -> bool:
+    """Whether elements may be combined later: halves would round each partial sum."""
+    bits = element(t).bits
+    return kind in REDUCTIONS and kind != "fmul" and bits > (16 if kind == "fadd" else 1)
 
 
 def _move(kernel: Kernel, loop: Loop, outside: Block, phi: Op, total: Op,
@@ -97,10 +91,8 @@ def _move(kernel: Kernel, loop: Loop, outside: Block, phi: Op, total: Op,
     start, part = loop.first(phi), _part(phi, total).op
     assert part is not None
     tile, span = part.operands[0], total.span
-    neutral = _neutral(total.name, tile.type)
-    assert neutral is not None
     before = Builder(loop.preheader, len(loop.preheader.ops) - 1, span)
-    zero = before.constant(neutral, tile.type)
+    zero = before.constant(neutral(total.name, scalar(tile.type)), tile.type)
     block = next(b for b in loop.blocks if total in b.ops)
     partial = make_phi([zero, zero], [loop.preheader, loop.latch], phi.result.name, phi.span)
     more = make_op(total.name, [partial.result, tile], span=span)

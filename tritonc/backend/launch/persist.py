@@ -36,7 +36,7 @@ from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached, redirect
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached, redirect, split_returns
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
@@ -154,7 +154,7 @@ def body(kernel: Kernel) -> list[Block]:
             return found
         going = [block for block in end.blocks if [op.name for op in block.ops] != ["ret"]]
         if len(going) == 1:
-            _return_alone(kernel, start)
+            split_returns(kernel)
         elif start is not kernel.entry:
             return found
         first, second = (going[0], next(to for to in end.blocks if to is not going[0]))
@@ -164,18 +164,6 @@ def body(kernel: Kernel) -> list[Block]:
         if len(inside) + len(others) + 1 != len(found):
             return found
         found, start = inside, first
-
-
-def _return_alone(kernel: Kernel, source: Block) -> None:
-    """Give a branch to a return one of its own, where others go there too."""
-    end = source.terminator
-    for i, target in enumerate(end.blocks):
-        if target.terminator.name == "ret" and len(target.ops) == 1 \
-                and Cfg(kernel).predecessors[target] != [source]:
-            own = Block("return")
-            own.ops.append(Op("ret", [], span=target.terminator.span))
-            kernel.blocks.insert(kernel.blocks.index(source) + 1, own)
-            end.blocks[i] = own
 
 
 def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = False

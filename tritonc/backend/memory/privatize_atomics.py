@@ -155,18 +155,14 @@ def _meets(kernel: Kernel, atomic: Op) -> str | None:
     """Why one of the atomics may not happen later, or None.  In another version of the body, where
     more is known, one of the same addresses may: additions have no order among them."""
     roots = pointer_roots(kernel)
-    for op in _after(kernel, atomic):
+    home = next(block for block in kernel.blocks if atomic in block.ops)
+    after = [*home.ops[home.ops.index(atomic) + 1 :],
+             *(op for block in reached(home.successors) for op in block.ops)]
+    for op in after:
         if op.name != "atomic_rmw" and op.effects & {READ, WRITE} and op.operands \
                 and may_alias(kernel, op.operands[0], atomic.operands[0], roots):
             return f"a later {op.name} may access the same memory; `restrict` says that it does not"
     return None
-
-
-def _after(kernel: Kernel, first: Op) -> list[Op]:
-    """The operations that may come after another one in its program."""
-    home = next(block for block in kernel.blocks if first in block.ops)
-    return [*home.ops[home.ops.index(first) + 1 :],
-            *(op for block in reached(home.successors) for op in block.ops)]
 
 
 def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:

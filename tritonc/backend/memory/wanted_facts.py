@@ -43,9 +43,8 @@ from tritonc.backend.memory.wanted import (
     testable_scalars,
 )
 from tritonc.backend.memory.wanted_apart import wanted_apart
-from tritonc.backend.memory.wanted_divisors import ACCESS, Divisors, multiples_of, reach_of
 from tritonc.backend.memory.wanted_inside import suppose_inside
-from tritonc.backend.memory.wanted_units import Units
+from tritonc.backend.memory.wanted_strides import ACCESS, Divisors, Units, multiples_of, reach_of
 from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op

@@ -31,17 +31,12 @@ from __future__ import annotations
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
 from tritonc.analysis.values import needed
-from tritonc.backend.pipeline.loop_slice import (
-    Slice,
-    advance,
-    copy_slice,
-    find_slice,
-    initial_values,
-)
+from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import scalar
 
@@ -139,7 +134,7 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     assert body is not None and before is not None
     condition = header.terminator.operands[0]
     def loaded(mapping: dict[Value, Value]) -> tuple[list[Op], list[Value]]:
-        ops = copy_slice(part, mapping)
+        ops = copy_ops(part.ops, mapping)
         made, values = _loads(loads, mapping, mapping.get(condition, condition))
         return [*ops, *made], values
 

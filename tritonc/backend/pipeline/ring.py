@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tritonc.analysis.values import slice_of
 from tritonc.backend.pipeline.channel import Channel, Means
-from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, initial_values, stays_false
+from tritonc.backend.pipeline.loop_slice import Slice, initial_values, stays_false
 from tritonc.backend.pipeline.staged_loop import (
     Guards,
     StagedLoop,
@@ -30,6 +30,7 @@ from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I32, Tile, scalar
 
@@ -163,7 +164,7 @@ class Rewrite:
 
     def iteration(self, mapping: dict[Value, Value]) -> tuple[list[Op], Value]:
         """The slice for the phis' values in `mapping`, and whether this iteration comes."""
-        ops = copy_slice(self.part, mapping)
+        ops = copy_ops(self.part.ops, mapping)
         test = mapping.get(self.staged.condition, self.staged.condition)
         conjunction: list[Op] = []
         runs = test

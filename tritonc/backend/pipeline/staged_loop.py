@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
@@ -277,12 +277,6 @@ class Guards:
         return ops, ops[-1].result
 
 
-def _condition_first(ops: list[Op], condition: Value) -> tuple[list[Op], list[Op]]:
-    """The operations that `condition` needs, and all others."""
-    first = slice_of([condition], set(ops))
-    return [op for op in ops if op in first], [op for op in ops if op not in first]
-
-
 def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjunction: list[Op],
                 runs: Value) -> list[Op]:
     """An iteration's operations, in an order in which every load comes after its new guard.
@@ -291,8 +285,8 @@ def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjuncti
     are guarded by `before` (whether the iteration before comes) if that is not None.  The others
     are guarded by `runs`, which `conjunction` computes from the condition.
     """
-    first, rest = _condition_first(ops, condition)
-    found: list[Op] = []
+    first, found = needed(ops, [condition]), list[Op]()
+    rest = [op for op in ops if op not in first]
     for part, guard in ((first, before), (conjunction, None), (rest, runs)):
         guards = Guards(guard) if guard is not None else None
         for op in part:

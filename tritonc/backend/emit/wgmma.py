@@ -303,13 +303,6 @@ def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
         f.values[result] = _threaded(f, text, e, len(names), names, held)
 
 
-def pack(f: FunctionEmitter, op: Op) -> None:
-    e, names = scalar(op.operands[0].type), f.values[op.operands[0]]
-    each = 32 // e.bits
-    f.values[op.result] = [to_words(f, e, names[i : i + each])[0]
-                           for i in range(0, len(names), each)]
-
-
 EMITTERS: dict[str, Emitter] = {
-    "wgmma": wgmma, "wgmma_wait": wgmma_wait, "pack": pack,
+    "wgmma": wgmma, "wgmma_wait": wgmma_wait,
 }

@@ -13,7 +13,8 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.memory.wanted_apart import Apart, values_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Op, Value
+from tritonc.ir.copies import copy_blocks
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, element, is_int, shape, with_element
 
 _NUMBERS = ("get_program_id", "get_num_programs")
@@ -138,6 +139,29 @@ class Wanted:
                              if keep(op.result) and tested([pair])},
                        inside={op: one for op, one in self.inside.items() if tested(one.tests)},
                        apart=self.apart if all(map(keep, values_of(self.apart))) else Apart())
+
+
+class Text(NamedTuple):
+    """A text of the kernel that is looked at as if something held, and the kernel's values by its
+    own."""
+
+    kernel: Kernel
+    own: Mapping[Value, Value] = {}
+
+    def supposing(self, hints: Mapping[Value, Op]) -> Text:
+        """A copy that reads hints in place of values."""
+        blocks, onward = copy_blocks(self.kernel.blocks)
+        placed = {onward.get(v, v): hint for v, hint in hints.items()}
+        for block in blocks:
+            for op in block.ops:
+                op.replace_inputs({v: hint.result for v, hint in placed.items()})
+        for value, hint in placed.items():
+            hint.replace_inputs(onward)
+            block = next((b for b in blocks if value.op in b.ops), blocks[0])
+            at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
+            block.ops.insert(at, hint)
+        return Text(replace(self.kernel, blocks=blocks),
+                    {new: self.own.get(v, v) for v, new in onward.items()})
 
 
 def renamed(values: Mapping[Value, T], mapping: Mapping[Value, Value]) -> dict[Value, T]:

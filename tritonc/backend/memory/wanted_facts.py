@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod
-from typing import NamedTuple
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
@@ -35,6 +34,7 @@ from tritonc.backend.memory.drop_selections import steps_of_selections
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.wanted import (
     NOTHING_TOLD,
+    Text,
     Told,
     Wanted,
     is_number,
@@ -49,7 +49,6 @@ from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_int, scalar, shape
@@ -75,48 +74,20 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
         never |= missed
 
 
-class _Text(NamedTuple):
-    """A text of the kernel that is looked at as if something held, and the kernel's values by its
-    own."""
-
-    kernel: Kernel
-    own: Mapping[Value, Value] = {}
-
-    def then(self, kernel: Kernel, onward: Mapping[Value, Value]) -> _Text:
-        """A text that was made of this one, whose values are `onward`."""
-        return _Text(kernel, {new: self.own.get(v, v) for v, new in onward.items()} or self.own)
-
-    def supposing(self, hints: Mapping[Value, Op]) -> _Text:
-        """A copy that reads hints in place of values."""
-        blocks, onward = copy_blocks(self.kernel.blocks)
-        placed = {onward.get(v, v): hint for v, hint in hints.items()}
-        for block in blocks:
-            for op in block.ops:
-                op.replace_inputs({v: hint.result for v, hint in placed.items()})
-        for value, hint in placed.items():
-            hint.replace_inputs(onward)
-            block = next((b for b in blocks if value.op in b.ops), blocks[0])
-            at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
-            block.ops.insert(at, hint)
-        return self.then(replace(self.kernel, blocks=blocks), onward)
-
-
 def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     """The same, of which no value of `told.never` need be a multiple."""
-    text, needs = _Text(kernel), dict[Value, None]()
+    text, needs = Text(kernel), dict[Value, None]()
     if wrapping(kernel):  # looked at as if their indices were not negative
         text = text.supposing({})
         signs = known_signs(text.kernel, cfg := Cfg(text.kernel), text.kernel.entry)
         signs.testable = testable_scalars(cfg)
         needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
     # Looked at as if indices were inside, and what tiles repeat were loaded once.
-    copy, onward, supposed_inside = suppose_inside(text.kernel)
-    text = text.then(copy, onward)
+    text, supposed_inside = suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
-    copy, onward, assumed = _shared(text.kernel, told.never)
-    text = text.then(copy, onward)
+    text, assumed = _shared(text, told.never)
     collector = _Collector(text.kernel, told)
     not_one = {*told.not_one, *(v for v, old in text.own.items() if old in told.not_one)}
     units = Units(collector.infos, collector.testable, not_one).asked(collector.accesses())
@@ -147,11 +118,10 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     return found
 
 
-def _shared(kernel: Kernel, never: frozenset[Value]
-            ) -> tuple[Kernel, dict[Value, Value], Multiples]:
+def _shared(text: Text, never: frozenset[Value]) -> tuple[Text, Multiples]:
     """The kernel with loads of what their tiles repeat, as far as parameters may be assumed to be
-    multiples of the runs; its values by those of the kernel, and what is assumed."""
-    cfg = Cfg(kernel)
+    multiples of the runs; and what is assumed."""
+    kernel, cfg = text.kernel, Cfg(text.kernel)
     runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
                 lambda v: v in kernel.parameters and is_int(v.type) and v not in never)
     repeated = [load for load in loads_of_products(kernel, cfg)
@@ -160,13 +130,12 @@ def _shared(kernel: Kernel, never: frozenset[Value]
         for axis, extent in enumerate(shape(test.result.type)):
             runs.of(test.result, axis, extent, extent)
     if not repeated:
-        return kernel, {}, runs.assumed
-    blocks, mapping = copy_blocks(kernel.blocks)
-    info = [replace(i, multiple_of=lcm(i.multiple_of, runs.assumed.get(v, 1)))
-            for v, i in zip(kernel.parameters, kernel.info, strict=True)]
-    shared = replace(kernel, blocks=blocks, info=info)
-    share_repeats(shared)
-    return shared, mapping, runs.assumed
+        return text, runs.assumed
+    shared = text.supposing({})
+    shared.kernel.info = [replace(i, multiple_of=lcm(i.multiple_of, runs.assumed.get(v, 1)))
+                          for v, i in zip(kernel.parameters, kernel.info, strict=True)]
+    share_repeats(shared.kernel)
+    return shared, runs.assumed
 
 
 def wanted_of(kernel: Kernel, op: Op) -> Multiples:
@@ -181,7 +150,7 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     divisors = {v: reach for _, v in collector.divisors.remainders(op.operands[0], reach)}
     if not divisors:
         return {}
-    text = _Text(kernel).supposing(multiples_of(divisors))
+    text = Text(kernel).supposing(multiples_of(divisors))
     supposed = _Collector(text.kernel)
     twin, _ = supposed.accesses()[at]
     needs = supposed.divisors.needs(twin)

@@ -26,7 +26,7 @@ from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS, held_elem
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Value
 from tritonc.ir.layout import LANE_BITS
 from tritonc.ir.types import I1, Tile, is_float, scalar
 

@@ -1,5 +1,5 @@
-"""Strides that accesses want to be 1, so that an axis of their tile is contiguous (`r * stride`), and
-divisors that they want to be multiples, so that what a remainder makes goes on.
+"""Strides that accesses want to be 1, so that an axis of their tile is contiguous: `r * stride`.
+Divisors that they want to be multiples, so that what a remainder makes goes on.
 
 The channels of `i % C + i / C % S * C + ...` are contiguous as far as C is a multiple: an access of
 16 bytes wants that of C.  Whether it then is wide is seen on a copy of the kernel that supposes it.

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product as pairs
+from math import prod
 from operator import mul
 from typing import Any
 
@@ -264,19 +265,12 @@ def _off(frame: Frame, op: Op) -> bool:
 def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
-    buffer, ring, slot = (frame.read(v) for v in op.operands[:3])
-    for value in op.operands[3:]:
-        frame.require(op, value, None, "the start of this copy")
-    start0, *others = (int(frame.read(v)) for v in op.operands[3:])
-    tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
-    _check_map(frame, op, tensor)
-    box0, box1 = tensor.box
-    size = tensor.element.bytes
+    buffer, ring = (frame.read(v) for v in op.operands[:2])
+    tensor, (start0, *others) = _mapped(machine, frame, op, 2)
     for panel in range(op.attributes["panels"]):
-        addresses, active = tensor.piece([start0 + panel * box0, *others])
+        addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
         held, undefined = frame.gather(op, buffer.element, addresses, active)
-        first = buffer.start + (int(buffer.offsets.min()) + panel * box0 * box1) * size
-        view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
+        view = _panel(buffer, panel, tensor)
         machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
         _fenced(machine, frame, op, view, held.shape)
         view.put(view.space.in_flight, True)
@@ -289,12 +283,8 @@ def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
     """Stores at once what the buffer holds, and then counts as one that reads it."""
-    buffer, slot = (frame.read(v) for v in op.operands[:2])
-    for value in op.operands[2:]:
-        frame.require(op, value, None, "the start of this store")
-    start0, *others = (int(frame.read(v)) for v in op.operands[2:])
-    tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
-    _check_map(frame, op, tensor)
+    buffer: View = frame.read(op.operands[0])
+    tensor, (start0, *others) = _mapped(machine, frame, op, 1)
     box0, box1 = tensor.box
     views: list[tuple[View, int]] = []
     groups = op.attributes.get("groups", 1)
@@ -302,9 +292,7 @@ def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
         thread = group << GROUP_BITS
         addresses, active = tensor.piece([start0 + panel * box0, others[0] + group * box1,
                                           *others[1:]])
-        first = buffer.start + (int(buffer.offsets.min()) + (panel * groups + group) * box0 * box1
-                                ) * tensor.element.bytes
-        view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
+        view = _panel(buffer, panel * groups + group, tensor)
         _fenced(machine, frame, op, view, active.shape)
         held, *unknown = machine.get(frame, op, view, np.full(active.size, thread, np.int16),
                                      active.shape)
@@ -327,13 +315,25 @@ def _store_wait(machine: Machine, frame: Frame, op: Op) -> None:
                                     np.full(view.places.size, thread, np.int16))
 
 
-def _rows(first: int, tensor: TensorMap) -> Any:
-    """Where each element of a box goes, in elements: rows one after the other, swizzled."""
+def _mapped(machine: Machine, frame: Frame, op: Op, slot: int) -> tuple[TensorMap, list[int]]:
+    """The map that an operation names by operand `slot`, and where its box starts."""
+    for value in op.operands[slot + 1 :]:
+        frame.require(op, value, None, "where this box starts")
+    number, *starts = (int(frame.read(v)) for v in op.operands[slot:])
+    tensor = _engine(machine).slots[number][op.attributes["index"]]
+    _check_map(frame, op, tensor)
+    return tensor, starts
+
+
+def _panel(buffer: View, number: int, tensor: TensorMap) -> View:
+    """Where each element of a box goes: rows one after the other, swizzled."""
     size = tensor.element.bytes
+    first = buffer.start + (int(buffer.offsets.min()) + number * prod(tensor.box)) * size
     assert first % 128 == 0, "a box begins at a multiple of 128 bytes"
     plain = first + np.arange(tensor.box[0] * tensor.box[1], dtype=np.int64) * size
     mask = max(tensor.swizzle // 16 - 1, 0)
-    return ((plain ^ ((plain >> 7 & mask) << 4)) // size).reshape(tensor.box[::-1])
+    rows = ((plain ^ ((plain >> 7 & mask) << 4)) // size).reshape(tensor.box[::-1])
+    return buffer._replace(start=0, offsets=rows[np.newaxis])
 
 
 def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:

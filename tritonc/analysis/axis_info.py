@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from math import gcd
 
-from tritonc.analysis.axis_lattice import (
+from tritonc.analysis.axis_rules import (
+    RULES,
     TOP,
     AxisInfo,
     low_bit,
@@ -31,7 +32,6 @@ from tritonc.analysis.axis_lattice import (
     uniform,
     unknown,
 )
-from tritonc.analysis.axis_rules import RULES
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Pointer, element, is_int, is_pointer
 

@@ -147,6 +147,8 @@ BACKEND: list[Pass] = [
          "one.", 2),
     _row("backend.memory.join_bounds", "No pass looks at masks as bounds any more.", 2),
     _row("backend.layout.split_reductions", "Makes layout conversions.", 0),
+    _row("backend.layout.compute_once", "Makes layout conversions, of what the passes before have "
+         "not merged.", 2),
     _row("backend.layout.lower_conversions", "Makes buffers.", 0),
     _row("backend.memory.narrow_loops", "Before each atomic goes through shared memory by "
          "itself.", 2),
@@ -161,6 +163,8 @@ BACKEND: list[Pass] = [
     _row("backend.layout.detach_results", "The width of stores is known.", 2),
     _row("backend.memory.compute_pieces", "Nothing is moved any more, and what is still live is "
          "known."),
+    _row("backend.layout.pack_halves", "No pass reads elementwise operations by their form any "
+         "more.", 2),
     _row("backend.shared.allocate_shared", "All buffers are there.", 0),
     _row("backend.launch.limit_registers", "Shared memory says how many blocks can be resident."),
     _row("backend.pipeline.specialize_warps", "What uses which bytes is known, and where copies "
@@ -258,6 +262,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("skip_masks", "join_bounds", "bounds show which tiles are full"),
     ("prefetch", "step_addresses", "pointers that run ahead use the same sums"),
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
+    ("assign_layouts", "compute_once", "lanes hold copies"),
+    ("compute_once", "lower_conversions", "it makes conversions"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "fragments are loaded from buffers"),
     ("vectorize", "repeat_masks", "a copied limit hides how many neighbours compare alike"),
@@ -276,6 +282,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("detach_results", "compute_pieces", "results are read where they were detached"),
     ("compute_pieces", "limit_registers", "so that less is held"),
     ("compute_pieces", "insert_barriers", "loads have moved"),
+    ("compute_pieces", "pack_halves", "what comes piece by piece stays so"),
+    ("vectorize", "pack_halves", "neighbours that an access brings share words"),
+    ("pack_halves", "limit_registers", "pairs need half the registers"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("overlap_sums", "coarsen", "a kernel has one body to the passes before"),

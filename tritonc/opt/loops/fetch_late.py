@@ -106,9 +106,9 @@ def _same(value: Value, start: Value, starts: dict[Value, Value], inside: set[Op
     def same(a: Value, b: Value) -> bool:
         a = starts.get(a, a)
         x, y = a.op, b.op
-        if a is b and x not in inside:
-            return True
-        return x is not None and y is not None and x.name == y.name and a.type == b.type \
+        if x is None or y is None or x not in inside:
+            return a is b
+        return x.name == y.name and a.type == b.type \
             and (x.name == "load" if not x.pure else x.name != "phi") \
             and attributes_key(x.attributes) == attributes_key(y.attributes) \
             and x.results.index(a) == y.results.index(b) \

@@ -423,7 +423,7 @@ def test_bitcasts() -> None:
 
 def test_shapes() -> None:
     row = np.arange(3, dtype=np.int32)
-    namespace: Any = arrays
+    namespace: Any = arrays.MEANINGS
     assert namespace.broadcast(Tile(I32, (2, 3)), row[None]).tolist() == [[0, 1, 2]] * 2
     assert namespace.transpose(row[None], (1, 0)).shape == (3, 1)
     assert namespace.full(Tile(BF16, (2,)), 1 + 2**-9).tolist() == [1.0, 1.0]

@@ -11,9 +11,10 @@ from backend_programs import data, matmul, reduce_axis, softmax_like, transpose,
 from sketch import Program, Sketch, context, same
 from test_backend_passes import lowered
 
-from tritonc.backend.memory.pad_tiles import keeps_numbers, legal, neutral, pad_tiles, padded
+from tritonc.backend.memory.pad_tiles import keeps_numbers, legal, pad_tiles, padded
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import InterpreterError
+from tritonc.ir.rules import neutral
 from tritonc.ir.types import F32, F64, I1, I8, I32, make, shape
 from tritonc.ir.verify import verify
 from tritonc.opt.expand_range import expand_range

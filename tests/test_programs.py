@@ -15,6 +15,7 @@ from programs import (
     TARGETS,
     Setting,
     interpret,
+    ptxas,
     settings,
     simulate,
 )
@@ -43,7 +44,11 @@ def test_simulated(number: int, path: Path, thorough: bool, tmp_path: Path) -> N
     assembled = PTXAS is not None and (thorough or number // len(TARGETS) % 2 == 0)
     for setting in every:
         for target in targets(number, thorough):
-            simulate(setting, target, tmp_path if assembled else None, 1 if thorough else 5)
+            results = simulate(setting, target, ("ptx",) if assembled else ("manifest",),
+                               1 if thorough else 5)
+            for text in {result.outputs.get("ptx"): None for result in results}:
+                if text is not None:
+                    ptxas(text, target, tmp_path)
 
 
 @pytest.mark.gpu

@@ -60,17 +60,20 @@ def test_slices_are_loaded_one_by_one_where_a_thread_cannot_hold_all() -> None:
     same(done.run(), execute(done))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_no_target_is_refused(name: str) -> None:
-    for target in ("sm_60", "sm_120a"):
+@pytest.mark.parametrize("number, name", enumerate(PROGRAMS))
+def test_no_target_is_refused(number: int, name: str, thorough: bool) -> None:
+    """The oldest or the latest, in turn."""
+    targets = ("sm_60", "sm_120a")
+    for target in targets if thorough else (targets[number % 2],):
         text = ptx(lowered(PROGRAMS[name](), target=target), target)
         assert f".target {target}" in text
 
 
 @pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
 @pytest.mark.parametrize("target", ASSEMBLED)
-def test_ptxas_accepts(target: str, tmp_path: Path) -> None:
-    for name in ("matmul nt", "softmax", "histogram", "lock", "scan columns", "table lookup"):
+def test_ptxas_accepts(target: str, tmp_path: Path, thorough: bool) -> None:
+    names = ("matmul nt", "softmax", "histogram", "lock", "scan columns", "table lookup")
+    for name in names if thorough else names[ASSEMBLED.index(target) % 2::2]:
         text = ptx(lowered(PROGRAMS[name](), target=target), target)
         assert "0 bytes stack frame, 0 bytes spill" in ptxas(text, target, tmp_path)
 

@@ -20,10 +20,10 @@ from tritonc.ir.types import F32
 from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device
 from tritonc.launch.data import Value, prepare
-from tritonc.launch.header import header
+from tritonc.launch.hosts.header import header
+from tritonc.launch.hosts.products import Settings, make
 from tritonc.launch.interpreter import launch
-from tritonc.launch.kernel import Module
-from tritonc.launch.products import Settings, make
+from tritonc.launch.python.kernel import Module
 from tritonc.launch.run_problems import (
     kernel_of,
     launch_compiled,

@@ -255,8 +255,16 @@ class Affinity:
 
     def mask(self, guard: Value | None, rank: int) -> Mask | None:
         """The mask as bounds and conditions; None if it is not rectangular."""
+        bounds, conditions, others = self.parts(guard, rank)
+        return None if others else Mask(tuple(bounds), tuple(conditions))
+
+    def parts(self, guard: Value | None, rank: int) -> tuple[
+            list[Bound], list[Value], list[tuple[Value, tuple[int | None, ...]]]]:
+        """What the mask is a conjunction of: bounds, scalar conditions, and others, each with the
+        axes of the tile that its own are."""
         bounds: list[Bound] = []
         conditions: list[Value] = []
+        others: list[tuple[Value, tuple[int | None, ...]]] = []
         axes = tuple(range(rank))
         stack: list[tuple[Value, tuple[int | None, ...]]] = [(guard, axes)] if guard else []
         while stack:
@@ -265,25 +273,21 @@ class Affinity:
             if not shape(value.type):
                 conditions.append(value)
             elif op is None:
-                return None
+                others.append((value, where))
             elif op.name == "and":
                 stack += [(v, where) for v in reversed(op.operands)]
             elif (op.name == "cmpp" and value is op.results[0]) or op.name in (
                     "splat", "broadcast"):
                 stack.append((op.operands[0], where))
-            elif op.name == "reshape":
-                moved = _axes_before(op, where)
-                if moved is None:
-                    return None
+            elif op.name == "reshape" and (moved := _axes_before(op, where)) is not None:
                 stack.append((op.operands[0], moved))
             elif op.attributes.get("value") if op.name == "constant" else self._always(op):
                 continue
-            else:
-                bound = self.bound(op, where) if op.name == "icmp" else None
-                if bound is None:
-                    return None
+            elif op.name == "icmp" and (bound := self.bound(op, where)) is not None:
                 bounds.append(bound)
-        return Mask(tuple(bounds), tuple(conditions))
+            else:
+                others.append((value, where))
+        return bounds, conditions, others
 
     def _always(self, op: Op) -> bool:
         """`c <= x` of a number c and an x that rises and begins with no less: of an index, >= 0."""

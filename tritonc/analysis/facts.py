@@ -96,8 +96,8 @@ class Facts:
             return whole  # the last instance may wrap past the end
         if name == "phi":
             return self._phi(op, whole)
-        if name == "select":
-            return _hull(self.interval(a[1]), self.interval(a[2]))
+        if name in ("select", "psi"):
+            return hull(*map(self.interval, a[1:] if name == "select" else a[1::2]))
         if name == "zext":
             low, high = self.interval(a[0])
             return (low, high) if low >= 0 else (0, (1 << element(a[0].type).bits) - 1)
@@ -114,7 +114,7 @@ class Facts:
             return counted
         found = self.interval(op.operands[0])
         for value in op.operands[1:]:
-            found = _hull(found, self.interval(value))
+            found = hull(found, self.interval(value))
         return found
 
     def _counter(self, phi: Op, whole: Interval) -> Interval | None:
@@ -187,8 +187,8 @@ def _promised(info: ParameterInfo, whole: Interval) -> Interval:
     return (low, high) if low <= high else whole
 
 
-def _hull(a: Interval, b: Interval) -> Interval:
-    return min(a[0], b[0]), max(a[1], b[1])
+def hull(*parts: Interval) -> Interval:
+    return min(low for low, _ in parts), max(high for _, high in parts)
 
 
 def _fit(low: int, high: int, whole: Interval) -> Interval:
@@ -236,6 +236,13 @@ def _right_shift(a: Interval, b: Interval, whole: Interval) -> Interval:
     return a[0] >> b[1], a[1] >> b[0]
 
 
+def _signed_shift(a: Interval, b: Interval, whole: Interval) -> Interval:
+    if b[0] < 0 or b[1] > whole[1].bit_length():
+        return whole
+    corners = [x >> count for x in a for count in b]
+    return min(corners), max(corners)
+
+
 def _minimum(a: Interval, b: Interval, whole: Interval) -> Interval:
     return min(a[0], b[0]), min(a[1], b[1])
 
@@ -253,7 +260,7 @@ _BOUNDS: dict[str, Callable[[Interval, Interval, Interval], Interval]] = {
     "sub": lambda a, b, whole: (a[0] - b[1], a[1] - b[0]),
     "mul": _product,
     "sdiv": _quotient, "udiv": _quotient, "srem": _remainder, "urem": _unsigned_remainder,
-    "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _right_shift,
+    "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _signed_shift,
     "smin": _minimum, "smax": _maximum,
     "umin": lambda a, b, whole: _minimum(a, b, whole) if _same_signs(a, b) else whole,
     "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole,

@@ -140,6 +140,11 @@ def unsigned(op: Op, a: Any) -> Any:
     return a.view(UNSIGNED[a.dtype.itemsize])
 
 
+def halves(a: Any) -> Any:
+    """The halves of words, without sign."""
+    return np.ascontiguousarray(a).view(np.uint16)
+
+
 def by_bits(op: Op, compute: Callable[..., int], *values: Any) -> Any:
     """`compute` of the elements as Python's numbers without sign, and of their width."""
     bits = element(op.operands[0].type).bits

@@ -258,7 +258,8 @@ _ROWS: list[OpInfo] = [
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
                               "late", "piecewise", "moves", "align", "ragged", "window")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
-            {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "ragged")),
+            {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "align",
+                               "ragged")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "

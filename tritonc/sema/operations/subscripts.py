@@ -43,9 +43,7 @@ def subscript(context: Context, node: syntax.Subscript) -> Term:
     if base.members:
         return context.operand(node.base)  # which says that it is a struct
     if is_memory(base, node):
-        if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          "p[i] loads from memory")
+        constants.check_constant(context, node.span, "p[i] loads from memory")
         return load(context, indexed(context, base, node), None, node.span, node.span, widen)
     entries = node.entries
     for entry in entries:

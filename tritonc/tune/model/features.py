@@ -11,19 +11,8 @@ from functools import cache
 from math import prod
 from typing import NamedTuple
 
-from tritonc.analysis import axis_info
+from tritonc.analysis import axis_info, row_loops
 from tritonc.analysis.quotients import of_program
-from tritonc.analysis.row_loops import (
-    adds_tiles,
-    adds_to_few,
-    columns_alone,
-    ends_by_tile,
-    recurrence,
-    reducing_passes,
-    several_passes,
-    sums_columns,
-    windows_of_bytes,
-)
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
@@ -131,10 +120,11 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing."""
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
-    for asks in (ends_by_tile, recurrence, columns_alone, several_passes, reducing_passes,
-                 sums_columns, adds_tiles, adds_to_few, windows_of_bytes):
-        if asks(kernel, cfg):
-            return asks.__name__
+    for name in ("ends_by_tile", "recurrence", "columns_alone", "several_passes",
+                 "reducing_passes", "sums_columns", "adds_tiles", "adds_to_few",
+                 "windows_of_bytes"):
+        if getattr(row_loops, name)(kernel, cfg):
+            return name
     return "turned" if _turns(kernel) else ""
 
 

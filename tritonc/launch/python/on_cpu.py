@@ -11,7 +11,7 @@ from tritonc.interp.interpreter import run
 from tritonc.interp.memory import Memory
 from tritonc.ir.core import Module
 from tritonc.ir.types import Pointer
-from tritonc.launch.kernel import Kernel
+from tritonc.launch.python.kernel import Kernel
 
 Bytes = npt.NDArray[np.uint8]
 

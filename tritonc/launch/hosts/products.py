@@ -90,13 +90,15 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
                     modules[other.manifest["target"]] = other.outputs["ptx"], assembled(other)
                 made[kind] = ptxas.fatbin(modules, ptxas=settings.ptxas)
             elif kind == "torch":
-                from tritonc.launch.torch_source import torch_source
+                from tritonc.launch.hosts.torch_source import torch_source
 
                 made[kind] = torch_source(manifest, settings.name, settings.problems,
                                           image=of(settings.embed or "ptx"),
                                           prefix=settings.prefix)
             else:
-                from tritonc.launch.header import header  # it loads the backend, -E does without
+                from tritonc.launch.hosts.header import (
+                    header,  # it loads the backend, -E does without
+                )
 
                 image = of(settings.embed) if settings.embed else None
                 made[kind] = header(manifest, settings.name, image=image, prefix=settings.prefix)

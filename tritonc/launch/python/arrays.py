@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from tritonc.launch import dlpack
+from tritonc.launch.python import dlpack
 
 _KINDS = {"i": "int", "u": "uint", "f": "float", "V": "void"}
 _DLPACK_KINDS = {dlpack.INT: "int", dlpack.UINT: "uint", dlpack.FLOAT: "float",

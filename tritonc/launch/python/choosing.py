@@ -10,9 +10,9 @@ from functools import partial
 from operator import index
 from typing import Any
 
-from tritonc.launch import arrays
-from tritonc.launch.native import function
-from tritonc.launch.parameters import Parameter
+from tritonc.launch.python import arrays
+from tritonc.launch.python.native import function
+from tritonc.launch.python.parameters import Parameter
 from tritonc.variants import choice
 
 

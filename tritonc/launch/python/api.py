@@ -14,12 +14,12 @@ from tritonc.backend.target.target import find
 from tritonc.frontend.preprocess.options import load_source
 from tritonc.ir import core as ir
 from tritonc.launch import cuda_driver
-from tritonc.launch.kernel import Kernel, Module, Plan
+from tritonc.launch.python.kernel import Kernel, Module, Plan
 from tritonc.options import DEFAULT_ARCH, MOST_PLANNED, NATIVE, Options
 from tritonc.outputs import STANDARD
 from tritonc.render import render, rendered
 from tritonc.source import CompileError, SourceFile
-from tritonc.spelling import closest
+from tritonc.spelling import hint
 from tritonc.tune.tuning_file import with_tuning_file
 
 Source = str | os.PathLike[str]
@@ -71,9 +71,7 @@ def _compiled(source: Source, arch: str | None, *,
         "arch", "tune", "defines", "tuning", "small_clusters"}
     for name in options:
         if name not in known:
-            near = closest(name, known)
-            raise TypeError(f"there is no option '{name}'"
-                            + (f"; did you mean '{near}'?" if near else ""))
+            raise TypeError(f"there is no option '{name}'; {hint(name, known)}".rstrip("; "))
     if isinstance(defines, Mapping):
         defines = [f"{name}={_spelled(value)}" for name, value in defines.items()]
     elif isinstance(defines, str):

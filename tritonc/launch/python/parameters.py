@@ -12,18 +12,9 @@ import numpy as np
 from tritonc.ir.formats import round_to
 from tritonc.ir.types import SCALARS
 from tritonc.launch import packing
-from tritonc.launch.arrays import DeviceArray
 from tritonc.launch.packing import FORMATS, POINTER
-
-# Each type as the manifest spells it: the scalar of Triton-IR, and an array's dtype.
-_TYPES: dict[str, tuple[str, str]] = {
-    "bool": ("i1", "bool"), "signed char": ("i8", "int8"), "short": ("i16", "int16"),
-    "int": ("i32", "int32"), "long long": ("i64", "int64"), "unsigned char": ("i8", "uint8"),
-    "unsigned short": ("i16", "uint16"), "unsigned int": ("i32", "uint32"),
-    "unsigned long long": ("i64", "uint64"), "half": ("f16", "float16"),
-    "bfloat16": ("bf16", "bfloat16"), "float": ("f32", "float32"), "double": ("f64", "float64"),
-    "float8_e4m3": ("f8e4m3", "float8_e4m3fn"), "float8_e5m2": ("f8e5m2", "float8_e5m2"),
-}  # fmt: skip
+from tritonc.launch.python.arrays import DeviceArray
+from tritonc.manifest import TYPES
 
 
 class Parameter(NamedTuple):
@@ -44,7 +35,7 @@ class Parameter(NamedTuple):
         """From a row of the manifest."""
         base = row["type"].removeprefix("const ").removesuffix("*").rstrip()
         pointer = row["type"].endswith("*")
-        element, dtype = _TYPES[base]
+        element, dtype = TYPES[base]
         kind = POINTER if pointer else FORMATS[element]
         if base.startswith("unsigned") and not pointer:
             kind = kind.upper()
@@ -121,7 +112,7 @@ class _Bits:
     """The pattern of the nearest number of a short float type."""
 
     def __init__(self, type: str) -> None:
-        self.element = SCALARS[_TYPES[type][0]]
+        self.element = SCALARS[TYPES[type][0]]
 
     def __call__(self, value: float) -> int | float:
         with np.errstate(all="ignore"):

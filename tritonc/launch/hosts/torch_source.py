@@ -3,7 +3,7 @@
 It holds the module's header with its image, the file torch_runtime.h beside this one, and for each
 kernel a function and its schema.  The function is written once, for sizes of type `Int`: with
 int64_t it launches, with c10::SymInt it makes the outputs of torch's fake tensors.
-`tritonc.launch.torch_roles` says what of a kernel's parameters it computes; docs/embedding.md
+`tritonc.launch.hosts.torch_roles` says what of a kernel's parameters it computes; docs/embedding.md
 describes how to build it.
 """
 
@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tritonc.launch.data import macros
-from tritonc.launch.header import identifier, runtime, with_names
-from tritonc.launch.torch_roles import Roles, Tensor, kind_of, roles_of, text
+from tritonc.launch.hosts.header import runtime, with_names
+from tritonc.launch.hosts.header_kernel import identifier
+from tritonc.launch.hosts.torch_roles import Roles, Tensor, kind_of, roles_of, text
 from tritonc.problem.lines import Problem
 from tritonc.source import fail
 

@@ -19,56 +19,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tritonc.launch.hosts.header_kernel import KernelFunctions
 from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach
 
 
-def choosing(kernel: Mapping[str, Any], name: str, heads: Mapping[str, str], names: Sequence[str],
-             axes: Sequence[str]) -> Iterator[str]:
-    """`name`_allowed and `name`_variant.  `heads` are the functions' first lines, by these words;
-    `names` are the parameters', `axes` those of the extents."""
-    unused = [f"  (void){each};" for each in (*axes, *names)]
+def choosing(of: KernelFunctions) -> Iterator[str]:
+    """`name`_allowed and `name`_variant."""
+    unused = [f"  (void){each};" for each in (*of.axes, *of.names)]
     yield "/* A bit for each variant that may run with these arguments; bit 0: the general one. */"
-    yield heads["allowed"]
+    yield of.head("allowed", returns="uint64_t")
     yield from unused
     yield "  return 1"
-    yield from _bits(kernel, names, axes, False)
+    yield from _bits(of, False)
     yield "      ;\n}\n"
-    call = ", ".join([*axes, *names])
-    choice = kernel["choice"]
-    rule = {"cost": _cost, "nearest": _nearest, "first": _first}[choice["rule"]]
-    in_memory = takes_memory(kernel)
-    if in_memory:
-        yield heads["choose"]
+    rule = {"cost": _cost, "nearest": _nearest, "first": _first}[of.kernel["choice"]["rule"]]
+    if of.in_memory:
+        yield of.head("choose", ["uint64_t allowed"], returns="unsigned")
         yield from unused
-        yield from rule(kernel, choice, names, axes)
+        yield from rule(of)
         yield "}\n"
         yield "/* The variant that a launch takes which has memory. */"
-        yield heads["in_memory"]
-        yield f"  const uint64_t allowed = {name}_allowed({call})"
-        yield from _bits(kernel, names, axes, True)
-        yield f"      ;\n  return {name}_choose(allowed, {call});\n}}\n"
+        yield of.head("in_memory", returns="unsigned")
+        yield f"  const uint64_t allowed = {of.name}_allowed({of.call})"
+        yield from _bits(of, True)
+        yield f"      ;\n  return {of.name}_choose(allowed, {of.call});\n}}\n"
     yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
-    yield heads["variant"]
-    if in_memory:
-        yield f"  return {name}_choose({name}_allowed({call}), {call});\n}}\n"
+    yield of.head("variant", returns="unsigned")
+    if of.in_memory:
+        yield f"  return {of.name}_choose({of.name}_allowed({of.call}), {of.call});\n}}\n"
     else:
-        yield f"  const uint64_t allowed = {name}_allowed({call});"
-        yield from rule(kernel, choice, names, axes)
+        yield f"  const uint64_t allowed = {of.name}_allowed({of.call});"
+        yield from rule(of)
         yield "}\n"
 
 
-def takes_memory(kernel: Mapping[str, Any]) -> bool:
-    """Whether a variant takes memory of the launch."""
-    return any(map(is_in_memory, kernel.get("variants", ())))
-
-
-def _bits(kernel: Mapping[str, Any], names: Sequence[str], axes: Sequence[str], in_memory: bool
-          ) -> Iterator[str]:
-    for number, variant in enumerate(kernel["variants"], 1):
+def _bits(of: KernelFunctions, in_memory: bool) -> Iterator[str]:
+    for number, variant in enumerate(of.variants, 1):
         if is_in_memory(variant) == in_memory:
-            conditions = [*_reaches(variant, axes), *_facts(kernel, variant, names)]
+            conditions = [*_reaches(variant, of.axes), *_facts(of, variant)]
             if in_memory:
-                conditions.append(f"{_count(axes, variant['tile'])} <= {MOST_IN_MEMORY}")
+                conditions.append(f"{_count(of.axes, variant['tile'])} <= {MOST_IN_MEMORY}")
             joined = " && ".join(conditions) or "1"
             yield f"         | (uint64_t)({joined}) << {number}"
 
@@ -87,16 +77,14 @@ def _reaches(variant: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
             for i, (axis, part) in enumerate(zip(axes, variant["tile"], strict=True))]
 
 
-def _facts(kernel: Mapping[str, Any], variant: Mapping[str, Any], names: Sequence[str]
-           ) -> list[str]:
+def _facts(of: KernelFunctions, variant: Mapping[str, Any]) -> list[str]:
     found = []
     for fact in variant["requires"]:
-        place = fact["argument"]
-        pointer = "access" in kernel["parameters"][place]
-        name = f"(uintptr_t){names[place]}" if pointer else names[place]
+        own, row = of.names[fact["argument"]], of.kernel["parameters"][fact["argument"]]
+        name = f"(uintptr_t){own}" if "access" in row else own
         if "multiple_of" in fact:
             found.append(f"{name} % {fact['multiple_of']} == 0")
-        signed = _as_signed(kernel["parameters"][place]["type"], names[place])
+        signed = _as_signed(row["type"], own)
         found += [f"{signed} {relation} {_constant(fact[key])}"
                   for key, relation in (("at_least", ">="), ("at_most", "<=")) if key in fact]
     return found
@@ -114,26 +102,25 @@ def _as_signed(type: str, name: str) -> str:
     return name if bits is None else f"(int{bits}_t){name}"
 
 
-def _number(of: Mapping[str, Any], kernel: Mapping[str, Any], names: Sequence[str],
-            axes: Sequence[str]) -> str:
-    if "range" in of:
-        return axes[int(of["range"])]
-    name = names[int(of["argument"])]
-    wide = kernel["parameters"][of["argument"]]["type"] == "unsigned long long"
+def _number(of: KernelFunctions, what: Mapping[str, Any]) -> str:
+    if "range" in what:
+        return of.axes[int(what["range"])]
+    name = of.names[int(what["argument"])]
+    wide = of.kernel["parameters"][what["argument"]]["type"] == "unsigned long long"
     return f"tritonc_signed({name})" if wide else name
 
 
-def _cost(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[str],
-          axes: Sequence[str]) -> Iterator[str]:
+def _cost(of: KernelFunctions) -> Iterator[str]:
+    kernel, choice, axes = of.kernel, of.kernel["choice"], of.axes
     for place, loop in enumerate(choice["loops"]):
         length = f"INT64_C({loop['factor']})"
         for argument in loop["arguments"]:
-            number = _number({"argument": argument}, kernel, names, axes)
+            number = _number(of, {"argument": argument})
             length = f"tritonc_length({length}, {number})"
         yield f"  const int64_t length_{place} = {length};"
     yield "  uint64_t least = UINT64_MAX, time;"
     yield "  unsigned best = 0;"
-    tiles = [kernel["tile"], *(variant["tile"] for variant in kernel["variants"])]
+    tiles = [kernel["tile"], *(variant["tile"] for variant in of.variants)]
     for number in (*range(1, len(tiles)), 0):
         *numbers, depths = choice["costs"][number]
         steps = "1"
@@ -149,13 +136,12 @@ def _cost(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[
     yield "  return best;"
 
 
-def _nearest(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[str],
-             axes: Sequence[str]) -> Iterator[str]:
-    sizes, points = choice["sizes"], choice["points"]
+def _nearest(of: KernelFunctions) -> Iterator[str]:
+    sizes, points = of.kernel["choice"]["sizes"], of.kernel["choice"]["points"]
     if not points:
         yield "  (void)allowed;\n  return 0;"
         return
-    words = ", ".join(of["name"] for of in sizes)
+    words = ", ".join(size["name"] for size in sizes)
     yield f"  /* the logarithms of {words} where the kernel was tuned, and what was best there */"
     yield f"  static const int32_t points[] = {{ /* {len(points)} */"
     for point in points:
@@ -165,15 +151,14 @@ def _nearest(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequen
     numbers = ", ".join(str(point["variant"]) for point in points)
     yield f"  static const unsigned char variants[] = {{{numbers}}};"
     yield f"  int32_t size[{len(sizes)}];"
-    for place, of in enumerate(sizes):
-        yield f"  size[{place}] = tritonc_log2({_number(of, kernel, names, axes)});"
+    for place, size in enumerate(sizes):
+        yield f"  size[{place}] = tritonc_log2({_number(of, size)});"
     yield (f"  return tritonc_nearest(points, variants, {len(points)}, {len(sizes)}, size, "
            "allowed);")
 
 
-def _first(kernel: Mapping[str, Any], choice: Mapping[str, Any], names: Sequence[str],
-           axes: Sequence[str]) -> Iterator[str]:
+def _first(of: KernelFunctions) -> Iterator[str]:
     yield "  unsigned number;"
-    yield f"  for (number = 1; number <= {len(kernel['variants'])}; number++)"
+    yield f"  for (number = 1; number <= {len(of.variants)}; number++)"
     yield "    if (allowed >> number & 1)\n      return number;"
     yield "  return 0;"

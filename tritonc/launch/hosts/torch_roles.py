@@ -17,17 +17,15 @@ the operator.  A kernel without a problem takes all its parameters, and the exte
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tritonc.problem.evaluate import Expression
 from tritonc.problem.lines import Problem
+from tritonc.problem.shapes import Shapes, called, is_numpy
 from tritonc.source import fail
 
-Shape = Sequence[ast.expr]
-_SHAPED = {"randn": 0, "rand": 0, "zeros": 0, "ones": 0, "empty": 0, "randint": 2, "full": 0,
-           "arange": 0}  # functions of shapes, and how many arguments stand before it
 _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 
 
@@ -93,13 +91,17 @@ def roles_of(row: Mapping[str, Any], problem: Problem | None, constants: Mapping
         raise fail("problem-syntax", problem.span, f"kernel '{row['name']}' divides "
                    f"{len(row['tile'])} axes, the range states {len(problem.range)}")
     numbers = {*constants, *(size.name for size in problem.sizes)}
+    shapes = Shapes(lambda node: isinstance(node, ast.Name) and node.id in numbers)
     for tensor in tensors:
         node = lines[tensor.name].node
-        shape = shape_of(node, numbers)
+        shape = shapes.of(node)
         if shape and all(map(is_plain, shape)):
+            function, receiver = called(node)
+            plain = receiver is None or is_numpy(receiver)
             tensor.shape = [*shape]
-            tensor.made = tensor.name in changed and _function(node) in ("zeros", "empty")
-            tensor.zeros = _function(node) == "zeros"
+            tensor.zeros = plain and function == "zeros"
+            tensor.made = tensor.name in changed and (
+                tensor.zeros or (plain and function == "empty"))
     if all(tensor.made for tensor in tensors):  # nothing would say on which device
         for tensor in tensors:
             tensor.made = False
@@ -130,58 +132,6 @@ def kind_of(row: Mapping[str, Any] | None) -> str:
     if kind == "bool":
         return "bool"
     return "double" if "float" in kind or kind in ("double", "half") else "Int"
-
-
-def _function(node: ast.expr) -> str | None:
-    """The name of the function that an expression calls, with or without `np.`."""
-    if not isinstance(node, ast.Call):
-        return None
-    named = node.func
-    if isinstance(named, ast.Attribute) and isinstance(named.value, ast.Name) \
-            and named.value.id == "np":
-        return named.attr
-    return named.id if isinstance(named, ast.Name) else None
-
-
-def shape_of(node: ast.expr, numbers: Container[str]) -> Shape | None:
-    """The extents of an array's expression; () of a number; None where they are not plain.
-    `numbers` are the names that are no arrays.
-
-    >>> shape = shape_of(ast.parse("0.5 * randn(M, K // 2) + 1", mode="eval").body, [])
-    >>> [ast.unparse(extent) for extent in shape]
-    ['M', 'K // 2']
-    """
-    name = _function(node)
-    if isinstance(node, ast.Call) and name in _SHAPED and not node.keywords:
-        extents = node.args[_SHAPED[name]:]
-        if name == "full":
-            extents = extents[:-1]
-        if len(extents) == 1 and isinstance(extents[0], ast.Tuple | ast.List):
-            extents = extents[0].elts
-        return extents if name != "arange" or len(extents) == 1 else None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr == "reshape":
-            return None if any("-1" in ast.unparse(e) for e in node.args) else [
-                e for a in node.args for e in (a.elts if isinstance(a, ast.Tuple) else [a])]
-        if node.func.attr == "astype":
-            return shape_of(node.func.value, numbers)
-        return None
-    parts: Sequence[ast.expr]
-    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
-        parts = [node.left, node.right]
-    elif isinstance(node, ast.UnaryOp):
-        parts = [node.operand]
-    elif isinstance(node, ast.Compare):
-        parts = [node.left, *node.comparators]
-    else:
-        number = isinstance(node, ast.Constant) or (
-            isinstance(node, ast.Name) and node.id in numbers)
-        return () if number else None
-    shapes = [shape_of(part, numbers) for part in parts]
-    texts = {",".join(map(ast.unparse, shape)) for shape in shapes if shape}
-    if None in shapes or len(texts) > 1:
-        return None
-    return next((shape for shape in shapes if shape), ())
 
 
 class _Resolver:

@@ -1,6 +1,6 @@
 """Programs of tests/run in depth: other sizes, every target, and machines that are simulated.
 
-Without --thorough each program meets one target, in turn; half of them are assembled for it, of
+Without --thorough each program meets one target, in turn; a third is assembled for it, of
 compilations that differ in macros each fifth.  With it, all meet all targets.
 """
 
@@ -41,7 +41,7 @@ def test_other_sizes(setting: Setting) -> None:
 def test_simulated(number: int, path: Path, thorough: bool, tmp_path: Path) -> None:
     """After the backend the result is the same, no barrier is missing, and ptxas takes the code."""
     every = [Setting(path), *(settings(path) if thorough else ())]
-    assembled = PTXAS is not None and (thorough or number // len(TARGETS) % 2 == 0)
+    assembled = PTXAS is not None and (thorough or number // len(TARGETS) % 3 == 0)
     for setting in every:
         for target in targets(number, thorough):
             results = simulate(setting, target, ("ptx",) if assembled else ("manifest",),

@@ -60,7 +60,7 @@ def test_slices_are_loaded_one_by_one_where_a_thread_cannot_hold_all() -> None:
     same(done.run(), execute(done))
 
 
-@pytest.mark.parametrize("number, name", enumerate(PROGRAMS))
+@pytest.mark.parametrize("number, name", [*enumerate(PROGRAMS)])
 def test_no_target_is_refused(number: int, name: str, thorough: bool) -> None:
     """The oldest or the latest, in turn."""
     targets = ("sm_60", "sm_120a")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import suppress
+
 # LLVM's version in each series of llvmlite that pyproject.toml admits; a test asks the library.
 _BUILT_WITH = {"0.50": "22.1.0"}
 
@@ -16,15 +20,9 @@ def llvm_version() -> str:
 
 def _installed_series() -> str | None:
     """ "0.50" for llvmlite 0.50.1, by the name of its metadata's folder."""
-    import os
-    import sys
-
     for directory in sys.path:
-        try:
-            names = os.listdir(directory or ".")
-        except OSError:
-            continue
-        for name in names:
-            if name.startswith("llvmlite-") and name.endswith(".dist-info"):
-                return ".".join(name.split("-")[1].split(".")[:2])
+        with suppress(OSError):
+            for name in os.listdir(directory or "."):
+                if name.startswith("llvmlite-") and name.endswith(".dist-info"):
+                    return ".".join(name.split("-")[1].split(".")[:2])
     return None

@@ -81,7 +81,8 @@ def bug_command(files: tuple[str, ...], **given: Any) -> int:
 def _words(given: Mapping[str, Any]) -> list[str]:
     """The options of the command line again, as `tritonc` takes them."""
     words: list[str] = []
-    for row in {row.name: row for row in rows("bug")}.values():
+    # Of several spellings of an option one that takes `=VALUE` and puts nothing before it.
+    for row in {row.name: row for row in reversed(rows("bug")) if not row.prefix}.values():
         value = given[row.name]
         if row.name in _OWN or value is None or value is False or value == ():
             continue
@@ -89,14 +90,8 @@ def _words(given: Mapping[str, Any]) -> list[str]:
             words.append(canonical(row))
         else:
             many = value if isinstance(value, tuple) else (value,)
-            words += [f"{_flag(row.name)}={one}" for one in many]
+            words += [f"{canonical(row)}={one}" for one in many]
     return words
-
-
-def _flag(name: str) -> str:
-    """A spelling of an option that takes `=VALUE` and puts nothing before it."""
-    row = next(row for row in rows("bug") if row.name == name and not row.prefix)
-    return canonical(row)
 
 
 def _preprocessed(path: str, text: str, options: Any) -> str | None:

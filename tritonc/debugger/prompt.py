@@ -242,19 +242,15 @@ class Prompt(cmd.Cmd):
         """up: look at the caller's variables."""
         if self._here()[1].caller is None:
             self._say("this is the kernel")
-            return
-        self.level += 1
-        stop = self._here()[1]
-        self._line(stopping.line_of(stop), stop)
+        else:
+            self._look(self.level + 1)
 
     def do_down(self, _: str) -> None:
         """down: back to the function that was called."""
         if not self.level:
             self._say("this is where the program is")
-            return
-        self.level -= 1
-        stop = self._here()[1]
-        self._line(stopping.line_of(stop), stop)
+        else:
+            self._look(self.level - 1)
 
     def do_list(self, text: str) -> None:
         """list (l), list 20: the source around the statement, or around a line."""
@@ -269,6 +265,11 @@ class Prompt(cmd.Cmd):
             self._line(line, stop if line == stopping.line_of(stop) else None)
 
     # --- helpers
+
+    def _look(self, level: int) -> None:
+        self.level = level
+        stop = self._here()[1]
+        self._line(stopping.line_of(stop), stop)
 
     def _stops(self) -> list[Stop]:
         return self._here()[0].launch.kernel.stops

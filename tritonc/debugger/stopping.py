@@ -98,11 +98,9 @@ class Session:
                    if (reason := _changed(number, watch, frame, stop))]
         for number, point in list(self.breakpoints.items()):
             if self._at(point, frame, stop):
+                reasons.append("" if point.once else f"breakpoint {number}")
                 if point.once:
                     del self.breakpoints[number]
-                else:
-                    reasons.append(f"breakpoint {number}")
-                reasons += [""] if point.once else []
         if reasons or self._stepped(frame, stop):
             return ", ".join(filter(None, reasons))
         return None

@@ -50,12 +50,8 @@ def _changed(value: Value, got: Array) -> str | None:
     if same.all():
         return None
     wrong = np.argwhere(~same)
-    places = ", ".join(
-        f"{_place(value.name, index)} was {_show(value.held[tuple(index)])}, "
-        f"is {_show(got[tuple(index)])}"
-        for index in wrong[:_SHOWN]
-    )
-    return f"'{value.name}' is not expected to change, but {len(wrong)} elements did: {places}"
+    return (f"'{value.name}' is not expected to change, but {len(wrong)} elements did: "
+            + _list(value, value.held, got, wrong, "was", "is"))
 
 
 def _compare(data: Data, value: Value, got: Array, want: Any, where: Expression) -> str | None:
@@ -142,16 +138,12 @@ def _norms(got: Array, want: Array) -> tuple[float, float] | None:
     return relative, float(np.sqrt(norm)) * size
 
 
-def _list(value: Value, got: Array, want: Array, wrong: Array) -> str:
+def _list(value: Value, one: Array, other: Array, wrong: Array, is_: str = "is",
+          should: str = "should be") -> str:
     return ", ".join(
-        f"{_place(value.name, index)} is {_show(got[tuple(index)])}, "
-        f"should be {_show(want[tuple(index)])}"
-        for index in wrong[:_SHOWN]
-    ) + (", ..." if len(wrong) > _SHOWN else "")
-
-
-def _place(name: str, index: Array) -> str:
-    return f"{name}[{', '.join(str(int(i)) for i in index)}]"
+        f"{value.name}[{', '.join(map(str, index))}] {is_} {_show(one[tuple(index)])}, "
+        f"{should} {_show(other[tuple(index)])}"
+        for index in wrong[:_SHOWN].tolist()) + (", ..." if len(wrong) > _SHOWN else "")
 
 
 def _show(number: Any) -> str:

@@ -18,6 +18,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from keyword import kwlist
 from typing import Any, NamedTuple
 
@@ -122,16 +123,13 @@ def _parsed(call: str) -> ast.expr:
             names[other := f"_{word[1:]}"] = word
             return other
 
-        try:
+        with suppress(SyntaxError):
             tree = ast.parse(_WORDS.sub(stand_in, call), mode="eval").body
-        except SyntaxError:
-            tree = None
-        if tree is None:
-            raise
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name):
-                node.id = names.get(node.id, node.id)
-        return tree
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Name):
+                    node.id = names.get(node.id, node.id)
+            return tree
+        raise
 
 
 def parse_expression(text: str, span: Span) -> Expression:
@@ -290,10 +288,8 @@ class _Evaluator:
             if type(comparison) not in _COMPARE:
                 raise Refused("only == != < <= > >= compare here")
             right = self.value(entry)
-            for value in (left, right):
-                if isinstance(value, np.ndarray):
-                    safe_numpy.check_operands(ast.Add(), left, right)
-                    break
+            if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+                safe_numpy.check_operands(ast.Add(), left, right)
             result = _COMPARE[type(comparison)](left, right)
             if len(node.ops) > 1 and not _truth(result):
                 return result

@@ -8,6 +8,7 @@ is computed: whoever compiles a stranger's file should lose neither files nor me
 from __future__ import annotations
 
 import ast
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -142,9 +143,7 @@ def check_number(value: Any) -> None:
 
 def check_elements(shape: tuple[int, ...]) -> None:
     """Refuse an array of more elements than the limit."""
-    count = 1
-    for extent in shape:
-        count *= int(extent)
+    count = prod(map(int, shape))
     if count > MAX_ELEMENTS:
         raise Refused(f"an array of {count} elements is too large")
 

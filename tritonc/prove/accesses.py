@@ -6,7 +6,6 @@ outside of a table may be any.  So `proved` of all accesses says that none is ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tritonc.analysis.linear import Linear, number, symbol
@@ -50,10 +49,6 @@ class Access:
         return self.op.name != "load" and self.op.attributes.get("kind") != "load"
 
 
-def accesses(kernel_ops: Iterator[Op]) -> list[Op]:
-    return [op for op in kernel_ops if op.name in ACCESSES]
-
-
 def index_of(op: Op) -> Index:
     """Symbols for an element of the access."""
     return tuple(symbol(Symbol(f"element[{d}]", own=True)) if n > 1 else Linear()
@@ -64,8 +59,8 @@ def prove_accesses(terms: Terms, constants: list[ConstantTable]) -> list[Access]
     """A verdict for each access of the kernel, in its order."""
     points = Points(terms)
     reached = {op for block in terms.cfg.order for op in block.ops}
-    return [_prove(terms, points, constants, op) for op in accesses(terms.kernel.ops())
-            if op in reached]
+    return [_prove(terms, points, constants, op) for op in terms.kernel.ops()
+            if op.name in ACCESSES and op in reached]
 
 
 def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op) -> Access:

@@ -230,14 +230,10 @@ def _divisors(problem: Problem, given: set[str], multiples: Mapping[str, ast.AST
                 and isinstance(node.comparators[0], ast.Constant)
                 and node.comparators[0].value == 0 and node.left.left.id in given):
             continue
-        name = node.left.left.id
-        by: ast.AST = node.left.right
-        before = found.get(name)
+        by, before = node.left.right, found.get(node.left.left.id)
         if isinstance(before, ast.Constant) and isinstance(by, ast.Constant):
-            both = lcm(before.value, by.value)  # type: ignore[arg-type]
-            found[name] = ast.Constant(both)
-            continue
-        found[name] = by
+            by = ast.Constant(lcm(before.value, by.value))  # type: ignore[arg-type]
+        found[node.left.left.id] = by
     return found
 
 
@@ -257,15 +253,10 @@ def _compare(node: ast.AST, numbers: Numbers, model: Model, bounded: set[str],
             model.facts.append(b - a - strict)
             if isinstance(op, ast.Eq):
                 model.facts.append(a - b)
-            names = [(low, open_above, b), (high, None, a)]
-            if isinstance(op, ast.Eq):
-                names += [(high, open_above, a), (low, None, b)]
-            for side, above, other in names:
+            for side, other, above in ((low, b, True), (high, a, False), (high, a, True),
+                                       (low, b, False))[:4 if isinstance(op, ast.Eq) else 2]:
                 if isinstance(side, ast.Name) and other.constant is not None:
-                    if above is None:
-                        bounded.add(side.id)
-                    else:
-                        above.discard(side.id)
+                    (open_above.discard if above else bounded.add)(side.id)
         left = right
 
 

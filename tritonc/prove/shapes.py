@@ -49,8 +49,8 @@ class Arrays:
         if isinstance(node, ast.Name):
             return self._defined(node.id)
         if isinstance(node, ast.List | ast.Tuple):
-            values = [number_of(entry) for entry in node.elts]
-            known = [v for v in values if v is not None]
+            values = [self.numbers.of(entry) for entry in node.elts]
+            known = [v.constant for v in values if v is not None and v.constant is not None]
             if not known or len(known) < len(values):
                 return None
             return number(min(known)), number(max(known))
@@ -100,13 +100,3 @@ class Arrays:
         found = self.bounds(self.definitions[name])
         self.open.discard(name)
         return found
-
-
-def number_of(node: ast.AST) -> int | None:
-    """The integer that a literal is."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = number_of(node.operand)
-        return None if inner is None else -inner
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return int(node.value)
-    return None

@@ -12,15 +12,17 @@ counter * step, as in `analysis.affine`; the counter is a symbol of the loop.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, number, symbol
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import axes_before, int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import element, is_int, is_pointer, same_axes, shape
+from tritonc.ir.ops import OPPOSITE
+from tritonc.ir.types import element, is_int, is_pointer, shape
 from tritonc.prove.model import Model, Symbol, key
 
 Index = tuple[Linear, ...]
@@ -103,7 +105,9 @@ class Terms:
             counter = Symbol(f"turn of {loop.header.name}", own=True)
             self.loop_counters[loop] = counter
             self.counters[counter] = loop
-        self.stored = self._stored()
+        roots = pointer_roots(self.kernel)
+        self.stored = {roots.get(op.operands[0]) for op in self.kernel.ops()  # None: not known
+                       if op.name in ("store", "atomic_rmw", "atomic_cas")}
 
     def at(self, value: Value, index: Index) -> Term:
         """The value's element."""
@@ -354,16 +358,19 @@ class Terms:
             return None
         return self._choice(op, [(p, True, v) for p, v in pairs], index)
 
-    def _choice(self, op: Op, ways: list[tuple[Value, bool, Value]], index: Index) -> Term | None:
-        found = self.opaque(op.result)
+    def _choice(self, op: Op, ways: Sequence[tuple[Value | None, bool, Value]], index: Index
+                ) -> Term | None:
+        """One of several values, each where its condition holds, if that is known."""
+        if is_pointer(op.result.type):
+            return None
+        found = self.known[op.result, index] = self.opaque(op.result)
         branches: list[Branch] = []
         for condition, holds, value in ways:
             term = self.at(value, index)
-            if term.base is not None or is_pointer(op.result.type):
-                return None
             needs = (*term.needs, fits(term.poly, element(op.result.type).bits, value))
             same = (Claim(found.poly - term.poly, needs), Claim(term.poly - found.poly, needs))
-            wheres = self.holds(condition, index if shape(condition.type) else (), holds)
+            wheres: Rule = ((),) if condition is None else self.holds(
+                condition, index if shape(condition.type) else (), holds)
             branches += [(*where, *same) for where in wheres]
         self.rule(found.poly, tuple(branches))
         return found
@@ -381,18 +388,8 @@ class Terms:
             return found
         self.rules[found.poly.values()[0]] = []
         bounds = (Claim(found.poly - array.low), Claim(array.high - found.poly))
-        if op.guard is None:
-            self.rule(found.poly, (bounds,))
-        else:
-            self.rule(found.poly, (bounds, *self.holds(op.guard, index, False)))
-        return found
-
-    def _stored(self) -> set[Value | None]:
-        """The bases that something is stored to; None for one that is not known."""
-        found: set[Value | None] = set()
-        for op in self.kernel.ops():
-            if op.name in ("store", "atomic_rmw", "atomic_cas"):
-                found.add(base_of(op.operands[0]))
+        masked = self.holds(op.guard, index, False) if op.guard is not None else ()
+        self.rule(found.poly, (bounds, *masked))
         return found
 
     # phis
@@ -400,7 +397,8 @@ class Terms:
     def _phi(self, op: Op, index: Index) -> Term | None:
         loop = self.loops.get(self.blocks[op])
         if loop is None or loop.latch is None or loop.preheader is None or len(op.operands) != 2:
-            return self._merge(op, index) if loop is None else None
+            return self._choice(op, [(None, True, v) for v in op.operands], index) if (
+                loop is None) else None
         if self.depth > _DEPTH:
             return None
         start = self.at(incoming(op, loop.preheader), index)
@@ -419,21 +417,6 @@ class Terms:
         turn = symbol(self.loop_counters[loop])
         needs = tuple(replace(n, under=(*n.under, turn - ONE)) for n in after.needs)
         return Term(start.poly + turn * step, start.needs + needs, start.base)
-
-    def _merge(self, op: Op, index: Index) -> Term | None:
-        """Where ways join: the value of one of them."""
-        if is_pointer(op.result.type):
-            return None
-        found = self.opaque(op.result)
-        self.known[op.result, index] = found
-        branches: list[Branch] = []
-        for value in op.operands:
-            term = self.at(value, index)
-            needs = (*term.needs, fits(term.poly, element(op.result.type).bits, value))
-            branches.append((Claim(found.poly - term.poly, needs),
-                             Claim(term.poly - found.poly, needs)))
-        self.rule(found.poly, tuple(branches))
-        return found
 
     # conditions
 
@@ -460,7 +443,7 @@ class Terms:
         return self._compared(op, index, truth) if op.name == "icmp" else ((),)
 
     def _compared(self, op: Op, index: Index, truth: bool) -> Rule:
-        predicate = op.attributes["predicate"] if truth else _OPPOSITE[op.attributes["predicate"]]
+        predicate = op.attributes["predicate"] if truth else OPPOSITE[op.attributes["predicate"]]
         a, b = (self.at(v, index) for v in op.operands)
         bits = element(op.operands[0].type).bits
         if is_pointer(op.operands[0].type) or bits == 1:
@@ -481,10 +464,6 @@ class Terms:
         return ((Claim(high - low - strict, needs),),)
 
 
-_OPPOSITE = {"eq": "ne", "ne": "eq"} | {
-    s + a: s + b for s in "su" for a, b in (("lt", "ge"), ("ge", "lt"), ("gt", "le"), ("le", "gt"))}
-
-
 def _sure(*polys: Linear) -> Rule:
     return (tuple(map(Claim, polys)),)
 
@@ -503,38 +482,10 @@ _MOVES = ("splat", "broadcast", "reshape", "trans")
 def moved_index(op: Op, index: Index) -> Index | None:
     """The operand's index for a result's of one of `_MOVES`; None where a reshape does more than
     add and drop axes of extent 1."""
-    before, after = shape(op.operands[0].type), shape(op.result.type)
-    if op.name == "trans":
-        order = op.attributes["permutation"]
-        return tuple(index[order.index(d)] for d in range(len(index)))
-    if op.name == "broadcast":
-        return tuple(i if m == n else Linear()
-                     for i, m, n in zip(index, before, after, strict=True))
-    places = same_axes(after, before) if op.name == "reshape" else ()
-    return None if places is None else tuple(Linear() if d is None else index[d] for d in places)
-
-
-def base_of(pointer: Value, most: int = 200) -> Value | None:
-    """The parameter or table that an address counts from; None if it may be several."""
-    stack, seen, found = [pointer], set[Value](), set[Value]()
-    while stack:
-        value = stack.pop()
-        if value in seen or len(seen) > most:
-            continue
-        seen.add(value)
-        if value.op is None or value.op.name == "constant_table":
-            found.add(value)
-        elif value.op.name in (*_MOVES, "addptr", "assume_multiple"):
-            stack.append(value.op.operands[0])
-        elif value.op.name == "phi":
-            stack += value.op.operands
-        elif value.op.name == "select":
-            stack += value.op.operands[1:]
-        elif value.op.name == "psi":
-            stack += value.op.operands[1::2]
-        else:
-            return None
-    return found.pop() if len(found) == 1 and len(seen) <= most else None
+    axes = axes_before(op)
+    return None if axes is None else tuple(
+        index[axes.index(d)] if d in axes else Linear()
+        for d in range(len(shape(op.operands[0].type))))
 
 
 def symbols_of(polys: Iterable[Linear]) -> list[Value]:

@@ -199,11 +199,10 @@ class View:
     def inlined(self) -> Iterator[Edit]:
         """The value of a variable, constant or tunable stands where its name is used."""
         for node in self.nodes:
-            if isinstance(node, syntax.Variable) and node.initializer is not None:
-                parent = self.parents.get(node)
+            parent, said = self.parents.get(node), list[Replacement]()
+            if (isinstance(node, syntax.Variable) and node.initializer is not None
+                    and isinstance(parent, syntax.Declaration)):
                 value = self.grouped(node.initializer)
-                if not isinstance(parent, syntax.Declaration):
-                    continue
                 several = len(parent.variables) > 1
                 gone = (self.dropped(parent.variables, parent.variables.index(node)) if several
                         else Replacement(*self.whole(parent)))
@@ -216,11 +215,9 @@ class View:
                 value, gone = self.grouped(values[0]), Replacement(*self.whole(node))
                 said = [over(m, value) for m in re.finditer(
                     rf"(?<=\W){node.name}(?=\W)", self.text) if lines.is_stated(self.text, m)]
-                yield (*self.uses(node, value), *said, gone)
-                continue
             else:
                 continue
-            yield (*self.uses(node, value), gone)
+            yield (*self.uses(node, value), *said, gone)
 
     def uses(self, declared: syntax.Variable | syntax.Constant | syntax.Tunable, value: str
              ) -> list[Replacement]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tritonc.analysis.affine import Affinity, Iteration
+from tritonc.analysis.values import int_of, origin
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, shape
@@ -64,7 +65,8 @@ def _counts_tiles(kernel: Kernel, axis: int) -> bool:
     while pending:
         op = pending.pop().op
         if op is None or (op.name == "mul" and any(
-                _constant(value) % tile == 0 for value in op.operands if _constant(value))):
+                (number := int_of(origin(value, ("splat", "sext", "zext")))) and number % tile == 0
+                for value in op.operands)):
             continue
         if op.name in _IDS and op.attributes["axis"] == axis:
             return True
@@ -155,12 +157,3 @@ def _stored(kernel: Kernel) -> Iterator[tuple[tuple[int, ...], dict[int, list[st
                             _value(v, _DEEPEST) for v in compared if v is not phi)]
             loop = loop.parent
         yield extents, walks
-
-
-def _constant(value: Value) -> int:
-    """The number of a constant, or of a splat of one; 0 if there is none."""
-    op = value.op
-    while op is not None and op.name in ("splat", "sext", "zext"):
-        op = op.operands[0].op
-    found = op.attributes["value"] if op is not None and op.name == "constant" else 0
-    return found if isinstance(found, int) else 0

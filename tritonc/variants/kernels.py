@@ -207,8 +207,7 @@ def sizes_of(problem_lines: Sequence[tuple[str, Span]]
                   reversed([*enumerate(problem.range if problem else [])])}
         found: list[dict[str, Any]] = []
         for name in names:
-            if name in stated or name in integers:
-                argument = stated.get(name, integers.get(name))
+            if (argument := stated.get(name, integers.get(name))) is not None:
                 found.append({"name": name, "argument": argument})
             elif name in ranges:
                 found.append({"name": name, "range": ranges[name]})

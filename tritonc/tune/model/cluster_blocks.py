@@ -32,39 +32,32 @@ IN_MEMORY = (4, 8, 16, 32)  # blocks that share a program
 _UNIT = 4  # of a cycle, in a `Cost`
 
 
-def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int) -> Cost | None:
-    """The cost of a combination with `blocks` to a cluster; None where the model knows of no loop
-    for more than one.  Of products on CUDA cores, at the 22 sizes of bench/paper, what it chooses
-    takes 1.14 times as long as the best tile and cluster, 1.67 times without clusters."""
+def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int,
+           in_memory: bool = False) -> Cost | None:
+    """The cost of a combination with `blocks` to a loop: those of a cluster, or `in_memory` of the
+    launch, for launches whose blocks run all at once.  None where the model knows of no loop for
+    more than one.  Of products on CUDA cores, at the 22 sizes of bench/paper, what it chooses takes
+    1.14 times as long as the best tile and cluster, 1.67 times without clusters."""
     cost = formula(profile, depths, target)
     if blocks == 1:
         return cost
     dots = [feature for feature in profile if feature.kind == "dot"]
     if len(dots) != 1 or not depths:
         return None
-    sent = 4 * prod(dots[0].extents[:-1]) * (blocks - 1) / blocks
-    # Beside each other on CUDA cores, where that is measured; 2560 x 64 x 2560 of floats by 32 x 32
-    # in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor holds two.
-    beside = cost.blocks if computing(profile, target)[0] == "cores" else 1
-    return cost._replace(
-        processors=max(1, cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS), blocks=beside,
-        start=cost.start + round(_UNIT * (_MEETING + sent / _PUSHED)),
-        depths=(depths[0] * blocks, *depths[1:]))
-
-
-def priced_in_memory(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int
-                     ) -> Cost | None:
-    """The same of `blocks` that add up in memory of the launch; only for launches whose blocks run
-    all at once."""
-    cost = formula(profile, depths, target)
-    dots = [feature for feature in profile if feature.kind == "dot"]
-    if len(dots) != 1 or not depths:
-        return None
     sums = 4 * prod(dots[0].extents[:-1])
-    return cost._replace(
-        processors=max(1, cost.processors // blocks), blocks=0,
-        start=cost.start + round(_UNIT * (_TICKET + sums * blocks / _GATHERED)),
-        depths=(depths[0] * blocks, *depths[1:]))
+    if in_memory:
+        at_once, beside = cost.processors // blocks, 0
+        more = _TICKET + sums * blocks / _GATHERED
+    else:
+        # Beside each other on CUDA cores, where that is measured; 2560 x 64 x 2560 of floats by
+        # 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor holds
+        # two.
+        at_once = cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS
+        beside = cost.blocks if computing(profile, target)[0] == "cores" else 1
+        more = _MEETING + sums * (blocks - 1) / blocks / _PUSHED
+    return cost._replace(processors=max(1, at_once), blocks=beside,
+                         start=cost.start + round(_UNIT * more),
+                         depths=(depths[0] * blocks, *depths[1:]))
 
 
 def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:

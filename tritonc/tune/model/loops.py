@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from tritonc.analysis.counters import step_of
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
@@ -63,7 +64,7 @@ def _product(loop: Loop) -> Op | None:
 def _counters(loop: Loop) -> list[tuple[Op, int]]:
     """The integers that a loop counts with, and by how much."""
     return [(phi, step) for phi in loop.header.phis() if isinstance(phi.result.type, Scalar)
-            and phi.result.type.is_int and (step := _step(phi, loop))]
+            and phi.result.type.is_int and (step := step_of(loop, phi))]
 
 
 def _depth(loop: Loop) -> int:
@@ -89,17 +90,6 @@ def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
             known = [number for number in numbers if number is not None]
             return Around(max(1, max(known) - min(known)), (), abs(step))
     return None
-
-
-def _step(phi: Op, loop: Loop) -> int:
-    """The constant that a counter grows by in an iteration; 0 if there is none."""
-    for value, block in zip(phi.operands, phi.blocks, strict=True):
-        op = value.op
-        if block in loop and op is not None and op.name in ("add", "sub") and (
-                phi.result in op.operands):
-            other = op.operands[1] if op.operands[0] is phi.result else op.operands[0]
-            return int_of(other) or 0
-    return 0
 
 
 _THROUGH = ("sext", "zext", "truncate")

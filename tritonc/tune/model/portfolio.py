@@ -21,11 +21,10 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
-from tritonc.tune.model.cluster_blocks import IN_MEMORY, cluster_sizes, priced_in_memory
+from tritonc.tune.model.cluster_blocks import IN_MEMORY, cluster_sizes
 from tritonc.tune.model.cluster_blocks import priced as cost_of
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of
@@ -147,7 +146,7 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
     for blocks in IN_MEMORY:
         for row in rows:
             tile, depths = form.cuts(row.binding)
-            cost = priced_in_memory(row.profile, depths, target, blocks)
+            cost = cost_of(row.profile, depths, target, blocks, in_memory=True)
             if cost is not None:
                 known.append(({**row.binding, "memory_k": blocks}, cost, tile))
     members: list[Member] = []
@@ -224,16 +223,13 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
             (kernel,) = lower({k: v for k, v in binding.items() if k != "memory_k"}).kernels
         except CompileError:
             return None
-        if not any(op.name == "dot" for op in kernel.ops()):
-            return None
         loops = loops_around(kernel)
-        if known is not None and forms(loops) != forms(known):
+        if all(op.name != "dot" for op in kernel.ops()) or (
+                known is not None and forms(loops) != forms(known)):
             return None
         known = known or loops
-        profile, depths = tuple(features(kernel)), tuple(loop.depth for loop in loops)
-        blocks = binding.get("memory_k", 1)
-        cost = priced_in_memory(profile, depths, target, blocks) if blocks > 1 else formula(
-            profile, depths, target)
+        cost = cost_of(tuple(features(kernel)), tuple(loop.depth for loop in loops), target,
+                       binding.get("memory_k", 1), in_memory=True)
         if cost is None:
             return None
         costs.append(cost)
@@ -329,12 +325,11 @@ def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:
         counted = [now or (name if _counts_steps(one, two, base[name], other[name]) else None)
                    for now, one, two in zip(counted, loops, around, strict=True)]
 
-    def read(binding: Binding) -> tuple[tuple[Around, ...], list[int]]:
+    def read(binding: Binding) -> tuple[object, list[int]]:
         """The loops but for their depths; the tile and those."""
         own, around = known[tuple(binding.values())] or ((), ())
         around = _in_elements(around, counted, binding)
-        return (tuple(loop._replace(depth=0) for loop in around),
-                [*own, *(loop.depth for loop in around)])
+        return forms(around), [*own, *(loop.depth for loop in around)]
 
     found = multiples(space, read)
     if found is None:

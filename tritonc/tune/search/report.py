@@ -11,7 +11,6 @@ from html import escape
 from math import ceil, floor, log10
 
 from tritonc.launch.cuda import Peaks
-from tritonc.source import CompileError
 from tritonc.tune.search.journal import Record
 from tritonc.tune.search.progress import text
 from tritonc.tune.search.schedule import Choice, Search
@@ -178,11 +177,8 @@ def _figure(caption: str, marks: Sequence[str]) -> str:
 
 def _roofline(task: Task, peaks: Peaks | None, choice: Choice) -> str:
     """TFLOP/s against FLOP per byte that must be moved, under the machine's roofs."""
-    try:
-        flops = amount(task.problem.flops, choice.size)
-        moved = amount(task.problem.bytes, choice.size)
-    except CompileError:
-        return ""
+    flops = amount(task.problem.flops, choice.size)
+    moved = amount(task.problem.bytes, choice.size)
     if flops is None or moved is None:
         return "<p>No roofline: the problem does not state both flops: and bytes:.</p>"
     intensity = flops / moved

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import product
+from math import prod
 
 MOST = 4096  # sizes of a run: a grid of three axes is soon larger than anyone means
 _PART = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(-?\w+)\s*"
@@ -37,9 +38,7 @@ def expand(text: str) -> list[dict[str, int]]:
         axes[name] = [low] if high is None else _steps(low, high, found.group(4), step, part)
         if len(axes[name]) > MOST:
             raise ValueError(f"'{part.strip()}' has {len(axes[name])} values; {MOST} are the most")
-    count = 1
-    for values in axes.values():
-        count *= len(values)
+    count = prod(map(len, axes.values()))
     if count > MOST:
         raise ValueError(f"'{text}' has {count} sizes; {MOST} are the most")
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]

@@ -108,10 +108,8 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
         and row.name not in options.tune and row.name not in names}
     choices = _nestings(meta, options.tune) if nesting else _meta_choices(meta, options.tune)
     ranking = _at(launches, ranked(tunables, lower, target), tunables, lower, target)
-    candidates: list[Binding] = [default]
-    for binding in _ordered(ranking, choices, target, options.tune):
-        if binding != default:
-            candidates.append(binding)
+    candidates = [default, *(binding for binding in _ordered(
+        ranking, choices, target, options.tune) if binding != default)]
     return Space({**tunables, **meta}, frozenset(tunables), candidates,
                  {name_of(row.binding): row.profile for row in ranking if row.profile})
 

@@ -20,7 +20,7 @@ from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, wit
 from tritonc.options import Options
 from tritonc.problem.known import known_of
 from tritonc.problem.lines import Problem
-from tritonc.source import CompileError, Diagnostics, SourceFile, fail
+from tritonc.source import Diagnostics, SourceFile, fail
 from tritonc.tune import tuning_file
 from tritonc.tune.search.bounds import least_milliseconds
 from tritonc.tune.search.journal import Journal, name_of
@@ -135,7 +135,7 @@ def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
 def _least(task: Task, site: Site) -> Callable[[Binding, Mapping[str, int]], float]:
     """The milliseconds below which a candidate cannot take at a size."""
     target = find(task.options.arch, task.options.ptx)
-    work = {name_of(size): _flops(task.problem, size) for size in task.sizes}
+    work = {name_of(size): amount(task.problem.flops, size) for size in task.sizes}
 
     def least(candidate: Binding, size: Mapping[str, int]) -> float:
         profile = task.space.profiles.get(task.space.tile(candidate))
@@ -146,13 +146,6 @@ def _least(task: Task, site: Site) -> Callable[[Binding, Mapping[str, int]], flo
                                   target)
 
     return least
-
-
-def _flops(problem: Problem, size: Mapping[str, int]) -> float | None:
-    try:
-        return amount(problem.flops, size)
-    except CompileError:
-        return None  # it names what only a compiled kernel has
 
 
 def _key(task: Task, device: str, seed: int) -> str:

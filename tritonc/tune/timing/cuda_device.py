@@ -8,6 +8,7 @@ same bits.
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,6 @@ from tritonc.options import Options
 from tritonc.problem.lines import Problem
 from tritonc.source import SourceFile
 from tritonc.tune.search.journal import Name, name_of
-from tritonc.tune.timing.measure import pause
 from tritonc.tune.workers.jobs import Code, Spec
 
 _LOADED = 16  # modules kept on the GPU
@@ -160,7 +160,7 @@ class CudaDevice:
         return float(elapsed) / launches
 
     def rest(self, seconds: float) -> None:
-        pause(seconds)
+        time.sleep(seconds)
 
     def _load_compare(self) -> None:
         source = SourceFile("compare.tc", _COMPARE)

@@ -6,7 +6,6 @@ compared are measured in turn, several launches at once, with rests; the median 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from math import ceil, inf
 from statistics import median
@@ -99,8 +98,3 @@ def _rounds(device: Device, job: Job, launches: list[int]) -> tuple[tuple[float,
         for found, code, count in zip(samples, job.codes, launches, strict=True):
             found.append(device.milliseconds(code, job.size, count))
     return tuple(map(tuple, samples))
-
-
-def pause(seconds: float) -> None:
-    """The `rest` of a device that has a clock."""
-    time.sleep(seconds)

@@ -10,13 +10,13 @@ from tritonc.source import CompileError
 
 
 def amount(expression: Expression | None, size: Mapping[str, int]) -> float | None:
-    """The value of a `flops:` or `bytes:` line; None where there is none, or no positive one."""
-    if expression is None:
+    """The value of a `flops:` or `bytes:` line; None where there is none, no positive one, or it
+    names what only a compiled kernel has."""
+    try:
+        found = evaluate(expression, size) if expression is not None else None
+    except CompileError:
         return None
-    found = evaluate(expression, size)
-    if isinstance(found, int | float) and found > 0:
-        return float(found)
-    return None
+    return float(found) if isinstance(found, int | float) and found > 0 else None
 
 
 def rates(problem: Problem, size: Mapping[str, int], milliseconds: float,
@@ -26,11 +26,7 @@ def rates(problem: Problem, size: Mapping[str, int], milliseconds: float,
     found = ""
     for expression, unit, scale, peak in ((problem.flops, "TFLOP/s", 1e-9, peaks[0]),
                                           (problem.bytes, "GB/s", 1e-6, peaks[1])):
-        try:
-            value = amount(expression, size)
-        except CompileError:
-            continue  # it names what only a compiled kernel has
-        if value is not None:
+        if (value := amount(expression, size)) is not None:
             share = f" ({value * 1e3 / milliseconds / peak:.2f} of the peak)" if peak else ""
             found += f", {value * scale / milliseconds:.4g} {unit}{share}"
     return found

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -88,48 +89,44 @@ class Workers:
     # one thread for each process
 
     def _serve(self, setup: SetUp) -> None:
-        process = self._start(setup, last=False) if self.eager else None
+        process: subprocess.Popen[bytes] | None = None
+        if self.eager:
+            with suppress(CannotStart):  # the first job tries again, and says why
+                process = self._start(setup, 1)
         while (job := self._jobs.get()) is not None:
             if not job.future.set_running_or_notify_cancel():
                 continue
             try:
-                for attempt in range(_STARTS):
-                    if process is None or process.poll() is not None:
-                        process = self._start(setup, last=attempt == _STARTS - 1)
-                assert process is not None
+                if process is None or process.poll() is not None:
+                    process = self._start(setup, _STARTS)
                 job.future.set_result(self._ask(process, (job.function, job.argument),
                                                 self.timeout))
-            except JobLost as lost:
-                process = None
-                job.future.set_exception(lost)
-            except CannotStart as error:
-                job.future.set_exception(error)
-            except Exception as error:  # such as a job that cannot be pickled
+            except Exception as error:  # JobLost, CannotStart, or a job that cannot be pickled
+                process = None if isinstance(error, JobLost) else process
                 job.future.set_exception(error)
         if process is not None:
             self._end(process)
 
-    def _start(self, setup: SetUp, last: bool) -> subprocess.Popen[bytes] | None:
-        """A process that is ready; None if it failed and it is worth another try."""
-        with self._lock:
-            if self._closed:
-                if not last:
-                    return None
-                raise CannotStart("closed")
-            process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.workers.worker"],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                       stderr=subprocess.DEVNULL)
-            self._processes.add(process)
-        try:
-            assert process.stdin is not None
-            write_frame(process.stdin, [*sys.path])
-            self._ask(process, (setup.function, setup.arguments), START_SECONDS)
-            return process
-        except (JobLost, OSError) as error:
-            self._end(process)
-            if last:
-                raise CannotStart(str(error)) from None
-            return None
+    def _start(self, setup: SetUp, tries: int) -> subprocess.Popen[bytes]:
+        """A process that is ready.  Raises CannotStart."""
+        why = ""
+        for _ in range(tries):
+            with self._lock:
+                if self._closed:
+                    raise CannotStart("closed")
+                process = subprocess.Popen([sys.executable, "-m", "tritonc.tune.workers.worker"],
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL)
+                self._processes.add(process)
+            try:
+                assert process.stdin is not None
+                write_frame(process.stdin, [*sys.path])
+                self._ask(process, (setup.function, setup.arguments), START_SECONDS)
+                return process
+            except (JobLost, OSError) as error:
+                self._end(process)
+                why = str(error)
+        raise CannotStart(why)
 
     def _ask(self, process: subprocess.Popen[bytes], request: Any, timeout: float) -> Any:
         """The value that the process answers.  Raises JobLost, after which the process is gone."""
@@ -170,10 +167,8 @@ class Workers:
         code = process.wait()
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                try:
+                with suppress(OSError):  # what was not yet sent has nobody to read it
                     stream.close()
-                except OSError:
-                    continue  # what was not yet sent has nobody to read it
         return code
 
 

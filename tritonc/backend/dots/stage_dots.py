@@ -53,7 +53,7 @@ from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
 from tritonc.backend.launch.persist import rare_instances
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
-from tritonc.backend.layout.layout_choice import fma_operand, operands_in_registers
+from tritonc.backend.layout.dot_layouts import fma_operand, operands_in_registers
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.backend.shared.allocate_shared import fits

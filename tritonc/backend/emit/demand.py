@@ -20,13 +20,13 @@ from tritonc.backend.emit.registers import (
     members,
     owned,
     plan_reduction,
-    reduced_axes,
     reduced_registers,
     registers,
     run_bits,
     sources,
 )
 from tritonc.backend.layout.conversion import part_registers
+from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.pipeline.roles import COPIER, COPIES, READERS, SETUP, START
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ, SHARED_READ

@@ -20,7 +20,7 @@ from tritonc.backend.emit.packed import map_registers
 from tritonc.backend.emit.registers import copied, members, owned
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses, shared_accesses
 from tritonc.backend.layout.conversion import part_holders, part_layout, part_registers
-from tritonc.backend.layout.layout_choice import thickened
+from tritonc.backend.layout.dot_layouts import thickened
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import Layout, SharedLayout

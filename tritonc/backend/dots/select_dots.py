@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.values import computed_from
-from tritonc.backend.dots.inner_axis import inner_first
-from tritonc.backend.dots.turn_dots import turn_dots
+from tritonc.backend.dots.turn_dots import inner_first, turn_dots
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op

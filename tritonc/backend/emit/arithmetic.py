@@ -8,14 +8,16 @@ rounding after each operation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
+from tritonc.backend.emit.literals import SUFFIX, is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.packed import each_register, in_pairs, map_registers
 from tritonc.backend.emit.registers import members, run_bits
-from tritonc.backend.emit.shared_divisor import divide
-from tritonc.backend.emit.shared_integer_divisor import divide_integers_by_one
+from tritonc.backend.emit.shared_divisor import divide, divide_integers_by_one
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op
 from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
@@ -29,7 +31,6 @@ _CALLS = {"smin": "llvm.smin", "smax": "llvm.smax", "umin": "llvm.umin", "umax":
           "fmin": "llvm.minnum", "fmax": "llvm.maxnum"}
 _BITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "popc": ("ctpop", ()), "clz": ("ctlz", ("i1 false",)), "brev": ("bitreverse", ())}
-SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
 # ---- arithmetic ----------------------------------------------------------------------------------
@@ -137,30 +138,14 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
     e, flags = scalar(op.result.type), float_flags(f, op)
     t, name, emit = llvm_type(e), op.name, f.op
     if is_eight_bit_float(e):
-        each_register(f, op, lambda a, b: _eight_bit(f, e, f"{name} {flags}", a, b))
+        each_register(f, op, lambda *ab: _widened(
+            f, e, lambda a, b: emit(f"{name} {flags}float {a}, {b}"), *ab))
     elif op.attributes.get("approximate"):
         each_register(f, op, lambda a, b: emit("fmul float " + a + ", " + f.call(
             "llvm.nvvm.rcp.approx.ftz.f", "float", f"float {b}")))
     elif name != "fdiv" or not divide(f, op):
-        products: dict[tuple[str, str], str] = {}
-
-        def compute(a: str, b: str) -> str:
-            if name == "fmul" and e == F32 and not {a, b}.isdisjoint(f.float_parts):
-                return _distributed(f, a, b, products)
-            return emit(f"{name} {flags}{t} {a}, {b}")
-
-        in_pairs(f, op.result, op.operands, compute,
+        in_pairs(f, op.result, op.operands, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"),
                  lambda a, b: emit(f"{name} {flags}<2 x {t}> {a}, {b}"))
-
-
-def _distributed(f: FunctionEmitter, a: str, b: str, products: dict[tuple[str, str], str]) -> str:
-    """(base + constant) * b, where the base is the same for several registers."""
-    if a not in f.float_parts:
-        a, b = b, a
-    base, constant = f.float_parts[a]
-    if (base, b) not in products:
-        products[base, b] = f.op(f"fmul float {base}, {b}")
-    return fused(f, F32, literal(F32, constant), b, products[base, b])
 
 
 def any_other(f: FunctionEmitter, op: Op) -> None:
@@ -185,16 +170,16 @@ def scale(f: FunctionEmitter, op: Op) -> None:
         found[r] = f.op(f"phi {t} [{kept[r]}, %{before}], [{products[r]}, %{product}]")
 
 
-def _eight_bit(f: FunctionEmitter, e: Scalar, text: str, a: str, b: str) -> str:
-    a, b = convert_float(f, e, F32, a), convert_float(f, e, F32, b)
-    return convert_float(f, F32, e, f.op(f"{text}float {a}, {b}"))
+def _widened(f: FunctionEmitter, e: Scalar, compute: Callable[..., str], *names: str,
+             wide: Scalar = F32) -> str:
+    """What is computed of 8-bit floats in a wider type."""
+    return convert_float(f, wide, e, compute(*(convert_float(f, e, wide, x) for x in names)))
 
 
 def combine(f: FunctionEmitter, kind: str, e: Scalar, a: str, b: str) -> str:
     """Two elements combined by `kind`: a kind of reduction, or the name of a binary operation."""
     if is_eight_bit_float(e):
-        a, b = convert_float(f, e, F32, a), convert_float(f, e, F32, b)
-        return convert_float(f, F32, e, combine(f, kind, F32, a, b))
+        return _widened(f, e, partial(combine, f, kind, F32), a, b)
     t = llvm_type(e)
     if kind in _CALLS:
         return f.call(f"{_CALLS[kind]}.{SUFFIX.get(t, t)}", t, f"{t} {a}", f"{t} {b}")
@@ -231,8 +216,7 @@ def fused(f: FunctionEmitter, e: Scalar, a: str, b: str, c: str) -> str:
     """a * b + c, rounded once."""
     t = llvm_type(e)
     if is_eight_bit_float(e):
-        wide = [convert_float(f, e, F64, x) for x in (a, b, c)]
-        return convert_float(f, F64, e, fused(f, F64, *wide))
+        return _widened(f, e, partial(fused, f, F64), a, b, c, wide=F64)
     if e == BF16 and "bf16_fma" not in f.target.features:
         name = f.module.helper("fma.bf16", t, (t, t, t), _fma_bf16)
         return f.op(f"call {t} @{name}({t} {a}, {t} {b}, {t} {c})")

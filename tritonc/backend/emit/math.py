@@ -11,10 +11,10 @@ stated.
 from __future__ import annotations
 
 from tritonc.backend.emit import math_f32, math_f64
-from tritonc.backend.emit.arithmetic import FAST, SUFFIX
+from tritonc.backend.emit.arithmetic import FAST
 from tritonc.backend.emit.casts import convert_float, nearly_half_more
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.literals import llvm_type
+from tritonc.backend.emit.literals import SUFFIX, llvm_type
 from tritonc.backend.emit.packed import each_register
 from tritonc.ir.core import Op
 from tritonc.ir.types import F32, F64, TF32, Scalar, scalar

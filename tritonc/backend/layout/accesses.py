@@ -7,15 +7,16 @@ from collections.abc import Container
 from tritonc.analysis import axis_info, ragged
 from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import Access, coalesced, folded, turned
-from tritonc.backend.layout.likely_axis import likely_axes
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layout import Layout
 from tritonc.ir.rules import pointee
 from tritonc.ir.shared_layout import BANK_BYTES
-from tritonc.ir.types import Type, scalar, shape
+from tritonc.ir.types import Type, same_axes, scalar, shape
 
+_SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")
+_MOST = 200  # values looked at
 SHARED = 4  # neighbours of one address, that a load may follow others into their layout
 
 
@@ -81,7 +82,7 @@ class Accesses:
     def likely(self, op: Op) -> int | None:
         """The axis along which the addresses are likely to go on; of several, the one that shared
         memory will have contiguous, or the last."""
-        axes = likely_axes(op.operands[0], self.infos)
+        axes = _likely_axes(op.operands[0], self.infos)
         if not axes:
             return None
         return self.staged[op] if self.staged.get(op) in axes else max(axes)
@@ -131,3 +132,32 @@ def _split_axes(before: Type, after: Type, axes: list[int]) -> list[int]:
         else:
             return [-1] * len(shape(after))
     return found
+
+
+def _likely_axes(pointer: Value, infos: axis_info.Infos) -> set[int]:
+    """The axes along which addresses are likely to go on, where along none they are known to.
+
+        b * K * P * Q + p * Q + q    with q = pixel % Q, p = pixel / Q % P, of neighbouring pixels
+
+    mostly goes on by 1 from pixel to pixel, though no two are known to be neighbours in memory.
+    This proves nothing: it chooses which elements neighbouring lanes get, where any choice is
+    right.  A remainder by something that is not known goes on with its dividend; anything else that
+    is no sum or move does not.
+    """
+    found: set[int] = set()
+    stack = [(pointer, tuple(range(len(shape(pointer.type)))))]
+    for value, axes in stack:  # which grows
+        op = value.op
+        if op is None or len(stack) > _MOST:
+            break
+        if op.name in _SUMS:
+            stack += [(v, axes) for v in op.operands]
+        elif op.name == "reshape":
+            before, after = shape(op.operands[0].type), shape(op.result.type)
+            if (places := same_axes(after, before)) is not None:
+                stack.append((op.operands[0], tuple(-1 if d is None else axes[d] for d in places)))
+        elif op.name in ("srem", "urem"):
+            info = infos.get(op.operands[0])
+            if info is not None:
+                found.update(a for a, n in zip(axes, info.contiguity, strict=True) if n > 1)
+    return found - {-1}

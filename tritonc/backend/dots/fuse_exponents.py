@@ -39,7 +39,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import log2
+from functools import reduce
+from math import log2, prod
 
 from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
 from tritonc.ir.build import Builder
@@ -85,6 +86,16 @@ class _Exponential:
         """What the exponent is multiplied by."""
         return LOG2_E if self.op.name == "exp" else 1.0
 
+    @property
+    def constants(self) -> list[float]:
+        """The factors that are known."""
+        return [float(n) for v in self.factors if (n := constant_of(v)) is not None]
+
+    @property
+    def scalars(self) -> list[Value]:
+        """The others."""
+        return [v for v in self.factors if constant_of(v) is None]
+
 
 def fuse_exponents(kernel: Kernel, context: Context) -> bool:
     """Rewrite the exponentials whose factors are known to be above 0."""
@@ -121,16 +132,9 @@ def positive(value: Value) -> bool:
 def _root(value: Value) -> Value:
     """A scalar without the moderate constants that it is multiplied by or divided by."""
     for _ in range(4):
-        op = value.op
-        if op is None or op.name not in ("fmul", "fdiv"):
-            break
-        a, b = op.operands
-        if _moderate(b):
-            value = a
-        elif op.name == "fmul" and _moderate(a):
-            value = b
-        else:
-            break
+        if (op := value.op) is not None and op.name in ("fmul", "fdiv"):
+            a, b = op.operands
+            value = a if _moderate(b) else b if op.name == "fmul" and _moderate(a) else value
     return value
 
 
@@ -187,8 +191,8 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
             best = max(own, key=lambda step: len(step.factors), default=steps[0])
             best.peak = peak
             return best if best.factors or op.name == "exp" else None
-        for step in steps:
-            if reduced is step.z and not step.masks and op.name == "exp":
+        for step in steps if op.name == "exp" else ():
+            if reduced is step.z and not step.masks:
                 return step
     if only_rounded(op.result, readers, summed=False):
         best = max(steps, key=lambda step: len(step.factors))
@@ -225,21 +229,21 @@ def _steps(op: Op, x: Value, row: Value) -> Iterator[_Exponential]:
             masks.insert(0, (step, float(number)))
             value = step.operands[1]
             continue
-        y, factor = _uniform_last(step.operands) if step.name == "fmul" else (None, None)
-        if y is None or factor is None:
+        found = _uniform_last(step.operands) if step.name == "fmul" else None
+        if found is None:
             return
+        value, factor = found
         factors.insert(0, factor)
-        value = y
         yield _Exponential(op, x, row, None, value, list(factors), list(masks))
 
 
-def _uniform_last(operands: list[Value]) -> tuple[Value | None, Value | None]:
+def _uniform_last(operands: list[Value]) -> tuple[Value, Value] | None:
     """(tile, scalar or constant) of the operands of a product, if one is the same everywhere."""
     for y, factor in (operands, operands[::-1]):
         if is_uniform(factor):
             splat = defined_by(factor, "splat")
             return y, factor if splat is None else splat.operands[0]
-    return None, None
+    return None
 
 
 def _alone(step: _Exponential, own: tuple[Op, Op], readers: dict[Value, list[Op]]) -> bool:
@@ -251,7 +255,7 @@ def _alone(step: _Exponential, own: tuple[Op, Op], readers: dict[Value, list[Op]
             return False
         assert value.op is not None
         value = (value.op.operands[1] if value.op.name == "select"
-                 else _uniform_last(value.op.operands)[0] or step.z)
+                 else (_uniform_last(value.op.operands) or (step.z,))[0])
     return True
 
 
@@ -260,15 +264,12 @@ def _peaks(row: Value) -> Iterator[Op]:
     stack = [row]
     while stack:
         op = stack.pop().op
-        if op is None:
-            continue
-        if op.name == "reduce" and op.attributes["kind"] == "fmax":
+        if op is not None and op.name == "reduce" and op.attributes["kind"] == "fmax":
             yield op
-        elif op.name == "fmax" or op.name in _SPREADS:
+        elif op is not None and op.name in ("fmax", *_SPREADS):
             stack += op.operands
-        elif op.name == "fmul":
-            y, factor = _uniform_last(op.operands)
-            stack += [y] if y is not None and factor is not None else []
+        elif op is not None and op.name == "fmul":
+            stack += (_uniform_last(op.operands) or ())[:1]
 
 
 # ---- the rewriting
@@ -333,11 +334,9 @@ class _Rewrite:
 
     def quotient(self, mask: Op, number: float) -> Value:
         """A number divided by the factors, a finite float; where they are known."""
-        rest = list[Value]()
-        for factor in self.found.factors:
-            known = constant_of(factor)
-            number, rest = (number, [*rest, factor]) if known is None else (number / known, rest)
-        b = self.before(mask)
+        for known in self.found.constants:
+            number /= known
+        b, rest = self.before(mask), self.found.scalars
         if len(rest) == 1:
             made = rest[0].op
             b = self.behind(made) if made is not None else Builder(self.kernel.entry, 0, mask.span)
@@ -364,24 +363,15 @@ class _Rewrite:
     def uniform(self, b: Builder, factor: Value, like: Value) -> Value:
         """A factor for all elements of a row or tile."""
         number = constant_of(factor)
-        if number is not None:
-            return b.constant(number, like.type)
-        return b.value("splat", factor, type=like.type)
+        return b.value("splat", factor, type=like.type) if number is None else b.constant(
+            number, like.type)
 
     def factor(self, b: Builder, t: Tile) -> Value:
         """The product of all factors and the unit, for a tile."""
-        number, rest = self.found.unit, list[Value]()
-        for factor in self.found.factors:
-            known = constant_of(factor)
-            if known is None:
-                rest.append(factor)
-            else:
-                number *= float(known)
+        number, rest = prod(self.found.constants, start=self.found.unit), self.found.scalars
         if not rest:
             return b.constant(float(round_to(F32, number)), t)
-        product = rest[0]
-        for more in rest[1:]:
-            product = b.value("fmul", product, more)
+        product = reduce(lambda one, more: b.value("fmul", one, more), rest)
         if number != 1.0:
             product = b.value("fmul", product, b.constant(float(round_to(F32, number)), F32))
         return b.value("splat", product, type=t)
@@ -412,11 +402,10 @@ class _Rewrite:
         assert difference is not None
         steps, row = list[Op](), difference.operands[1]
         while row.op is not None and row.op.name in _SPREADS:
-            steps.insert(0, row.op)
+            steps.append(row.op)
             row = row.op.operands[0]
-        for step in steps:
-            like = step.result.type
-            value = b.value(step.name, value, type=like, **step.attributes)
+        for step in reversed(steps):
+            value = b.value(step.name, value, type=step.result.type, **step.attributes)
         return value
 
     def rows(self, scaled: Value) -> None:

@@ -64,10 +64,8 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
             for i, word in enumerate(words):
                 at = f.op(f"getelementptr i8, ptr addrspace({CLUSTER_SPACE}) {far}, "
                           f"i32 {i * line}")
-                vector, packed = f"<{len(word)} x {kind}>", "poison"
-                for j, name in enumerate(word):
-                    packed = f.op(f"insertelement {vector} {packed}, {kind} {name}, i32 {j}")
-                f.line(f"store {vector} {packed}, ptr addrspace({CLUSTER_SPACE}) {at}, align 16")
+                f.line(f"store <{len(word)} x {kind}> {f.vector(kind, word)}, "
+                       f"ptr addrspace({CLUSTER_SPACE}) {at}, align 16")
 
         f.under(f.op(f"icmp ne i32 {distance}, 0"), "push", push)
     f.convergent(f"{_BARRIER}.arrive.aligned", "void")

@@ -130,6 +130,13 @@ class FunctionEmitter:
             return ""
         return self.op(call)
 
+    def vector(self, t: str, names: Sequence[str]) -> str:
+        """Elements of the LLVM type t as a vector."""
+        found = "poison"
+        for i, name in enumerate(names):
+            found = self.op(f"insertelement <{len(names)} x {t}> {found}, {t} {name}, i32 {i}")
+        return found
+
     def new_label(self, hint: str) -> str:
         """A fresh label, for an operation that needs control flow of its own."""
         self._new_labels += 1

@@ -68,10 +68,7 @@ def _vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
     word = whole_word(f, names)
     if word:
         return f.op(f"bitcast i32 {word} to <2 x {t}>")
-    found = "poison"
-    for i, name in enumerate(names):
-        found = f.op(f"insertelement <2 x {t}> {found}, {t} {name}, i32 {i}")
-    return found
+    return f.vector(t, names)
 
 
 def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:

@@ -10,7 +10,7 @@ GPU_JOBS ?= 4
 SAMPLE ?= samples/matmul.tc
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint types test bless docs gpu bench paper dist versions clean
+.PHONY: help demo check lint types test thorough bless docs gpu bench paper dist versions clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ types: $(INSTALLED)  ## mypy --strict
 
 test: $(INSTALLED)  ## pytest
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+thorough: $(INSTALLED)  ## pytest with all combinations, of which `make check` takes some: an hour
+	$(BIN)/python -m pytest --thorough -n $(JOBS) --dist worksteal
 
 bless: $(INSTALLED)  ## rewrite golden files and generated documents; then read the difference
 	$(BIN)/python -m pytest --bless -k 'lit or generated'

@@ -36,7 +36,7 @@ from suite_support import Workload
 from suite_worker import Job, commit, do_all
 
 from tritonc import driver, manifest
-from tritonc.launch.parameters import Parameter
+from tritonc.launch.python.parameters import Parameter
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import tuning_file

@@ -26,7 +26,7 @@ from suite_measure import case_of, error_of, fresh, launcher, types_of
 from tritonc import driver
 from tritonc.interp.interpreter import run
 from tritonc.interp.memory import Memory
-from tritonc.launch.parameters import Parameter
+from tritonc.launch.python.parameters import Parameter
 from tritonc.options import Options
 from tritonc.source import SourceFile
 

@@ -114,7 +114,7 @@ def _children() -> float:
 def load(ptx: str, manifest: Job) -> Job:
     """Have the driver compile the PTX, which its cache on disk then holds."""
     from tritonc.launch import cuda_driver
-    from tritonc.launch.kernel import Module
+    from tritonc.launch.python.kernel import Module
 
     started = time.perf_counter()
     module = Module(ptx, manifest)
@@ -191,7 +191,7 @@ def measure(job: Job, say: Say) -> Job:
 @cache
 def _module(place: str) -> Any:
     """What was compiled, loaded: machine code if it is there, else PTX."""
-    from tritonc.launch.kernel import Module
+    from tritonc.launch.python.kernel import Module
 
     path = Path(place)
     image = path.with_suffix(".cubin")
@@ -228,8 +228,9 @@ def about(job: Job, say: Say) -> Job:
     except ImportError:
         found["triton"] = "none"
     if job.get("peaks"):
+        from peaks import measured_peaks
+
         from tritonc.launch.cuda import Device
-        from tritonc.tune.timing.peaks import measured_peaks
 
         with Device() as gpu:
             found["peaks"] = measured_peaks(gpu)._asdict()

@@ -106,7 +106,7 @@ def manual_page() -> str:
 
 def diagnostics_page() -> str:
     """Every diagnostic with its explanation."""
-    lines = ["# Diagnostics\n", _NOTE.format(source="tritonc/diagnostics.py"),
+    lines = ["# Diagnostics\n", _NOTE.format(source="tritonc/diagnostics.txt"),
              "`tritonc --explain NAME` prints these texts. `-Wname`, `-Wno-name` and "
              "`-Werror=name` take the names of warnings. A warning marked *with -Wall* or *with "
              "-Wextra* is off until that option turns it on.\n"]

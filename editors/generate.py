@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tritonc.frontend.foreign import UNSUPPORTED_WORDS
 from tritonc.frontend.grammar import grammar
 from tritonc.frontend.parser_types import PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
-from tritonc.frontend.parser_words import UNSUPPORTED_WORDS
 from tritonc.ir.ops import OPS
 from tritonc.sema.builtins import table
 

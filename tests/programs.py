@@ -90,26 +90,35 @@ def interpret(setting: Setting) -> list[Outcome]:
     return outcomes
 
 
-def compiled(setting: Setting, target: str, kinds: tuple[str, ...] = ("manifest",)
-             ) -> Iterator[tuple[driver.Result, Data]]:
-    """Each problem's compilation through the backend, and its data."""
+def compiled(setting: Setting, target: str, kinds: tuple[str, ...] = ("manifest",),
+             every: int = 1) -> Iterator[tuple[driver.Result, Data]]:
+    """Each problem's compilation through the backend, and its data.  Of compilations that differ
+    in their macros, the first and every so-manieth after it have the outputs of these kinds."""
     options, sizes = setting.options(arch=target)
     done: dict[tuple[str, ...], driver.Result] = {}
     for problem in read_problems(setting.source, options, "tc", Diagnostics()):
         own = with_defines(problem, options)
         if own.defines not in done:
-            done[own.defines] = driver.compile(setting.source, own, kinds)
+            done[own.defines] = driver.compile(
+                setting.source, own, ("manifest",) if len(done) % every else kinds)
         result = done[own.defines]
         assert result.module is not None
         yield result, prepare(problem, result.module, kernel_of(problem, result.module), sizes)
 
 
-def simulate(setting: Setting, target: str) -> None:
-    """What the machine's operations compute is as the reference says, and nothing races."""
-    for result, data in compiled(setting, target):
+def simulate(setting: Setting, target: str, scratch: Path | None = None, every: int = 1) -> None:
+    """What the machine's operations compute is as the reference says, and nothing races; with a
+    folder for it, ptxas takes the code, of `every` one of several compilations."""
+    taken: set[str] = set()
+    for result, data in compiled(setting, target, ("manifest",) if scratch is None else ("ptx",),
+                                 every):
         assert result.module is not None
         found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
         assert not found, found
+        text = result.outputs.get("ptx")
+        if scratch is not None and text is not None and text not in taken:
+            ptxas(text, target, scratch)
+            taken.add(text)
 
 
 def ptxas(text: str, target: str, scratch: Path) -> str:
@@ -120,10 +129,3 @@ def ptxas(text: str, target: str, scratch: Path) -> str:
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stderr
-
-
-def assemble(setting: Setting, target: str, scratch: Path) -> None:
-    """ptxas takes what is written for each problem."""
-    texts = {result.outputs["ptx"]: None for result, _ in compiled(setting, target, ("ptx",))}
-    for text in texts:
-        ptxas(text, target, scratch)

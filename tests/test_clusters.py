@@ -20,10 +20,10 @@ from tritonc.ir.types import F32
 from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device
 from tritonc.launch.data import Value, prepare
-from tritonc.launch.header import header
+from tritonc.launch.hosts.header import header
+from tritonc.launch.hosts.products import Settings, make
 from tritonc.launch.interpreter import launch
-from tritonc.launch.kernel import Module
-from tritonc.launch.products import Settings, make
+from tritonc.launch.python.kernel import Module
 from tritonc.launch.run_problems import (
     kernel_of,
     launch_compiled,
@@ -40,8 +40,8 @@ SHARED = {0: True, 1: True, 2: False, 3: False, 4: False, 5: True, 6: False, 7: 
 TYPES = ("bfloat16", "half", "float", "float8_e4m3", "double")
 
 
-def built(way: int, cluster: int, path: Path = PATH, target: str = "sm_90a", **more: Any
-          ) -> tuple[driver.Result, Any]:
+def built(way: int, cluster: int, path: Path = PATH, target: str = "sm_90a",
+          kind: str = "manifest", **more: Any) -> tuple[driver.Result, Any]:
     """The compilation of one way, and its problem."""
     defines = (f"WAY={way}", *(f"{n}={v}" for n, v in more.items() if not n.startswith("T")
                                or n == "TYPE"))
@@ -51,7 +51,7 @@ def built(way: int, cluster: int, path: Path = PATH, target: str = "sm_90a", **m
                       tune={**tune, "cluster_k": cluster})
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
     (problem,) = read_problems(source, options, "tc", Diagnostics())
-    return driver.compile(source, options, ("ptx",)), problem
+    return driver.compile(source, options, (kind,)), problem
 
 
 def simulated(result: driver.Result, problem: Any, **sizes: int) -> None:
@@ -158,7 +158,7 @@ def test_programs_of_others(name: str) -> None:
 def test_assembled(tile: tuple[int, int], tmp_path: Path) -> None:
     if PTXAS is None:
         pytest.skip("needs ptxas")
-    result, _ = built(0, 4, TM=tile[0], TN=tile[1], TK=64)
+    result, _ = built(0, 4, kind="ptx", TM=tile[0], TN=tile[1], TK=64)
     text = result.outputs["ptx"]
     assert ".reqnctapercluster 1, 1, 4" in text and "st.shared::cluster" in text
     assert "%clusterid.z" in text and "%ctaid.z" not in text
@@ -168,7 +168,7 @@ def test_assembled(tile: tuple[int, int], tmp_path: Path) -> None:
 
 def test_a_fatbin_needs_clusters_on_all_targets() -> None:
     """One launch serves all of its code."""
-    one, other = (built(0, 2, target=target)[0] for target in ("sm_90a", "sm_80"))
+    one, other = (built(0, 2, kind="ptx", target=target)[0] for target in ("sm_90a", "sm_80"))
     for first, second in ((one, other), (other, one)):
         with pytest.raises(CompileError, match=r"kernel 'cluster_sums' is not launched alike"):
             make([], first, Settings("k"), [second])
@@ -176,7 +176,7 @@ def test_a_fatbin_needs_clusters_on_all_targets() -> None:
 
 def test_headers_and_grids() -> None:
     """Programs keep their numbers; the grid's third axis has all blocks of a cluster."""
-    result, _ = built(0, 4)
+    result, _ = built(0, 4, kind="ptx")
     assert result.manifest is not None
     assert ", {32, 64, 1}, 4}," in header(result.manifest, "k")
     kernel = Module(result.outputs["ptx"], result.manifest)["cluster_sums"]
@@ -192,8 +192,8 @@ def test_on_the_gpu(way: int, cluster: int) -> None:
         if "cluster" not in TARGETS[gpu.target].features:
             pytest.skip("needs a GPU with clusters")
         for e, tile in product(("bfloat16", "float"), ((16, 64), (64, 64), (128, 128))):
-            result, problem = built(way, cluster, target=gpu.target, TYPE=e, TM=tile[0],
-                                    TN=tile[1], TK=32)
+            result, problem = built(way, cluster, target=gpu.target, kind="ptx", TYPE=e,
+                                    TM=tile[0], TN=tile[1], TK=32)
             for _ in range(2):
                 sizes = {"M": random.randrange(1, 300), "K": random.randrange(1, 600),
                          "N": random.randrange(1, tile[1] if way == 3 else 300)}
@@ -211,11 +211,11 @@ def test_sums_in_memory(way: int, blocks: int, thorough: bool) -> None:
                       tune={"TM": 32, "TN": 64, "TK": 32}, variant=(f"memory_k={blocks}",))
     source = SourceFile(PATH.name, PATH.read_text(encoding="utf-8"))
     (problem,) = read_problems(source, options, "tc", Diagnostics())
-    result = driver.compile(source, options, ("ptx",))
+    result = driver.compile(source, options, ("manifest", "ptx")[way == 0:][:1])
     assert result.module is not None and result.manifest is not None
     (row,) = result.manifest["kernels"][0]["variants"]
     assert row["cluster"] == blocks and row["requires"] == []
-    assert "cluster_dim" not in result.outputs["ptx"]
+    assert "cluster_dim" not in result.outputs.get("ptx", "")
     general, variant = result.module.kernels
     memory = np.zeros(1024 + row["workspace"], np.float32)  # of four programs
     for _ in range(2):

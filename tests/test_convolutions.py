@@ -64,7 +64,7 @@ def test_clusters_share_the_loop(number: int, cluster: int, thorough: bool) -> N
     options = Options(arch="sm_90a", verify_each=True, defines=(f"WAY={number}",), tune={
         "TM": 64, "TN": 64, "TC": 32, "cluster_k": cluster})
     (problem,) = read_problems(source, options, "tc", Diagnostics())
-    result = driver.compile(source, options, ("ptx",))
+    result = driver.compile(source, options, ("manifest",))
     assert result.module is not None
     assert any(op.name == "cluster_reduce" for op in result.module.kernels[0].ops())
     data = prepare(problem, result.module, kernel_of(problem, result.module), {})

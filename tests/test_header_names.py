@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from host_tools import INCLUDE, ROOT, need, run
 
-from tritonc.launch.header import header
+from tritonc.launch.hosts.header import header
 
 FLAGS = {"gcc": ["-std=c99"], "g++": ["-std=c++11"]}
 WORD = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]*\b")
@@ -37,7 +37,7 @@ def text(kernels: list[dict[str, Any]], module: str = "names") -> str:
 def words(folder: Path) -> list[str]:
     """Identifiers that a header, cuda.h or a keyword of C or C++ could fall over."""
     assert INCLUDE is not None
-    runtime = "".join((ROOT / "tritonc" / "launch" / name).read_text()
+    runtime = "".join((ROOT / "tritonc" / "launch" / "hosts" / name).read_text()
                       for name in ("platform.h", "runtime.h"))
     ours = WORD.findall(runtime + text([kernel("k", list("abcdefg"))]))
     cuda = (INCLUDE / "cuda.h").read_text(errors="replace")

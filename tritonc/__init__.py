@@ -11,10 +11,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "compile": "tritonc.launch.api", "compile_module": "tritonc.launch.api",
-    "load": "tritonc.launch.api", "CompileWarning": "tritonc.launch.api",
-    "Kernel": "tritonc.launch.kernel", "Module": "tritonc.launch.kernel",
-    "LaunchError": "tritonc.launch.kernel", "CompileError": "tritonc.source",
+    "compile": "tritonc.launch.python.api", "compile_module": "tritonc.launch.python.api",
+    "load": "tritonc.launch.python.api", "CompileWarning": "tritonc.launch.python.api",
+    "Kernel": "tritonc.launch.python.kernel", "Module": "tritonc.launch.python.kernel",
+    "LaunchError": "tritonc.launch.python.launcher", "CompileError": "tritonc.source",
 }  # fmt: skip
 
 

@@ -7,24 +7,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from tritonc.backend.target.target import Target, find
 from tritonc.frontend.lexer import Token
+from tritonc.ir.core import Kernel, Module
 from tritonc.meta_parameters import BY_NAME, legal_text
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, fail
 from tritonc.tune import tuning_file
 from tritonc.tune.tuning_file import Entry
+from tritonc.variants.kernels import MOST
+from tritonc.variants.variant import Fact, Variant, VariantSet, concerns, parse
 
 if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.context import Remark
-    from tritonc.ir.core import Kernel, Module
     from tritonc.problem.known import KnownLaunch
     from tritonc.tune.model.coarse import Few, Small
     from tritonc.tune.model.loops import Around
-    from tritonc.variants.variant import Variant, VariantSet
 
-Lower = Callable[[Mapping[str, int], str], "Module"]  # one kernel, for values of tunables
-Sizes = Callable[["Kernel", Sequence[str]], list[dict[str, Any]]]
+Lower = Callable[[Mapping[str, int], str], Module]  # one kernel, for values of tunables
+Sizes = Callable[[Kernel, Sequence[str]], list[dict[str, Any]]]
 
 _BY_HAND = frozenset(("cluster_k", "coarsen"))  # whoever chooses one of them has one entry
 
@@ -84,7 +86,6 @@ class Bindings:
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
         if not unbound and known is None:
             return dict(given)
-        from tritonc.backend.target.target import find  # where something is left to choose
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
 
         lowered: dict[tuple[int, ...], Module | CompileError] = {}
@@ -103,7 +104,7 @@ class Bindings:
             return found
 
         self._shapes = lower
-        target = find(self._options.arch, self._options.ptx)
+        target = self._target()
         count = prod(map(len, unbound.values()))
         if count > MAX_COMBINATIONS:
             diagnostics.warning(
@@ -176,9 +177,6 @@ class Bindings:
 
         `sizes` says what of a launch the sizes of a problem are.  Raises CompileError.
         """
-        # only where variants are wanted
-        from tritonc.variants.variant import concerns, parse
-
         given = [variant for text in self._options.variant
                  if concerns(variant := parse(text), kernel)]
         if given:
@@ -197,8 +195,6 @@ class Bindings:
 
     def _few(self, kernel: Kernel) -> VariantSet:
         """An entry of clusters for launches of few programs, where a launch chooses."""
-        from tritonc.variants.variant import Variant, VariantSet
-
         by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
         found = self._beside(kernel)[1]
         if found is None or by_hand:
@@ -209,7 +205,6 @@ class Bindings:
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
         from tritonc.tune.model.rows import row_entries
-        from tritonc.variants.variant import Fact, Variant, VariantSet
 
         space = self._open(kernel)
         if not space or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}:
@@ -221,6 +216,9 @@ class Bindings:
             for relation, value in ((">=", one.least), ("<=", one.most)) if value is not None))
             for one in found])
 
+    def _target(self) -> Target:
+        return find(self._options.arch, self._options.ptx)
+
     def _open(self, kernel: Kernel) -> dict[str, Sequence[int]]:
         """The lists of the kernel's tunables that the cost model chose, for all sizes."""
         if self._options.sizes or self.chosen_meta or kernel.name in self._entries:
@@ -228,8 +226,6 @@ class Bindings:
         return {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
 
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
-        from tritonc.ir.core import Module
-
         return Module([k for k in self._shapes(binding).kernels if k.name == name])
 
     def _beside(self, kernel: Kernel) -> tuple[Small | None, Few | None]:
@@ -238,12 +234,11 @@ class Bindings:
         if not space:
             return None, None
         if kernel.name not in self._bodies:
-            from tritonc.backend.target.target import find
             from tritonc.tune.model.coarse import bodies
 
             self._bodies[kernel.name] = bodies(
                 space, lambda binding: self._lowered(binding, kernel.name),
-                find(self._options.arch, self._options.ptx),
+                self._target(),
                 {name: self.chosen[name] for name in space}, self._options.small_clusters)
         return self._bodies[kernel.name]
 
@@ -259,15 +254,12 @@ class Bindings:
     def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
                lower: Lower) -> VariantSet:
         """Those that the user names, with their costs where the model knows them."""
-        from tritonc.backend.target.target import find
         from tritonc.tune.model.portfolio import priced
-        from tritonc.variants.variant import VariantSet
 
-        target = find(self._options.arch, self._options.ptx)
         known = {*tunables, "memory_k"}
         bindings = [{**tunables, **{k: v for k, v in each.items() if k in known}}
                     for each in ({}, *(variant.binding for variant in given))]
-        found = priced(bindings, lambda binding: lower(binding, kernel.name), target)
+        found = priced(bindings, lambda binding: lower(binding, kernel.name), self._target())
         if found is None:
             return VariantSet(given)
         loops, (general, *costs) = found
@@ -277,8 +269,6 @@ class Bindings:
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],
                sizes: Sizes) -> VariantSet:
         """A variant for each binding of the tuning file, the most frequent first."""
-        from tritonc.variants.variant import Variant, VariantSet
-
         found = VariantSet()
         names = sorted(entries[0].size)
         found.sizes = [dict(row) for row in sizes(kernel, names)]
@@ -308,18 +298,13 @@ class Bindings:
 
     def _modelled(self, kernel: Kernel, tunables: Mapping[str, int], lower: Lower) -> VariantSet:
         """The cost model's portfolio."""
-        from tritonc.backend.target.target import find
         from tritonc.tune.model.portfolio import portfolio
-        from tritonc.variants.kernels import MOST
-        from tritonc.variants.variant import Variant, VariantSet
-
         space = {name: values for name, values in self.lists.items()
                  if name in kernel.tunables and name not in self._options.tune}
         found = VariantSet()
         fixed = {name: value for name, value in tunables.items() if name not in space}
-        target = find(self._options.arch, self._options.ptx)
-        chosen = portfolio(space, lambda binding: lower({**fixed, **binding}, kernel.name), target,
-                           tunables, self._options.variants,
+        chosen = portfolio(space, lambda binding: lower({**fixed, **binding}, kernel.name),
+                           self._target(), tunables, self._options.variants,
                            self._options.workspace) if space else None
         if chosen is None and (rows := self._rows(kernel)).variants:
             return rows

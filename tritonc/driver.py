@@ -12,7 +12,6 @@ becomes InternalError.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from tritonc.bindings import Bindings
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options, warning_sets
+from tritonc.problem.stated import stated_defines, stated_lines
 from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFile, Span, fail
 from tritonc.spelling import closest
 from tritonc.variants.kernels import Variants
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tritonc.problem.known import KnownLaunch
 
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
-LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout
 
 
 class InternalError(Exception):
@@ -103,7 +102,7 @@ def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",
     """
     if diagnostics is None:
         diagnostics = new_diagnostics(options)
-    compilation = _Compilation(source, options, tuple(kinds), language, dump, diagnostics,
+    compilation = _Compilation(source, options, set(kinds), language, dump, diagnostics,
                                read_file, alike, plan)
     try:
         compilation.run()
@@ -129,27 +128,6 @@ def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
     return stage.preprocess(source, settings, diagnostics)
 
 
-_STATED = re.compile(r"define:\s*([A-Za-z_]\w*)\s*(?:=\s*(.*))?", re.ASCII)
-
-
-def stated_defines(source: SourceFile, given: Sequence[str]) -> tuple[str, ...]:
-    """The macros that lines `//! define: NAME = VALUE` before the first `//! kernel:` set for the
-    whole file, whatever is done with it: those that it does not define itself, and that the
-    command line neither gives nor removes."""
-    if "//!" not in source.text:
-        return ()
-    known = {word.removeprefix("-U").partition("=")[0] for word in given}
-    found: dict[str, str] = {}
-    for text, _ in problem_lines(source):
-        if text.startswith("kernel:"):
-            break
-        match = _STATED.fullmatch(text)
-        if match and match[1] not in known and not re.search(
-                rf"^[ \t]*#[ \t]*define[ \t]+{match[1]}\b", source.text, re.MULTILINE):
-            found[match[1]] = match[2] if match[2] is not None else "1"
-    return tuple(f"{name}={value.strip()}" for name, value in found.items())
-
-
 def context_of(options: Options) -> Context:
     """What passes may know of the options; meta-parameters come with each kernel."""
     from tritonc.backend.target.target import find
@@ -161,24 +139,24 @@ def context_of(options: Options) -> Context:
         device_assert=options.device_assert)
 
 
+@dataclass
 class _Compilation:
-    """One run of `compile`."""
+    """One run of `compile`, whose arguments these are."""
 
-    def __init__(self, source: SourceFile, options: Options, kinds: tuple[str, ...], language: str,
-                 dump: Callable[[str, str], None] | None, diagnostics: Diagnostics,
-                 read_file: Callable[[str], bytes] | None, alike: Result | None = None,
-                 plan: bool = False) -> None:
-        self.read_file = read_file
-        self.alike, self.plan = alike, plan
-        self.source = source
-        self.options = options
-        self.wanted = set(kinds)
-        self.language = language
-        self.dump = dump
-        self.diagnostics = diagnostics
-        self.bindings = Bindings(options)
+    source: SourceFile
+    options: Options
+    wanted: set[str]  # kinds
+    language: str
+    dump: Callable[[str, str], None] | None
+    diagnostics: Diagnostics
+    read_file: Callable[[str], bytes] | None
+    alike: Result | None
+    plan: bool
+    _lower_again: Callable[[Mapping[str, int], str], Module] | None = None
+
+    def __post_init__(self) -> None:
+        self.bindings = Bindings(self.options)
         self.result = Result(bindings=self.bindings)
-        self._lower_again: Callable[[Mapping[str, int], str], Module] | None = None
 
     def run(self) -> None:
         module = self._read_ir() if self.language == "tir" else self._front()
@@ -225,7 +203,7 @@ class _Compilation:
             raise fail("variant", None, "variants are made of Triton-C, not of Triton-IR")
         with self._stage("parse"):
             module = parse_module(self.source, self.diagnostics, ALL_OPS)
-            self.result.problem_lines = problem_lines(self.source)
+            self.result.problem_lines = stated_lines(self.source)
         with self._stage("verify"):
             check(module, self.diagnostics, ALL_OPS)
             if not module.kernels:
@@ -354,14 +332,15 @@ class _Compilation:
         context.told = known.arguments if known is not None else {}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
+        rows = [*zip(names, every, strict=True)]
         first = names.index(start) + 1 if (start := self.options.start_after) in names else 0
-        left = [*zip(names, every, strict=True)][first:]
-        backend = [(name, row) for name, row in left if row.stage == "backend"]
-        done = self._passes("optimize", module, context, left[:len(left) - len(backend)], meta)
-        if done and (machine or stop in [name for name, _ in backend]):
+        middle = max(first, len(passes.OPT))
+        backend, left = rows[middle:], names[middle:]
+        done = self._passes("optimize", module, context, rows[first:middle], meta)
+        if done and (machine or stop in left):
             if "tir" in self.wanted and stop is None:
                 self._print_ir(module)
-            check_stage(module, [name for name, _ in backend])
+            pass_manager.check_stage(module, left)
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:
@@ -449,31 +428,3 @@ class _Compilation:
 
         for kernel in kernels:
             self.dump(f"{when} {name}, kernel {kernel.name}", print_kernel(kernel))
-
-
-def check_stage(module: Module, passes: Sequence[str]) -> None:
-    """Refuse IR that `passes` of the backend cannot go on with.  Raises CompileError."""
-    from tritonc.ir.types import Tile
-
-    begins = LAYOUTS in passes
-    for kernel in module.kernels:
-        tiles = [result.type for op in kernel.ops() for result in op.results
-                 if isinstance(result.type, Tile)]
-        if begins and any(tile.layout is not None for tile in tiles):
-            raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has layouts already: say "
-                       "with --start-after=PASS which pass wrote it")
-        if not begins and any(tile.layout is None for tile in tiles):
-            raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has tiles without "
-                       f"layouts, but from {LAYOUTS} on every tile has one")
-
-
-def problem_lines(source: SourceFile) -> list[tuple[str, Span]]:
-    """The `//!` lines of a .tir file; what counts of a .tc file's the preprocessor says."""
-    found, at = [], 0
-    for line in source.text.splitlines(keepends=True):
-        if line.lstrip().startswith("//!"):
-            text = line.lstrip()[3:].strip()
-            start = at + (line.index(text) if text else line.index("//!"))
-            found.append((text, Span(source, start, start + len(text))))
-        at += len(line)
-    return found

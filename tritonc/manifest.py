@@ -39,14 +39,21 @@ from tritonc.backend.llvm import uses_dynamic_shared
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.types import Pointer, Scalar
-from tritonc.variants.variant import VariantSet, required
+from tritonc.variants.variant import VariantSet, required, tile_of
 
 _MARK = "// tritonc: "  # what the first line of a .ptx file begins with
-_C_NAMES = {
-    "i1": "bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long long",
-    "f16": "half", "bf16": "bfloat16", "tf32": "float", "f32": "float", "f64": "double",
-    "f8e4m3": "float8_e4m3", "f8e5m2": "float8_e5m2",
+# Each type as the manifest spells it: the scalar of Triton-IR, and an array's dtype.
+TYPES: dict[str, tuple[str, str]] = {
+    "bool": ("i1", "bool"), "signed char": ("i8", "int8"), "short": ("i16", "int16"),
+    "int": ("i32", "int32"), "long long": ("i64", "int64"), "unsigned char": ("i8", "uint8"),
+    "unsigned short": ("i16", "uint16"), "unsigned int": ("i32", "uint32"),
+    "unsigned long long": ("i64", "uint64"), "half": ("f16", "float16"),
+    "bfloat16": ("bf16", "bfloat16"), "float": ("f32", "float32"), "double": ("f64", "float64"),
+    "float8_e4m3": ("f8e4m3", "float8_e4m3fn"), "float8_e5m2": ("f8e5m2", "float8_e5m2"),
 }  # fmt: skip
+_SIGNED = {element: (name, dtype) for name, (element, dtype) in reversed(TYPES.items())}
+_C_NAMES = {element: name for element, (name, _) in _SIGNED.items()} | {"tf32": "float"}
+DTYPES = {element: dtype for element, (_, dtype) in _SIGNED.items()} | {"tf32": "float32"}
 
 
 def manifest(module: Module, target: Target, tuning: str | None = None,
@@ -110,7 +117,6 @@ def as_file(contents: Mapping[str, Any]) -> str:
 def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str, Any]:
     shared = int(kernel.attributes.get("shared_bytes", 0))
     dynamic = uses_dynamic_shared(kernel, target)
-    axes = max(kernel.tile, default=-1) + 1
     parameters = [_parameter(value, info)
                   for value, info in zip(kernel.parameters, kernel.info, strict=True)]
     blocks = int(kernel.attributes.get("cluster", 1))
@@ -125,7 +131,7 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
            if "workspace" in kernel.attributes else {}),
         "shared_bytes": 0 if dynamic else shared,
         "dynamic_shared_bytes": shared if dynamic else 0,
-        "tile": [kernel.tile.get(axis, 1) for axis in range(axes)],
+        "tile": tile_of(kernel),
         "tunables": {**kernel.tunables, **meta},
         **({"small": {"most": small["most"], "tunables": {
             name: value for name, value in small.items() if name != "most"}}} if small else {}),

@@ -11,9 +11,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel
-from tritonc.source import CompileError
+from tritonc.ir.core import Kernel, Module
+from tritonc.ir.types import Tile
+from tritonc.source import CompileError, fail
 
+LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout
 PassFunction = Callable[[Kernel, Context], bool]
 
 
@@ -23,7 +25,6 @@ class Pass(NamedTuple):
     name: str
     function: PassFunction
     reason: str  # why here
-    stage: str = "opt"  # or "backend"
     level: int = 1  # the least -O at which it runs; 0 for what the program cannot do without
 
 
@@ -99,8 +100,6 @@ def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None
     first: dict[str, int] = {}
     for i, row in enumerate(passes):
         first.setdefault(row.name, i)
-        if row.function.__name__ != row.name or not row.reason:
-            raise ValueError(f"pass {row.name}: name of its function and reason wanted")
     for earlier, later, why in order:
         for name in (earlier, later):
             if name not in first:
@@ -110,3 +109,17 @@ def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None
     for row in passes:
         if sum(other.name == row.name and other.reason == row.reason for other in passes) > 1:
             raise ValueError(f"pass {row.name} runs twice for one reason")
+
+
+def check_stage(module: Module, passes: Sequence[str]) -> None:
+    """Refuse IR that `passes` of the backend cannot go on with.  Raises CompileError."""
+    begins = LAYOUTS in passes
+    for kernel in module.kernels:
+        tiles = [result.type for op in kernel.ops() for result in op.results
+                 if isinstance(result.type, Tile)]
+        if begins and any(tile.layout is not None for tile in tiles):
+            raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has layouts already: say "
+                       "with --start-after=PASS which pass wrote it")
+        if not begins and any(tile.layout is None for tile in tiles):
+            raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has tiles without "
+                       f"layouts, but from {LAYOUTS} on every tile has one")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from tritonc.diagnostics import DIAGNOSTICS
-from tritonc.source import CompileError, Diagnostic, Note, SourceFile, Span
+from tritonc.source import CompileError, Diagnostic, SourceFile, Span
 
 LINE_LIMIT = 120  # characters of a source line that are shown; a longer one is cut on both sides
 _COLOURS = {"error": "1;31", "warning": "1;35", "remark": "1;34", "note": "1;36",
@@ -43,8 +43,9 @@ def render(diagnostics: Iterable[Diagnostic], color: bool = False) -> str:
             out += _include_stack(last_file)
         out += _message(item.severity, f"{item.message} [{_label(item)}]", item.span,
                         item.suggestion, color)
-        if item.span:
-            out += _expansions(item.span, color)
+        for expansion in item.span.expansions() if item.span else ():
+            by_option = "" if expansion.spelling else ", which -D defines"
+            out += _message("note", f"{expansion}{by_option}", expansion.spelling, None, color)
         for note in item.notes:
             out += _message("note", note.message, note.span or item.span, None, color,
                             picture=note.span is not None)
@@ -90,23 +91,6 @@ def _include_stack(file: SourceFile) -> list[str]:
         lines.append(f"{lead} {name}:{line}")
         at = at.file.included_at
     return [line + ("," if line is not lines[-1] else ":") for line in lines]
-
-
-def _expansions(span: Span, color: bool) -> list[str]:
-    """Notes on the macros that produced the text at `span`, the innermost spelling last."""
-    lines: list[str] = []
-    expansion = span.expansion
-    while expansion is not None:
-        spelling = expansion.spelling
-        if expansion.predefined:
-            break
-        text = f"in expansion of macro '{expansion.macro}'"
-        if spelling is None:
-            lines += _message("note", f"{text}, which -D defines", None, None, color)
-            break
-        lines += _message("note", text, spelling, None, color)
-        expansion = spelling.expansion
-    return lines
 
 
 def _message(severity: str, text: str, span: Span | None, suggestion: str | None,
@@ -169,16 +153,12 @@ def render_json(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _as_json(item: Diagnostic) -> dict[str, Any]:
-    notes = [*item.notes]
-    expansion = item.span.expansion if item.span else None
-    while expansion is not None and not expansion.predefined:
-        notes.append(Note(f"in expansion of macro '{expansion.macro}'", expansion.spelling))
-        expansion = expansion.spelling.expansion if expansion.spelling else None
     result: dict[str, Any] = {
         "kind": item.severity, "message": item.message, "option": _label(item),
         "name": item.name, "column-origin": 1, "locations": _locations(item.span),
         "children": [{"kind": "note", "message": n.message, "column-origin": 1,
-                      "locations": _locations(n.span), "children": []} for n in notes],
+                      "locations": _locations(n.span), "children": []}
+                     for n in item.all_notes()],
     }  # fmt: skip
     if item.suggestion is not None and item.span:
         result["fixits"] = [{"start": _point(item.span.file, item.span.start),

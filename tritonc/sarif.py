@@ -41,15 +41,10 @@ def _result(item: Diagnostic, rules: list[str]) -> dict[str, Any]:
         "ruleId": item.name, "ruleIndex": rules.index(item.name), "level": _LEVELS[item.severity],
         "message": {"text": item.message}, "locations": [_location(item.span)] if item.span else [],
     }  # fmt: skip
-    notes = [{**(_location(note.span) if note.span else {}), "message": {"text": note.message}}
-             for note in item.notes]
-    expansion = item.span.expansion if item.span else None
-    while expansion is not None and not expansion.predefined:
-        notes.append({**(_location(expansion.spelling) if expansion.spelling else {}),
-                      "message": {"text": f"in expansion of macro '{expansion.macro}'"}})
-        expansion = expansion.spelling.expansion if expansion.spelling else None
-    if notes:
-        result["relatedLocations"] = notes
+    if notes := item.all_notes():
+        result["relatedLocations"] = [
+            {**(_location(note.span) if note.span else {}), "message": {"text": note.message}}
+            for note in notes]
     if item.suggestion is not None and item.span:
         change = {"artifactLocation": _artifact(item.span), "replacements": [
             {"deletedRegion": _region(item.span), "insertedContent": {"text": item.suggestion}}]}

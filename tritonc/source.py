@@ -11,7 +11,7 @@ Columns count Unicode code points from 1; a tab is one column, and is shown as t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -81,6 +81,9 @@ class Expansion(NamedTuple):
     spelling: Span | None
     predefined: bool = False
 
+    def __str__(self) -> str:
+        return f"in expansion of macro '{self.macro}'"
+
 
 class Span(NamedTuple):
     """Characters [start, end) of `file`.
@@ -114,6 +117,13 @@ class Span(NamedTuple):
         same = self.expansion if self.expansion == other.expansion else None
         return Span(self.file, self.start, other.end, same)
 
+    def expansions(self) -> Iterator[Expansion]:
+        """The macros of the program that the text came through, the innermost last."""
+        found = self.expansion
+        while found is not None and not found.predefined:
+            yield found
+            found = found.spelling.expansion if found.spelling else None
+
     def __str__(self) -> str:
         line, column = self.file.line_column(self.start)
         name, line = self.file.presumed(line)
@@ -136,6 +146,11 @@ class Diagnostic(NamedTuple):
     span: Span | None = None
     notes: tuple[Note, ...] = ()
     suggestion: str | None = None  # text that could stand at the span instead
+
+    def all_notes(self) -> list[Note]:
+        """The notes, and on the macros that the text came through."""
+        macros = self.span.expansions() if self.span else ()
+        return [*self.notes, *(Note(str(e), e.spelling) for e in macros)]
 
 
 class CompileError(Exception):
@@ -187,6 +202,11 @@ class Diagnostics:
         self.items.append(item)
         if self.limit and item.severity == "error" and self.errors >= self.limit:
             raise TooManyErrors(self.items)
+
+    def report(self, error: CompileError) -> None:
+        """Record what an exception carries."""
+        for item in error.diagnostics:
+            self._add(item)
 
     def raise_if_errors(self) -> None:
         """Raise CompileError if an error was recorded."""

@@ -25,9 +25,9 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
-from tritonc.launch.api import Source, compile
-from tritonc.launch.kernel import Kernel
-from tritonc.launch.parameters import Parameter
+from tritonc.launch.python.api import Source, compile
+from tritonc.launch.python.kernel import Kernel
+from tritonc.launch.python.parameters import Parameter
 
 Rule = Callable[..., Any]
 _SCHEMA_TYPES = {"bool": "bool", "int": "SymInt", "float": "float"}
@@ -170,7 +170,7 @@ class _Operator:
         return self._result(made)
 
     def _interpret(self, global_range: Any, arguments: list[Any]) -> None:
-        from tritonc.launch import on_cpu  # which loads the interpreter
+        from tritonc.launch.python import on_cpu  # which loads the interpreter
 
         if self.ir is None:
             assert self.kernel.module.lower is not None

@@ -52,4 +52,4 @@ class BrokenGpu(FakeGpu):
 
 def find_fake_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local:
     """A machine with one."""
-    return Local("Fake GPU", "sm_80", [0], jobs, timeout, FakeGpu, Peaks(4e12, 6e13, 9e14, 2e11))
+    return Local("Fake GPU", "sm_80", 1, jobs, Peaks(4e12, 6e13, 9e14, 2e11), [0], timeout, FakeGpu)

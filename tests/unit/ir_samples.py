@@ -68,7 +68,6 @@ SAMPLES: dict[str, str] = {
     "trans": "%x = trans %b8 {permutation = [2, 0, 1]} : f8e5m2<4, 2, 4>",
     "reduce": "%x = reduce %m {kind = fmax, axes = [0, 1]} : f32\n"
               "  %y = reduce %m {kind = fadd, axes = [0]} : f32<4>",
-    "argreduce": "%x = argreduce %m {kind = fmin, axis = 1} : i32<4>",
     "scan": "%x = scan %ti {kind = add, axis = 0} : i32<4>",
     "reduce_with": '%x, %y = reduce_with %m, %m {function = "f32 %a, f32 %b, f32 %c, f32 %d -> %e, '
                    '%d; %e = fsub %a, %c : f32", axis = 0} : f32<4>',

@@ -378,16 +378,6 @@ def test_the_sign_of_zero_in_minima() -> None:
     assert np.signbit(arrays.fmax(a, b)).tolist() == [False, False, False, True]
 
 
-def test_argreduce_takes_the_first_number() -> None:
-    a = np.array([[np.nan, np.inf, np.inf], [np.nan] * 3, [3, 1, 1]], np.float32)
-    t = Tile(F32, (3, 3))
-    assert across("argreduce", t, a, kind="fmin", axis=1).tolist() == [1, 0, 1]
-    assert across("argreduce", t, a, kind="fmax", axis=1).tolist() == [1, 0, 0]
-    b = np.array([-1, 3, 2], np.int32)
-    assert across("argreduce", Tile(I32, (3,)), b, kind="umax", axis=0) == 0
-    assert across("argreduce", Tile(I32, (3,)), b, kind="smax", axis=0).dtype == np.int32
-
-
 def test_scans() -> None:
     a = np.array([[100, 100, 1], [1, 2, 3]], np.int8)
     assert across("scan", Tile(I8, (2, 3)), a, kind="add", axis=1).tolist() == [

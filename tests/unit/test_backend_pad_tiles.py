@@ -17,7 +17,6 @@ from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.types import F32, F64, I1, I8, I32, make, shape
 from tritonc.ir.verify import verify
 from tritonc.opt.expand_range import expand_range
-from tritonc.opt.lower_argreduce import lower_argreduce
 
 EXTENTS = [(48,), (96,), (3,), (5,), (768,), (1,), (3, 5), (48, 1), (1, 96), (5, 64), (3, 4, 6)]
 
@@ -25,7 +24,6 @@ EXTENTS = [(48,), (96,), (3,), (5,), (768,), (1,), (3, 5), (48, 1), (1, 96), (5,
 def padded_run(program: Program) -> Program:
     """The program after pad_tiles alone."""
     ready = program.copy()
-    lower_argreduce(ready.kernel, context())
     pad_tiles(ready.kernel, context())
     verify(ready.kernel, "pad_tiles", ALL_OPS, [legal])
     return ready
@@ -42,7 +40,6 @@ def check(program: Program) -> tuple[dict[str, Any], dict[str, Any]]:
     same(found, padded_run(program).run(check=False))
     done = program.copy()
     expand_range(done.kernel, context())
-    lower_argreduce(done.kernel, context())
     result = lowered(done).run()
     try:
         same(found, result)
@@ -98,45 +95,6 @@ def reductions(extents: tuple[int, ...], kind: str, e: Any, a: Any) -> None:
         k.store(k.at(y, place(k, left)) if left else y, total)
         found, result = check(k.done())
         np.testing.assert_array_equal(np.signbit(result["y"]), np.signbit(found["y"]))
-
-
-@pytest.mark.parametrize("extents", [(48,), (3, 5), (5, 6), (1, 7), (4, 8)])
-@pytest.mark.parametrize("kind", ["fmax", "fmin", "smax", "umin"])
-def test_argreduce(extents: tuple[int, ...], kind: str) -> None:
-    for axis in range(len(extents)):
-        for seed in range(3):
-            a: Any = data(*extents, seed=seed, low=-2, high=3)
-            if kind[0] == "f":
-                a = a.astype(np.float32)
-                a[np.random.default_rng(seed).random(extents) < (0.3, 0.9, 1.1)[seed]] = np.nan
-            left = tuple(n for d, n in enumerate(extents) if d != axis)
-            k = Sketch(warps=2)
-            x = k.pointer("x", F32 if kind[0] == "f" else I32, a)
-            y = k.pointer("y", I32, np.full(left, 77))
-            found = k.argreduce(k.load(k.at(x, place(k, extents))), kind=kind, axis=axis)
-            k.store(k.at(y, place(k, left)) if left else y, found)
-            program = k.done()
-            program.expected["y"] = best_places(a, kind, axis)
-            check(program)
-
-
-def best_places(a: Any, kind: str, axis: int) -> Any:
-    if kind[0] == "u":
-        a = a.astype(np.uint32)
-    missing = {"fmax": -np.inf, "fmin": np.inf}.get(kind)
-    if missing is not None:
-        a = np.where(np.isnan(a), missing, a)
-    return (np.argmax if kind.endswith("max") else np.argmin)(a, axis)
-
-
-def test_argreduce_leaves_no_argreduce() -> None:
-    k = Sketch(warps=1)
-    x, y = k.pointer("x", F32, data(8)), k.pointer("y", I32, [0])
-    k.store(y, k.argreduce(k.load(k.at(x, k.arange(8))), kind="fmax", axis=0))
-    program = k.done()
-    assert lower_argreduce(program.kernel, context())
-    assert not lower_argreduce(program.kernel, context())
-    verify(program.kernel)
 
 
 @pytest.mark.parametrize("extents", EXTENTS)

@@ -18,8 +18,8 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import BF16, F16
 from tritonc.ir.verify import Known, verify
-from tritonc.opt.canonicalize_loops import canonicalize_loops
 from tritonc.opt.expand_range import expand_range
+from tritonc.opt.loops.canonicalize_loops import canonicalize_loops
 
 
 def lowered(program: Program, check: bool = False, target: str = "sm_80",

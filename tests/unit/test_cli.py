@@ -307,7 +307,7 @@ def test_a_bug_exits_70_and_names_its_place(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_bug_of_a_command_exits_70(monkeypatch: pytest.MonkeyPatch) -> None:
     from tritonc.cli import info_command
 
-    monkeypatch.setattr(info_command, "only_file", lambda files: files[7])
+    monkeypatch.setattr(info_command.console, "only_file", lambda files: files[7])
     done = tritonc("info", "add.tc")
     assert done.code == 70
     assert "internal error in the driver: IndexError" in done.err and "report it" in done.err

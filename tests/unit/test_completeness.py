@@ -90,7 +90,7 @@ def test_canonical_spellings_are_long() -> None:
 
 
 # Operations that passes replace before emission, each with the pass that does so.
-REPLACED = {"argreduce": "lower_argreduce", "channel": "stage_dots", "dot": "stage_dots",
+REPLACED = {"channel": "stage_dots", "dot": "stage_dots",
             "gather": "lower_conversions",
             "get_global_range": "expand_range", "take": "lower_take",
             "histogram": "lower_conversions"}

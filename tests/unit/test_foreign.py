@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 from sema_programs import diagnose
 
-from tritonc.frontend.foreign import FOREIGN, VOCABULARY, plain
-from tritonc.frontend.parser_words import FOREIGN_WORDS, UNSUPPORTED_WORDS
+from tritonc.frontend.foreign import (
+    FOREIGN,
+    FOREIGN_TYPES,
+    UNSUPPORTED_WORDS,
+    VOCABULARY,
+    plain,
+)
 from tritonc.sema.builtins.table import find, names
 
 # Names of functions that a replacement calls.
@@ -20,7 +25,7 @@ _WORDS = {"for", "if", "half", "int", "float", "bfloat16", "bitcast"}
 @pytest.mark.parametrize("name", sorted(FOREIGN))
 def test_a_foreign_name_says_what_to_write(name: str) -> None:
     assert find(name) is None, "it is a function of the language"
-    assert name not in FOREIGN_WORDS and name not in UNSUPPORTED_WORDS
+    assert name not in FOREIGN_TYPES and name not in UNSUPPORTED_WORDS
     (found, *_) = diagnose(f"kernel void k(float* p) {{ {name}(p); }}")
     assert found.name in ("undeclared-name", "syntax-error")
     if found.name == "undeclared-name":

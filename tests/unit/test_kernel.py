@@ -11,8 +11,8 @@ import pytest
 from fake_driver import FakeDriver, FakeTensor, argument, install
 
 import tritonc
-from tritonc.launch import dlpack
-from tritonc.launch.parameters import Parameter
+from tritonc.launch.python import dlpack
+from tritonc.launch.python.parameters import Parameter
 
 ADD = """
 kernel void add(const float* x, align(16) float* y, multiple_of(8) int n, unsigned short k,
@@ -73,7 +73,7 @@ def test_the_short_way_is_taken(kernel: tritonc.Kernel, driver: FakeDriver,
     kernel = fresh(kernel)
     arguments = FakeTensor(), FakeTensor(), *RIGHT
     kernel.launch(0, 64, *arguments)
-    monkeypatch.setattr("tritonc.launch.arrays.read", None)
+    monkeypatch.setattr("tritonc.launch.python.arrays.read", None)
     kernel.launch(0, 64, *arguments)
     with pytest.raises(TypeError, match="not callable"):
         kernel.launch(0, 65, *arguments)  # a new range is looked at

@@ -142,5 +142,6 @@ def test_every_production_is_in_a_program(monkeypatch: pytest.MonkeyPatch) -> No
     for path in PROGRAMS:
         source = Setting(path).source
         for problem in read_problems(source, Options(), "tc", Diagnostics()):
-            driver.compile(source, with_defines(problem, Options()), ("ast",))
+            if not wanted <= seen:
+                driver.compile(source, with_defines(problem, Options()), ("ast",))
     assert wanted <= seen, f"no program in tests/run has {wanted - seen}"

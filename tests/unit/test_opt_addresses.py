@@ -9,10 +9,10 @@ from passes_on_text import after, kernel, names
 from rewriting import CONTEXT, body_text, parse
 
 from tritonc.ir.core import Kernel
+from tritonc.opt.addresses.hoist_addresses import hoist_addresses
+from tritonc.opt.addresses.strength_reduce import strength_reduce
 from tritonc.opt.dce import dce
-from tritonc.opt.hoist_addresses import hoist_addresses
-from tritonc.opt.licm import licm
-from tritonc.opt.strength_reduce import strength_reduce
+from tritonc.opt.loops.licm import licm
 
 # strength_reduce
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from passes_on_text import after, kernel, names
 
-from tritonc.opt.canonicalize_loops import canonicalize_loops
-from tritonc.opt.late_sums import late_sums
-from tritonc.opt.licm import licm
+from tritonc.opt.loops.canonicalize_loops import canonicalize_loops
+from tritonc.opt.loops.late_sums import late_sums
+from tritonc.opt.loops.licm import licm
 
 # canonicalize_loops
 

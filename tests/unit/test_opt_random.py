@@ -15,7 +15,7 @@ from tritonc import pass_manager, passes
 from tritonc.ir.core import Kernel
 from tritonc.ir.text import print_kernel
 from tritonc.ir.verify import verify
-from tritonc.opt.canonicalize_loops import canonicalize_loops
+from tritonc.opt.loops.canonicalize_loops import canonicalize_loops
 
 FUNCTIONS = list({row.name: row.function for row in passes.OPT}.items())
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parser_listings import CONVOLUTION, LATER, MATMUL
 
-from tritonc.diagnostics import PARSER
+from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.frontend import parser
+from tritonc.frontend.foreign import UNSUPPORTED_WORDS
 from tritonc.frontend.lexer import Token, tokenize
-from tritonc.frontend.parser_words import UNSUPPORTED_WORDS
 from tritonc.frontend.preprocess import PreprocessOptions, preprocess
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
 
@@ -22,7 +22,8 @@ def errors(text: str) -> list[Diagnostic]:
     with pytest.raises(CompileError):
         parser.parse(done.tokens, diagnostics)
     found = [item for item in diagnostics.items if item.severity == "error"]
-    assert all(item.span is not None and item.name in PARSER for item in found)
+    assert all(item.span is not None and DIAGNOSTICS[item.name].section == "parser"
+               for item in found)
     return found
 
 

@@ -11,7 +11,7 @@ from preprocessed_text import STANDARD, pairs, run
 
 import tritonc.frontend.lexer
 import tritonc.frontend.preprocess.expand
-from tritonc.diagnostics import PREPROCESSOR
+from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.frontend.lexer import tokenize
 from tritonc.frontend.preprocess import (
     Preprocessed,
@@ -83,7 +83,7 @@ def test_any_text_is_preprocessed_or_diagnosed(text: str) -> None:
         assert diagnostics.errors
         return
     for item in diagnostics.items:
-        assert item.name in PREPROCESSOR and item.span is not None
+        assert DIAGNOSTICS[item.name].section == "preprocessor" and item.span is not None
         assert 0 <= item.span.start <= item.span.end <= len(item.span.file.text)
     assert done.tokens[-1].kind == "end"
     if not diagnostics.errors:

@@ -18,6 +18,7 @@ from tritonc.analysis import row_loops
 from tritonc.analysis.pressure import pressure
 from tritonc.backend.launch.register_budget import rows_hold_too_much
 from tritonc.backend.target.target import TARGETS
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.types import BF16, F32, I32, Tile
 from tritonc.options import Options
 from tritonc.source import SourceFile
@@ -276,5 +277,6 @@ def test_forms_of_loops(form: str) -> None:
     (kernel,) = result.module.kernels
     asked = ("several_passes", "reducing_passes", "sums_columns", "adds_tiles", "asks_programs",
              "adds_to_few", "columns_alone")
-    assert [name for name in asked if getattr(row_loops, name)(kernel)] == form.split()[:1][
+    cfg = Cfg(kernel)
+    assert [name for name in asked if getattr(row_loops, name)(kernel, cfg)] == form.split()[:1][
         : not form.startswith(" ")]

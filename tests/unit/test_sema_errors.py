@@ -247,7 +247,7 @@ FILES = [
      "kernel void k(int* p) { *p = t[0]; }", "constant-table", "2147483647 bytes"),
     ("__constant__ int* t = alloc_const int[4]; t[0] = ~t[1]; kernel void k(int* p) { *p = 1; }",
      "not-a-constant", "is not known yet"),
-    ("__constant__ int* t = alloc_const int[4]; ~while (true) t[0] = 1;"
+    ("__constant__ int* t = alloc_const int[4]; while (~true) t[0] = 1;"
      "kernel void k(int* p) { *p = 1; }", "constant-table", "a loop that does not end?"),
     ("~missing; kernel void k(int* p) { *p = 1; }", "undeclared-name", "nothing named 'missing'"),
     ("~return; kernel void k(int* p) { *p = 1; }", "file-statement", "fill constant tables"),
@@ -280,7 +280,7 @@ def test_long_expressions_count_among_the_steps_of_filling(monkeypatch: pytest.M
     text = ("__constant__ int* t = alloc_const int[20]; for (int i = 0; i < 20; i++) t[i] = {};"
             "kernel void k(int* p) {{ *p = t[1]; }}")
     assert diagnose(text.format("i + 1")) == []
-    (found,) = diagnose(text.format("i" + " + i" * 40))
+    (found,) = diagnose(text.format("i" + " + i" * 60))
     assert found.name == "constant-table"
 
 
@@ -311,7 +311,7 @@ def test_several_mistakes_in_one_run() -> None:
     ("x = x ** 2;", "there is no operator for powers; write x * x"),
     ("x = x ^ 2;", "it is the exclusive or; a power is a product, as in x * x"),
     ("bool b = rm < n;", "or declare a tile, as in b[64]"),
-    ("float v[n];", "it is declared here"),
+    ("float v[n];", "'n' is declared here"),
     ("n = n if f > 0 else 0;", "a choice is written 'condition ? a : b'"),
     ("int t[3] = 0 .. 3;", "a range is written 'a ... b'"),
     ("assert(n && \"text\");", "the text of assert is its second argument"),

@@ -27,9 +27,8 @@ def test_the_cost_model_does_without_contents(monkeypatch: pytest.MonkeyPatch, e
                                               most: int) -> None:
     """But where a tile's extent is read of a table."""
     runs = []
-    whole = tables._Filler.loop
-    monkeypatch.setattr(tables._Filler, "loop",
-                        lambda self, *rest: (runs.append(1), whole(self, *rest))[1])
+    whole = tables._Run.run
+    monkeypatch.setattr(tables._Run, "run", lambda self: (runs.append(1), whole(self))[1])
     source = SourceFile("t.tc", SOURCE.replace("EXTRA", extra))
     result = driver.compile(source, Options(), ("tir",))
     assert "table" in result.outputs["tir"] and 1 <= len(runs) <= most
@@ -52,16 +51,35 @@ kernel void f(int* a) { *a = *x; }
 """
 
 
-def test_plain_ints_are_as_all_constants_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    def contents() -> list[object]:
-        module = driver.compile(SourceFile("t.tc", ARITHMETIC), Options(), ("tir",)).module
-        assert module is not None
-        return [table.data for table in module.constants]
+def contents(text: str) -> list[object]:
+    module = driver.compile(SourceFile("t.tc", text), Options(), ("tir",)).module
+    assert module is not None
+    return [table.data for table in module.constants]
 
-    quick = contents()
-    for name in ("integer", "condition", "binary"):
-        monkeypatch.setattr(f"tritonc.sema.quick.Quick.{name}", lambda *rest: None)
-    assert quick == contents() and quick[0] != quick[1]
+
+def test_arithmetic_is_that_of_c() -> None:
+    quotients = [int((i - 31) / 7) for i in range(64)]
+    x = [q * 100 + (i - 31 - q * 7) - 32 * (1 if i >= 32 else -1)
+         for i, q in enumerate(quotients)]
+    for i in range(8, 64, 3):
+        x[i] = x[i - 8] + x[i] * 3
+    words = [(((i - 3) % 2**32) // 2 + x[i] * 1000000000) % 2**32 for i in range(8)]
+    assert contents(ARITHMETIC) == [x, words]
+
+
+def test_what_fills_a_table_may_be_any_statements_of_scalars() -> None:
+    text = """__constant__ float* t = alloc_const float[6];
+      float half_of(int n) { if (n % 2) return n * 0.5f; return n / 2; }
+      for (int i = 0; ; i++) {
+        if (i == 6) break;
+        __constant__ float* p = t + i;
+        *p = half_of(i) + (i > 3 && t[i - 1] > 0 ? sqrt(4.0f) : 0);
+      }
+      static_assert(t[5] == 4.5f);
+      kernel void f(float* a) { *a = *t; }"""
+    assert contents(text) == [[0, 0.5, 1, 1.5, 4, 4.5]]
+    with pytest.raises(CompileError, match="static assertion failed: five"):
+        contents(text.replace("== 4.5f", '== 4, "five"'))
 
 
 def test_a_division_by_zero_is_still_said() -> None:

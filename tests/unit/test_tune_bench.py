@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -16,7 +18,6 @@ from tritonc.launch.data import Data, prepare
 from tritonc.launch.run_problems import read_problems
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
-from tritonc.tune.timing import peaks
 from tritonc.tune.timing.bench import _line
 from tritonc.tune.timing.cuda_device import CudaDevice
 from tritonc.tune.timing.measure import measure
@@ -117,7 +118,9 @@ def test_a_peer_that_does_something_else(expression: str, message: str) -> None:
     assert text.startswith("--against") and message in text
 
 
-def test_peaks_come_from_kernels_that_only_compute() -> None:
+def test_peaks_come_from_kernels_that_only_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench"))
+    peaks = importlib.import_module("peaks")
     source = SourceFile("peaks.tc", peaks._SOURCE)
     ptx = driver.compile(source, Options(arch="sm_90a"), ("ptx",)).outputs["ptx"]
     _, f32, f16 = ptx.split(".visible .entry")

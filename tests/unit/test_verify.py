@@ -61,7 +61,6 @@ def complaint(line: str) -> tuple[str, str]:
     ("%x = reduce %m {kind = add, axes = [0]} : f32<4>", "no 'add' of f32<4, 4>"),
     ("%x = reduce %m {kind = [], axes = [0]} : f32<4>", "'kind' of 'reduce' cannot be ()"),
     ("%x = scan %m {kind = add, axis = 0} : f32<4, 4>", "no 'add' of f32<4, 4>"),
-    ("%x = argreduce %m {kind = fadd, axis = 0} : i32<4>", "expected a minimum or maximum"),
     ("%x = atomic_rmw %p, %f {kind = add} : f32", "no atomic 'add' of f32"),
     ("%x = atomic_rmw %p, %f {kind = nand} : f32", "no atomic operation 'nand'"),
     ("%x = assume_multiple %f {n = 4} : f32", "expected integers or pointers, found f32"),

@@ -38,6 +38,19 @@ class Affine(NamedTuple):
     def uniform(self) -> bool:
         return not any(s.terms for s in self.strides)
 
+    def __sub__(self, other: Affine) -> Affine:
+        return Affine(self.offset - other.offset, tuple(
+            s - t for s, t in zip(self.strides, other.strides, strict=True)), self.base)
+
+    def extremes(self, extents: tuple[int, ...]) -> tuple[Linear, Linear] | None:
+        """The least and the greatest element; None if a stride is not a number."""
+        steps = [s.constant for s in self.strides]
+        far = [s * (n - 1) for s, n in zip(steps, extents, strict=True) if s is not None]
+        if len(far) < len(steps):
+            return None
+        return (self.offset + number(sum(min(0, d) for d in far)),
+                self.offset + number(sum(max(0, d) for d in far)))
+
 
 class Bound(NamedTuple):
     """Elements with start + i_axis < limit take part; `test` is the comparison that says so."""
@@ -242,8 +255,16 @@ class Affinity:
 
     def mask(self, guard: Value | None, rank: int) -> Mask | None:
         """The mask as bounds and conditions; None if it is not rectangular."""
+        bounds, conditions, others = self.parts(guard, rank)
+        return None if others else Mask(tuple(bounds), tuple(conditions))
+
+    def parts(self, guard: Value | None, rank: int) -> tuple[
+            list[Bound], list[Value], list[tuple[Value, tuple[int | None, ...]]]]:
+        """What the mask is a conjunction of: bounds, scalar conditions, and others, each with the
+        axes of the tile that its own are."""
         bounds: list[Bound] = []
         conditions: list[Value] = []
+        others: list[tuple[Value, tuple[int | None, ...]]] = []
         axes = tuple(range(rank))
         stack: list[tuple[Value, tuple[int | None, ...]]] = [(guard, axes)] if guard else []
         while stack:
@@ -252,25 +273,21 @@ class Affinity:
             if not shape(value.type):
                 conditions.append(value)
             elif op is None:
-                return None
+                others.append((value, where))
             elif op.name == "and":
                 stack += [(v, where) for v in reversed(op.operands)]
             elif (op.name == "cmpp" and value is op.results[0]) or op.name in (
                     "splat", "broadcast"):
                 stack.append((op.operands[0], where))
-            elif op.name == "reshape":
-                moved = _axes_before(op, where)
-                if moved is None:
-                    return None
+            elif op.name == "reshape" and (moved := _axes_before(op, where)) is not None:
                 stack.append((op.operands[0], moved))
             elif op.attributes.get("value") if op.name == "constant" else self._always(op):
                 continue
-            else:
-                bound = self.bound(op, where) if op.name == "icmp" else None
-                if bound is None:
-                    return None
+            elif op.name == "icmp" and (bound := self.bound(op, where)) is not None:
                 bounds.append(bound)
-        return Mask(tuple(bounds), tuple(conditions))
+            else:
+                others.append((value, where))
+        return bounds, conditions, others
 
     def _always(self, op: Op) -> bool:
         """`c <= x` of a number c and an x that rises and begins with no less: of an index, >= 0."""

@@ -31,7 +31,8 @@ from tritonc.analysis.axis_lattice import (
     uniform,
     unknown,
 )
-from tritonc.analysis.axis_rules import RULES
+from tritonc.analysis.axis_rules import RULES, information
+from tritonc.analysis.signs import Signs
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Pointer, element, is_int, is_pointer
 
@@ -46,6 +47,7 @@ Infos = dict[Value, AxisInfo]
 def analyze(kernel: Kernel) -> Infos:
     """Axis information of every integer and pointer value of the kernel."""
     infos: Infos = {}
+    signs = Signs()
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
         if is_pointer(value.type):
             natural = element(value.type)
@@ -64,7 +66,7 @@ def analyze(kernel: Kernel) -> Infos:
                                and changed.isdisjoint(op.inputs())):
                 continue
             for result in results:
-                new = _transfer(op, result, infos)
+                new = _transfer(op, result, infos, signs)
                 old = infos.get(result)
                 if new is not None and new != old:
                     infos[result] = new if old is None else meet(old, new)
@@ -86,12 +88,12 @@ def known(infos: Infos, value: Value) -> AxisInfo:
             continue
         top = pending.pop()
         if top not in infos:
-            found = _transfer(op, top, infos) if op is not None and op.name != "phi" else None
+            found = None if op is None or op.name == "phi" else _transfer(op, top, infos, Signs())
             infos[top] = found or unknown(top.type)
     return infos[value]
 
 
-def _transfer(op: Op, result: Value, infos: Infos) -> AxisInfo | None:
+def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | None:
     if op.name == "phi":
         known = [infos[v] for v in op.operands if v in infos]
         if not known:
@@ -102,14 +104,13 @@ def _transfer(op: Op, result: Value, infos: Infos) -> AxisInfo | None:
         return info
     if op.name in ("load", "atomic_rmw", "atomic_cas"):
         return _load(op, result, infos)
-    rule = RULES.get(op.name)
-    if rule is None:
+    if op.name not in RULES and op.name != "constant":
         return unknown(result.type)
     operands = [infos.get(v) for v in op.operands]
     if None in operands and any(i is None for i, v in zip(operands, op.operands, strict=True)
                                 if is_int(v.type) or is_pointer(v.type)):
         return None  # not reached yet
-    return rule(op, *operands)
+    return information(op, result.type, operands, signs)
 
 
 def _load(op: Op, result: Value, infos: Infos) -> AxisInfo:

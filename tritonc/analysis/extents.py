@@ -10,8 +10,8 @@ taken as unbounded: what is concluded of a type's numbers needs that the extreme
 from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
+from tritonc.analysis.counters import counter_of
 from tritonc.analysis.linear import Linear, number
-from tritonc.analysis.values import step_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import shape
@@ -37,13 +37,7 @@ class Extents:
     def _extent(self, value: Value) -> Extent | None:
         form, op = self.affinity.of(value), value.op
         if form is not None:
-            low = high = form.offset
-            for stride, extent in zip(form.strides, shape(value.type), strict=True):
-                if stride.constant is None:
-                    return None
-                far = number(stride.constant * (extent - 1))
-                low, high = (low + far, high) if stride.constant < 0 else (low, high + far)
-            return low, high
+            return form.extremes(shape(value.type))
         if op is None or op.name not in (*_MOVES, "add", "sub"):
             return None
         found = [self.of(v) for v in op.operands]
@@ -82,21 +76,13 @@ class Extents:
         """The least and the greatest value of a counter while its loop runs."""
         phi = counter.op
         assert phi is not None
-        loop = loops[phi]
-        test = loop.header.terminator
-        compare = test.operands[0].op if test.name == "cond_br" else None
-        if compare is None or compare.name != "icmp" or compare.operands[0] is not counter or \
-                test.blocks[0] not in loop or test.blocks[1] in loop \
-                or loop.preheader is None or len(phi.operands) != 2:
+        found = counter_of(loops[phi])
+        first = self.affinity.of(loops[phi].first(phi)) if found is not None else None
+        limit = self.affinity.of(found.limit) if found is not None else None
+        if found is None or found.phi is not phi or first is None or limit is None:
             return None
-        by = step_of(loop, phi)
-        first = self.affinity.of(loop.first(phi))
-        limit = self.affinity.of(compare.operands[1])
-        if by is None or first is None or limit is None:
-            return None
-        predicate = compare.attributes["predicate"]
-        if by > 0 and predicate in ("slt", "sle"):
-            return first.offset, limit.offset - number(predicate == "slt")
-        if by < 0 and predicate in ("sgt", "sge"):
-            return limit.offset + number(predicate == "sgt"), first.offset
+        if found.step > 0 and found.predicate in ("slt", "sle"):
+            return first.offset, limit.offset - number(found.predicate == "slt")
+        if found.step < 0 and found.predicate in ("sgt", "sge"):
+            return limit.offset + number(found.predicate == "sgt"), first.offset
         return None

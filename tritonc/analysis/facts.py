@@ -20,7 +20,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.values import int_of, step_of
+from tritonc.analysis.counters import counter_of
+from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import element, is_int, shape
@@ -95,8 +96,8 @@ class Facts:
             return whole  # the last instance may wrap past the end
         if name == "phi":
             return self._phi(op, whole)
-        if name == "select":
-            return _hull(self.interval(a[1]), self.interval(a[2]))
+        if name in ("select", "psi"):
+            return hull(*map(self.interval, a[1:] if name == "select" else a[1::2]))
         if name == "zext":
             low, high = self.interval(a[0])
             return (low, high) if low >= 0 else (0, (1 << element(a[0].type).bits) - 1)
@@ -113,7 +114,7 @@ class Facts:
             return counted
         found = self.interval(op.operands[0])
         for value in op.operands[1:]:
-            found = _hull(found, self.interval(value))
+            found = hull(found, self.interval(value))
         return found
 
     def _counter(self, phi: Op, whole: Interval) -> Interval | None:
@@ -124,24 +125,12 @@ class Facts:
         would meet each multiple if it wrapped, and a loop that only it can leave would not end.
         """
         loop = self._loops.get(self._blocks.get(phi)) if len(phi.operands) == 2 else None
-        if loop is None or loop.latch is None or loop.preheader is None:
+        counter = counter_of(loop) if loop is not None else None
+        if loop is None or counter is None or counter.phi is not phi:
             return None
-        if set(phi.blocks) != {loop.latch, loop.preheader}:
-            return None
-        terminator = loop.header.terminator
-        if terminator.name != "cond_br" or len(set(terminator.blocks)) != 2:
-            return None
-        stays, leaves = terminator.blocks
-        test = terminator.operands[0].op
-        if (leaves in loop or stays not in loop or test is None or test.name != "icmp"
-                or test.operands[0] is not phi.result):
-            return None
-        step = step_of(loop, phi)
-        if step is None:
-            return None
+        step, predicate = counter.step, counter.predicate
         low, high = self.interval(loop.first(phi))
-        bound_low, bound_high = self.interval(test.operands[1])
-        predicate = test.attributes["predicate"]
+        bound_low, bound_high = self.interval(counter.limit)
         if step > 0 and predicate in ("slt", "sle"):
             last = bound_high - (predicate == "slt") + step
             if last > whole[1] and predicate == "slt" and len(loop.exits) == 1 \
@@ -198,8 +187,8 @@ def _promised(info: ParameterInfo, whole: Interval) -> Interval:
     return (low, high) if low <= high else whole
 
 
-def _hull(a: Interval, b: Interval) -> Interval:
-    return min(a[0], b[0]), max(a[1], b[1])
+def hull(*parts: Interval) -> Interval:
+    return min(low for low, _ in parts), max(high for _, high in parts)
 
 
 def _fit(low: int, high: int, whole: Interval) -> Interval:
@@ -247,6 +236,13 @@ def _right_shift(a: Interval, b: Interval, whole: Interval) -> Interval:
     return a[0] >> b[1], a[1] >> b[0]
 
 
+def _signed_shift(a: Interval, b: Interval, whole: Interval) -> Interval:
+    if b[0] < 0 or b[1] > whole[1].bit_length():
+        return whole
+    corners = [x >> count for x in a for count in b]
+    return min(corners), max(corners)
+
+
 def _minimum(a: Interval, b: Interval, whole: Interval) -> Interval:
     return min(a[0], b[0]), min(a[1], b[1])
 
@@ -264,7 +260,7 @@ _BOUNDS: dict[str, Callable[[Interval, Interval, Interval], Interval]] = {
     "sub": lambda a, b, whole: (a[0] - b[1], a[1] - b[0]),
     "mul": _product,
     "sdiv": _quotient, "udiv": _quotient, "srem": _remainder, "urem": _unsigned_remainder,
-    "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _right_shift,
+    "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _signed_shift,
     "smin": _minimum, "smax": _maximum,
     "umin": lambda a, b, whole: _minimum(a, b, whole) if _same_signs(a, b) else whole,
     "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole,

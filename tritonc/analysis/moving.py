@@ -12,12 +12,14 @@ them do.  Of a stride that is a number at run time, as of rows of N elements, a 
 
 from __future__ import annotations
 
+from math import gcd
+
 from tritonc.analysis.affine import Affinity, Iteration, Mask
 from tritonc.analysis.linear import Linear, equal
 from tritonc.analysis.signs import known_signs
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.types import shape
+from tritonc.ir.types import element, shape
 
 
 def mark_moving(kernel: Kernel) -> None:
@@ -68,3 +70,14 @@ def _within(affinity: Affinity, mask: Mask, strides: tuple[Linear, ...], row: Li
     """Whether the axis of stride 1 stays within a row: 0 <= start, start + i < row."""
     return any(strides[b.axis].constant == 1 and equal(b.limit, row)
                and affinity.signs.positive(b.start) for b in mask.bounds)
+
+
+def addresses_modulo(op: Op, loop: Loop | None) -> tuple[int, int]:
+    """(r, n): every address of a load or store is r modulo n, in elements from its parameter; n is
+    1 where nothing is known.  `loop`: the innermost around it."""
+    form = Affinity(Iteration(loop) if loop is not None else None).of(op.operands[0])
+    if form is None or form.base is None or element(form.base.type) != element(op.operands[0].type):
+        return 0, 1
+    moving = [n for values, n in form.offset.terms if values]
+    moving += [n for stride in form.strides for _, n in stride.terms]
+    return sum(n for values, n in form.offset.terms if not values), gcd(*moving) or 1

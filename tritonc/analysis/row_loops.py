@@ -37,10 +37,9 @@ _FEW_LOADS = 3
 _NUMBERED = ("get_program_id", "get_global_range")
 
 
-def several_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def several_passes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether loops that follow each other load tiles from one parameter."""
-    cfg = cfg or Cfg(kernel)
-    if any(op.name in ("reduce", "argreduce", "scan")
+    if any(op.name in ("reduce", "scan")
            for block in cfg.innermost for op in block.ops):
         return False
     return bool(loaded_again(kernel, cfg))
@@ -77,18 +76,16 @@ def _beside(loop: Loop, other: Loop) -> Loop:
     return loop
 
 
-def reducing_passes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def reducing_passes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether of loops that load from one parameter, one after the other, some reduce tiles."""
-    cfg = cfg or Cfg(kernel)
     ops = [op for block in cfg.innermost for op in block.ops]
     names = {op.name for op in ops}
-    return "reduce" in names and not names & {"argreduce", "scan", "reduce_with", "scan_with"} \
+    return "reduce" in names and not names & {"scan", "reduce_with", "scan_with"} \
         and bool(loaded_again(kernel, cfg))
 
 
-def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether what is reduced is carried by a loop that loads, and its last axis is left."""
-    cfg = cfg or Cfg(kernel)
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
         return False
     loading = [loop for loop in cfg.loops if _same_for_all(loop) and any(
@@ -100,9 +97,8 @@ def sums_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
                for op in kernel.ops())
 
 
-def scans_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def scans_columns(cfg: Cfg) -> bool:
     """Whether a loop loads tiles and scans some along another axis than the last one."""
-    cfg = cfg or Cfg(kernel)
     for loop in cfg.loops:
         ops = list(loop.ops())
         if any(op.name == "load" and isinstance(op.result.type, Tile) for op in ops) and any(
@@ -112,9 +108,8 @@ def scans_columns(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     return False
 
 
-def adds_tiles(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether an inner loop loads tiles of the shape of one of floats that it carries."""
-    cfg = cfg or Cfg(kernel)
     if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
         return False
     for loop in cfg.loops:
@@ -132,9 +127,8 @@ def _same_for_all(loop: Loop) -> bool:
                    for op in slice_of(loop.header.terminator.operands, masks=False))
 
 
-def recurrence(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def recurrence(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop reduces what it carries on, in each iteration."""
-    cfg = cfg or Cfg(kernel)
     for loop in cfg.loops:
         ops = list(loop.ops())
         carried = {shape(phi.result.type) for phi in loop.header.phis()}
@@ -145,9 +139,8 @@ def recurrence(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     return False
 
 
-def asks_programs(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
-    cfg = cfg or Cfg(kernel)
     for loop in cfg.loops:
         ops = list(loop.ops())
         if any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
@@ -157,9 +150,8 @@ def asks_programs(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     return False
 
 
-def columns_alone(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether all loops that load tiles, of one axis, go from row to row."""
-    cfg = cfg or Cfg(kernel)
     loading = [(loop, t) for block, loop in cfg.innermost.items() for op in block.ops
                if op.name == "load" and isinstance(t := op.result.type, Tile)]
     return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop, False)
@@ -193,20 +185,19 @@ def only_adds(loop: Loop) -> bool:
     return True
 
 
-def adds_to_few(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether there are atomics that no loop makes, none of them read, on addresses of which
     programs have many in common."""
-    cfg, readers = cfg or Cfg(kernel), uses(kernel)
+    readers = uses(kernel)
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
     return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
                                    for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
 
 
-def windows_of_bytes(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
     of them takes a register for each."""
-    cfg = cfg or Cfg(kernel)
     loads = [op for op in kernel.ops() if op.name == "load" and len(shape(op.result.type)) > 1]
     if not loads or any(element(op.result.type).bytes > 1 for op in loads):
         return False
@@ -218,9 +209,8 @@ def _loaded(value: Value) -> bool:
     return any(op.name == "load" for op in slice_of([value], masks=False))
 
 
-def ends_by_tile(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop's test asks for any or all elements of a tile that it carries."""
-    cfg = cfg or Cfg(kernel)
     for loop in cfg.loops:
         test = loop.header.terminator
         stack: list[Op | None] = [test.operands[0].op] if test.name == "cond_br" else []
@@ -233,9 +223,8 @@ def ends_by_tile(kernel: Kernel, cfg: Cfg | None = None) -> bool:
     return False
 
 
-def waits_for_itself(kernel: Kernel, cfg: Cfg | None = None) -> bool:
+def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop carries tiles of numbers and stores in each iteration, or is a recurrence."""
-    cfg = cfg or Cfg(kernel)
     if recurrence(kernel, cfg):
         return True
     for loop in cfg.loops:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Op, Value
+from tritonc.ir.numbers import fit
 from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE
 from tritonc.ir.types import element, is_float, is_int, same_axes, shape
 
@@ -49,7 +49,7 @@ def int_of(value: Value) -> int | None:
     number = constant_of(value)
     if number is None or not is_int(value.type):
         return None
-    return wrap(int(number), element(value.type).bits)
+    return int(fit(value.type, number))
 
 
 def possible_bits(value: Value, known: dict[Value, int] | None = None) -> int:
@@ -77,21 +77,6 @@ def possible_bits(value: Value, known: dict[Value, int] | None = None) -> int:
         found = inner >> count if op.name == "lshr" else inner << count
     known[value] = found & every
     return known[value]
-
-
-def wrap(number: int, bits: int) -> int:
-    """`number` modulo 2**bits, as a signed integer; as 0 or 1 for one bit.
-
-    >>> wrap(200, 8), wrap(-1, 1), wrap(5, 32)
-    (-56, 1, 5)
-    """
-    number &= (1 << bits) - 1
-    return number - (1 << bits) if bits > 1 and number >> (bits - 1) else number
-
-
-def all_ones(bits: int) -> int:
-    """The number with every bit set, as `wrap` gives it."""
-    return wrap(-1, bits)
 
 
 def is_uniform(value: Value) -> bool:
@@ -152,15 +137,6 @@ def computed_from(value: Value, name: str, through_phis: bool = False) -> bool:
     `through_phis`, of another iteration or branch."""
     ends = ("load",) if through_phis else ("load", "phi")
     return any(op.name == name for op in slice_of([value], ends=ends, masks=False))
-
-
-def step_of(loop: Loop, phi: Op) -> int | None:
-    """By how much a phi of the loop's header moves in each iteration; None if not by a number."""
-    after = loop.next(phi).op if loop.latch is not None else None
-    if after is None or after.name not in ("add", "sub") or after.operands[0] is not phi.result:
-        return None
-    step = int_of(after.operands[1])
-    return step if step is None or after.name == "add" else -step
 
 
 def removable(op: Op) -> bool:

@@ -17,13 +17,7 @@ from typing import Any
 import click
 
 from tritonc import driver, outputs
-from tritonc.cli.console import (
-    INTERNAL_ERROR,
-    SUCCESS,
-    language_of,
-    only_file,
-    options_from,
-)
+from tritonc.cli import console
 from tritonc.cli.info_command import machine
 from tritonc.cli.option_table import canonical, rows
 from tritonc.cli.reduce_command import TIMEOUT, own_command, tell, warm
@@ -52,10 +46,10 @@ class _Run:
 
 def bug_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc bug FILE`: the exit code.  `given` has the parameters by name."""
-    path = only_file(files)
+    path = console.only_file(files)
     text = read(path)
-    options = with_tuning_file(options_from(given), path)
-    language = language_of(path, given)
+    options = with_tuning_file(console.options_from(given), path)
+    language = console.language_of(path, given)
     name = os.path.basename(path)
     stem, suffix = os.path.splitext(name)
     archive = given["output"] or f"{stem}.bug.tar.gz"
@@ -81,7 +75,7 @@ def bug_command(files: tuple[str, ...], **given: Any) -> int:
     click.echo(f"{archive}: {stage}")
     for member, data in contents.items():
         click.echo(f"  {member} ({len(data)} bytes)")
-    return SUCCESS
+    return console.SUCCESS
 
 
 def _words(given: Mapping[str, Any]) -> list[str]:
@@ -143,20 +137,20 @@ def _outcome(path: str, words: Sequence[str], contents: dict[str, bytes]
             before = _run([*words, path, f"--print-before={failed[1]}", "-o",
                            os.path.join(folder, "out.ptx")]).output
             contents["before_pass.txt"] = before.encode("utf-8", "replace")
-    if failed and code == INTERNAL_ERROR:
+    if failed and code == console.INTERNAL_ERROR:
         return runs, failed[0]
     if code is None:
         return runs, f"compiling takes longer than {_PATIENCE:g} s"
-    if code < 0 or code > INTERNAL_ERROR:
+    if code < 0 or code > console.INTERNAL_ERROR:
         return runs, f"the compiler ended with exit status {code}"
-    if code != SUCCESS:
+    if code != console.SUCCESS:
         first = re.search(r"error: .*", output)
         return runs, f"the source has errors: {first[0] if first else output}"
     common = [word for word in words if not word.startswith(_COMPILING)]
     if "//!" in read(path):
         runs += [_run(["run", f"-O{level}", *common, path]) for level in (0, 2)]
         codes = [run.code for run in runs[1:]]
-        if codes != [SUCCESS, SUCCESS]:
+        if codes != [console.SUCCESS, console.SUCCESS]:
             return runs, (f"compiles; run without and with passes: exit status {codes[0]}, "
                           f"{codes[1]}")
         return runs, "compiles, and runs right in the interpreter"
@@ -175,9 +169,9 @@ def _reduced(path: str, language: str, options: Any, words: Sequence[str], runs:
         place = failed[1] or failed[2]
         pattern = re.compile(rf"internal error in .*{re.escape(place)}.*: {failed[3]}")
     tried: list[Sequence[str]]
-    if runs[0].code != SUCCESS:
+    if runs[0].code != console.SUCCESS:
         tried = [["tritonc", *words, "{}", "-o", os.devnull]]
-    elif [run.code == SUCCESS for run in runs[1:]] == [True, False]:
+    elif [run.code == console.SUCCESS for run in runs[1:]] == [True, False]:
         tried = [["tritonc", *run.words[:-1], "{}"] for run in runs[1:]]
     else:
         return None

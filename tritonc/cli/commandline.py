@@ -18,7 +18,7 @@ import click
 from click.parser import _OptionParser
 
 from tritonc.cli.option_table import COMMANDS, TABLE, Option, rows
-from tritonc.spelling import closest
+from tritonc.spelling import hint
 
 FLAGS_VARIABLE = "TRITONC_FLAGS"
 _MAX_RESPONSES = 1000  # response files read in one run; a file that names itself reaches it
@@ -97,11 +97,9 @@ class _Parser(_OptionParser):
             option.process(row.prefix + value, state)
 
     def _unknown(self, flag: str) -> str:
-        near = closest(flag, self.spellings)
-        compiles = rows("compile") == self.table
-        elsewhere = "; --help=all lists the options" if compiles and not near else ""
-        hint = f"; did you mean '{near}'?" if near else elsewhere
-        return f"unknown option '{flag}'{hint}"
+        lists = "--help=all lists the options" if rows("compile") == self.table else ""
+        meant = hint(flag, self.spellings, lists)
+        return f"unknown option '{flag}'" + (f"; {meant}" if meant else "")
 
 
 class _Command(click.Command):

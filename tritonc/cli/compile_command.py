@@ -10,39 +10,22 @@ from typing import Any
 import click
 
 from tritonc import driver, outputs
-from tritonc.cli.console import (
-    SUCCESS,
-    Messages,
-    check_settings,
-    language_of,
-    native,
-    only_file,
-    options_from,
-    read_source,
-)
+from tritonc.cli import console, output_plan
 from tritonc.cli.decisions import is_shown, plan, tell, time_report, time_trace
 from tritonc.cli.option_table import MESSAGES
-from tritonc.cli.output_plan import (
-    check_suffix,
-    dependency_rule,
-    kinds_of,
-    rule_file,
-    stem_of,
-    targets_of,
-)
-from tritonc.launch.products import Settings, kinds_to_compile, make, programs_for
+from tritonc.launch.hosts.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.options import Options
 from tritonc.outputs import STANDARD, as_bytes
 from tritonc.source import CompileError, fail
-from tritonc.spelling import closest
+from tritonc.spelling import hint
 from tritonc.tune.tuning_file import with_tuning_file
 
 
 def compile_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc FILE -o OUT`: the exit code.  `given` has the parameters by name."""
-    messages = Messages(given)
-    path = only_file(files)
-    kinds = kinds_of(given)
+    messages = console.Messages(given)
+    path = console.only_file(files)
+    kinds = output_plan.kinds_of(given)
     arch, *others = (given["arch"] or "").split(",")
     embeds = given["embed"] == "fatbin" or (given["embed"] is None and "fatbin" in kinds)
     if others and ({*kinds} - {"fatbin", "header", "torch"}
@@ -53,27 +36,27 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
     for name, flag in _NEED_RULE.items():
         if given[name] and given["depend"] is None:
             raise click.UsageError(f"{flag} needs -MD or -M")
-    targets = targets_of(path, kinds, given)
+    targets = output_plan.targets_of(path, kinds, given)
     for target in (*targets.values(), *(given[name] or "" for name, _ in _WRITTEN)):
         if outputs.same_file(target, path):
             raise click.UsageError(f"the output '{target}' is the source itself")
-    check_suffix(given)
+    output_plan.check_suffix(given)
     for name, flag in _WRITTEN:
         if given[name] not in (None, STANDARD) and given[name] in targets.values():
             raise click.UsageError(f"{flag} '{given[name]}' is an output too")
-    options = with_tuning_file(options_from(given), path)
+    options = with_tuning_file(console.options_from(given), path)
     for name in others:
-        check_settings(replace(options, arch=name))
+        console.check_settings(replace(options, arch=name))
     _check_passes(options)
-    if options.start_after and language_of(path, given) != "tir":
+    if options.start_after and console.language_of(path, given) != "tir":
         raise click.UsageError("--start-after continues with a .tir file, not with a source")
     if given["dry_run"]:
         programs = programs_for([*targets], given["embed"], given["ptxas"])
         written = [f"{target} ({kind})" for kind, target in targets.items()]
-        more = (rule_file(path, targets, given), given["remarks"], given["time_trace"])
+        more = (output_plan.rule_file(path, targets, given), given["remarks"], given["time_trace"])
         written += [name for name in more if name not in (None, MESSAGES)]
         click.echo("\n".join(plan(path, written, options, others, programs)))
-        return SUCCESS
+        return console.SUCCESS
     inputs = [options.tuning] if options.tuning else []  # as they are read
 
     try:
@@ -97,23 +80,20 @@ def _check_passes(options: Options) -> None:
     known = driver.pass_names()
     for name in named:
         if name and name not in known and (name != "all" or name in single):
-            near = closest(name, known)
-            hint = f"did you mean '{near}'? " if near else ""
-            raise click.UsageError(f"there is no pass '{name}'; {hint}--list-passes lists them")
+            raise click.UsageError(f"there is no pass '{name}'; "
+                                   + hint(name, known, "--list-passes lists them"))
 
 
 def _compile(path: str, targets: Mapping[str, str], options: Options, others: Sequence[str],
-             given: Mapping[str, Any], messages: Messages, inputs: list[str]) -> int:
+             given: Mapping[str, Any], messages: console.Messages, inputs: list[str]) -> int:
     def read_file(included: str) -> bytes:
-        from tritonc.frontend.preprocess import (
-            read_bytes,  # loaded by then; --help starts without it
-        )
+        from tritonc.frontend.preprocess import read_bytes  # --help starts without it
 
         inputs.append(included)
         return read_bytes(included)
 
-    source, diagnostics = read_source(path, options)
-    options = native(options)
+    source, diagnostics = console.read_source(path, options)
+    options = console.native(options)
     if others:  # one launch for all targets
         one = {"cluster_k": 1} if options.sizes else {"coarsen": 0}
         options = replace(options, tune={**one, **options.tune})
@@ -123,19 +103,19 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         options = replace(options, small_clusters=True)  # whoever launches the image has the header
     if given["depend"] in ("M", "MM"):
         wanted = ["i"]
-    result = driver.compile(source, options, wanted, language=language_of(path, given),
+    result = driver.compile(source, options, wanted, language=console.language_of(path, given),
                             dump=_dump, diagnostics=diagnostics, read_file=read_file)
     shown = (r.diagnostic for r in result.remarks if is_shown(r, given))
     messages.show([*result.diagnostics, *shown])
-    settings = Settings(stem_of(path), given["embed"], given["prefix"] or "", given["ptxas"],
-                        options.line_info)
+    settings = Settings(output_plan.stem_of(path), given["embed"], given["prefix"] or "",
+                        given["ptxas"], options.line_info)
     if "torch" in targets:
         from tritonc.launch.run_problems import stated  # it loads NumPy
 
         problems = stated(result.problem_lines, options, driver.new_diagnostics(options))
         settings = replace(settings, problems=problems)
-    more = [driver.compile(source, native(replace(options, arch=arch, tune={
-        **options.tune, **result.tunables})), wanted, language=language_of(path, given),
+    more = [driver.compile(source, console.native(replace(options, arch=arch, tune={
+        **options.tune, **result.tunables})), wanted, language=console.language_of(path, given),
         alike=result) for arch in others]
     made = make([*targets], result, settings, more)
     files: dict[str, str | bytes] = {}
@@ -151,20 +131,20 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         files[given["remarks"]] = render_json(r.diagnostic for r in result.remarks)
     if given["time_trace"]:
         files[given["time_trace"]] = time_trace(result)
-    rule = rule_file(path, targets, given)
+    rule = output_plan.rule_file(path, targets, given)
     if rule is not None and rule != STANDARD:
-        files[rule] = dependency_rule(path, targets, result, given)
+        files[rule] = output_plan.dependency_rule(path, targets, result, given)
     outputs.write_or_fail(files, given["if_changed"])
     for kind, target in targets.items():
         if target == STANDARD:
             _write_standard(made[kind])
     if rule == STANDARD:
-        _write_standard(dependency_rule(path, targets, result, given))
+        _write_standard(output_plan.dependency_rule(path, targets, result, given))
     if options.verbose:
         tell(result, options, given["ptxas"])
     if options.time_report:
         time_report(result)
-    return SUCCESS
+    return console.SUCCESS
 
 
 def _write_standard(content: str | bytes) -> None:

@@ -10,16 +10,7 @@ from typing import IO, Any
 import click
 
 from tritonc import driver
-from tritonc.cli.console import (
-    INPUT_ERROR,
-    SUCCESS,
-    Messages,
-    language_of,
-    native,
-    only_file,
-    options_from,
-    read_source,
-)
+from tritonc.cli import console
 from tritonc.cli.run_command import asked
 from tritonc.source import CompileError, fail
 
@@ -30,19 +21,19 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
     from tritonc.debugger.stopping import Quit
     from tritonc.launch.run_problems import run_problems
 
-    path, options = only_file(files), replace(
-        options_from(given), sizes={}, opt_level=0, stops=True, stop_after=driver.LOWER)
-    if language_of(path, given) != "tc":
+    path, options = console.only_file(files), replace(
+        console.options_from(given), sizes={}, opt_level=0, stops=True, stop_after=driver.LOWER)
+    if console.language_of(path, given) != "tc":
         raise click.UsageError("debug takes Triton-C: Triton-IR does not know its statements")
-    messages = Messages(given)
-    source, diagnostics = read_source(path, options)
+    messages = console.Messages(given)
+    source, diagnostics = console.read_source(path, options)
     with ExitStack() as opened:
         commands = _commands(given["commands"], opened)
         prompt = Prompt(source, commands, sys.stdout, echo=not commands.isatty())
         failed = False
         try:
             for outcome in run_problems(
-                    source, native(options), "tc", diagnostics, after=prompt.session.steps,
+                    source, console.native(options), "tc", diagnostics, after=prompt.session.steps,
                     **asked(given)):
                 messages.show(outcome.diagnostics)
                 click.echo(outcome.line())
@@ -53,7 +44,7 @@ def debug_command(files: tuple[str, ...], **given: Any) -> int:
             prompt.failed()
         except Quit:
             pass
-    return INPUT_ERROR if failed else SUCCESS
+    return console.INPUT_ERROR if failed else console.SUCCESS
 
 
 def _commands(path: str | None, opened: ExitStack) -> IO[str]:

@@ -7,7 +7,7 @@ from textwrap import wrap
 import click
 
 from tritonc.cli.option_table import COMMANDS, SHORT, Option, canonical, rows
-from tritonc.spelling import closest
+from tritonc.spelling import hint
 
 
 def help_text(command: str, topic: str) -> str:
@@ -31,10 +31,8 @@ def help_text(command: str, topic: str) -> str:
                   if title.lower().startswith(topic.lower())}
         if not groups:
             titles = {option.group.lower().split()[0]: None for option in rows(command)}
-            near = closest(topic, titles)
-            hint = f"did you mean '{near}'? " if near else ""
-            raise click.UsageError(f"--help has no topic '{topic}'; {hint}topics are all, "
-                                   f"{', '.join(titles)}")
+            raise click.UsageError(f"--help has no topic '{topic}'; " + hint(
+                topic, titles, f"topics are all, {', '.join(titles)}"))
     for title, members in groups.items():
         lines += ["", f"{title}:"]
         for option in members:

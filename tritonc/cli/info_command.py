@@ -13,15 +13,7 @@ import click
 
 from tritonc import __version__, driver, ptxas
 from tritonc.backend.target.target import TARGETS, Target
-from tritonc.cli.console import (
-    SUCCESS,
-    Messages,
-    language_of,
-    native,
-    only_file,
-    options_from,
-    read_source,
-)
+from tritonc.cli import console
 from tritonc.llvm_version import llvm_version
 from tritonc.manifest import read
 from tritonc.source import CompileError, fail
@@ -30,23 +22,23 @@ from tritonc.tune.tuning_file import with_tuning_file
 
 def info_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc info [FILE]`: the exit code.  `given` has the parameters by name."""
-    messages = Messages(given)
+    messages = console.Messages(given)
     if not files:
         return _say(machine(given["ptxas"]))
-    path = only_file(files)
-    options = with_tuning_file(options_from(given), path)
+    path = console.only_file(files)
+    options = with_tuning_file(console.options_from(given), path)
     if path.endswith((".cubin", ".fatbin")):
         raise fail("unreadable-file", None, f"cannot read '{path}': machine code does not say how "
                    "its kernels are launched; the .ptx that it was made of does, and the source")
-    source, diagnostics = read_source(path, options)
+    source, diagnostics = console.read_source(path, options)
     if path.endswith(".ptx"):
         try:
             manifest, ptx = read(source.text), source.text
         except ValueError as error:
             raise fail("unreadable-file", None, f"cannot read '{path}': {error}") from None
     else:
-        result = driver.compile(source, native(options), ("ptx",),
-                                language=language_of(path, given), diagnostics=diagnostics)
+        result = driver.compile(source, console.native(options), ("ptx",),
+                                language=console.language_of(path, given), diagnostics=diagnostics)
         messages.show(result.diagnostics)
         assert result.manifest is not None
         manifest, ptx = result.manifest, result.outputs["ptx"]
@@ -55,7 +47,7 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
 
 def _say(lines: Iterator[str]) -> int:
     click.echo("\n".join(lines))
-    return SUCCESS
+    return console.SUCCESS
 
 
 def _resources(ptx: str, target: str, path: str | None) -> dict[str, ptxas.Resources]:

@@ -122,8 +122,7 @@ TABLE: tuple[Option, ...] = (
     Option("output", ("-o", "--output"), "Write to FILE. Its suffix selects the kind of output; "
            "without a suffix it is PTX. - is standard output. Without -o, the output is the "
            "source's stem with the kind's suffix, in the working directory; -E and -M write to "
-           "standard output.", OUTPUT, "FILE",
-           joined=True, common=True),
+           "standard output.", OUTPUT, "FILE", joined=True, common=True),
     Option("output", ("-o", "--output"), "Write to FILE.", OUTPUT, "FILE", joined=True,
            default="STEM.reduced and the suffix of the source", commands=("reduce",)),
     Option("output", ("-o", "--output"), "Write the archive to FILE.", OUTPUT, "FILE", joined=True,
@@ -137,19 +136,18 @@ TABLE: tuple[Option, ...] = (
     Option("emit", ("-E", "--preprocess"), "Preprocess only; the same as --emit=i.", OUTPUT,
            stores="i"),
     Option("header", ("--header",), "Also write a C99 and C++11 header to FILE, with typed "
-           "functions that launch the kernels through the CUDA driver "
-           "API.", OUTPUT, "FILE", common=True),
+           "functions that launch the kernels through the CUDA driver API.", OUTPUT, "FILE",
+           common=True),
     Option("embed", ("--embed",), "Embed the PTX or machine code in the header.", OUTPUT, "KIND",
            choices=("ptx", "cubin", "fatbin"), optional_value="ptx"),
     Option("prefix", ("--prefix",), "Prefix of the names in the header.", OUTPUT, "NAME",
            default="the source's stem, and nothing before kernels"),
-    Option("ptxas", ("--ptxas",), "Path of NVIDIA's assembler, which makes machine "
-                                  "code.", OUTPUT, "PATH",
+    Option("ptxas", ("--ptxas",), "Path of NVIDIA's assembler, which makes machine code.", OUTPUT,
+           "PATH",
            default="the one on PATH, in CUDA_HOME, in /usr/local/cuda, or in a Python package",
            commands=("compile", "info")),
     Option("if_changed", ("--if-changed",), "Do not touch an output whose content would not "
-                                            "change.",
-           OUTPUT),
+           "change.", OUTPUT),
     Option("save_temps", ("--save-temps", "-save-temps"), "Also keep the intermediate files .i, "
            ".tir, .ll and .ptx beside the output.", OUTPUT),
     Option("dry_run", ("--dry-run", "-###"), "Print what would be read, run and written, but do "
@@ -167,32 +165,28 @@ TABLE: tuple[Option, ...] = (
            many=True, joined=True, commands=_READING),
     Option("forced_includes", ("-include", "--include"), "Include FILE before the source.",
            PREPROCESSOR, "FILE", many=True, commands=_READING),
-    Option("language", ("-x", "--language"), "The language of the source.",
-           OTHER, "LANGUAGE", choices=("tc", "tir"), default="by the suffix of FILE; tc for "
-                                                             "unknown ones",
+    Option("language", ("-x", "--language"), "The language of the source.", OTHER, "LANGUAGE",
+           choices=("tc", "tir"), default="by the suffix of FILE; tc for unknown ones",
            commands=(*_BOTH, *_PROVING, "info", "reduce")),
     Option("arch", ("--arch", "-arch"), "The GPU to compile for: a target of --list-targets, or "
            "native for the GPU of this machine. Several targets, as in sm_80,sm_90a, go into one "
-           "fatbin.",
-           TARGET, "NAME",
+           "fatbin.", TARGET, "NAME",
            default=f"{DEFAULT_ARCH}; native for run and test --device=cuda, tune and bench",
            commands=_ALL, common=True),
     Option("ptx", ("-mptx", "--ptx"), "The PTX version to write, such as 8.3.", TARGET, "VERSION",
-           default="the lowest version that has all features of the "
-                   "target", commands=("compile", "bug")),
+           default="the lowest version that has all features of the target",
+           commands=("compile", "bug")),
     Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET, common=True),
     Option("tune", ("--tune",), "Give a tunable its value, or a meta-parameter of a pass: "
            f"{', '.join(row.name for row in META_PARAMETERS)}.", OPTIMISATION, "NAME=VALUE",
-           default="the value in the tuning file, else the cost model's choice; -v prints "
-                   "it", many=True,
-           commands=_ALL, common=True),
+           default="the value in the tuning file, else the cost model's choice; -v prints it",
+           many=True, commands=_ALL, common=True),
     Option("tuning", ("--tuning",), "Read tunables from FILE, which tritonc tune wrote; none reads "
-                                    "no tuning file.",
-           OPTIMISATION, "FILE", default="STEM.tune.json beside the source, if there is one",
-           commands=_ALL),
+           "no tuning file.", OPTIMISATION, "FILE",
+           default="STEM.tune.json beside the source, if there is one", commands=_ALL),
     Option("opt_level", ("-O", "--optimize"), "Optimisation level.", OPTIMISATION, "LEVEL",
-           choices=("0", "1", "2", "3"), default="2; 0 with -g and in the interpreter",
-           joined=True, optional_value="1", commands=_ALL, common=True),
+           choices=("0", "1", "2", "3"), default="2; 0 with -g and in the interpreter", joined=True,
+           optional_value="1", commands=_ALL, common=True),
     Option("fp_contract", ("-ffp-contract", "--fp-contract"), "Whether a * b + c in one expression "
            "may become a fused multiply-add, which rounds once.", OPTIMISATION, "WHEN",
            choices=("on", "off"), default="on", commands=_ALL),
@@ -209,15 +203,14 @@ TABLE: tuple[Option, ...] = (
            OPTIMISATION, commands=_BOTH),
     Option("warnings", ("-W", "--warn"), "Turn on a warning by its name, or the group all or "
            "extra. no-NAME turns a warning off; error turns all warnings into errors, error=NAME "
-           "that one. --explain=list lists the names.", WARNINGS, "NAME", many=True,
-           joined=True, commands=_ALL, common=True),
+           "that one. --explain=list lists the names.", WARNINGS, "NAME", many=True, joined=True,
+           commands=_ALL, common=True),
     Option("warnings", ("-w", "--no-warnings"), "Turn off all warnings.", WARNINGS, stores="no-all",
            commands=_ALL),
     Option("error_limit", ("-ferror-limit", "--error-limit"), "Stop after COUNT errors; 0 means no "
            "limit.", WARNINGS, "COUNT", default="20", commands=_ALL),
     Option("diagnostics_format", ("-fdiagnostics-format", "--diagnostics-format"), "Format of "
-           "messages.", WARNINGS, "FORMAT", choices=("text", "json", "sarif"),
-           default="text",
+           "messages.", WARNINGS, "FORMAT", choices=("text", "json", "sarif"), default="text",
            commands=_READING),
     Option("color", ("-fdiagnostics-color", "--color"), "Colour messages. auto depends on the "
            "terminal, NO_COLOR and CLICOLOR_FORCE.", WARNINGS, "WHEN",
@@ -225,41 +218,36 @@ TABLE: tuple[Option, ...] = (
            commands=_READING),
     Option("remarks", ("--remarks",), "Print what the compiler did with each part of the source, "
            "what it could not do, and which fact is missing: wide accesses, pipelines, matrix "
-           "instructions. With FILE, write the remarks there as JSON.", WARNINGS,
-           "FILE", optional_value=MESSAGES, common=True),
+           "instructions. With FILE, write the remarks there as JSON.", WARNINGS, "FILE",
+           optional_value=MESSAGES, common=True),
     Option("remarks_done", ("-Rpass", "--remarks-done"), "Print only remarks about what was done, "
-           "by passes whose name matches REGEX.", WARNINGS, "REGEX",
-           optional_value="."),
+           "by passes whose name matches REGEX.", WARNINGS, "REGEX", optional_value="."),
     Option("remarks_missed", ("-Rpass-missed", "--remarks-missed"), "Print only remarks about what "
            "could not be done, by passes whose name matches REGEX.", WARNINGS, "REGEX",
            optional_value="."),
     Option("explain", ("--explain",), "Explain the diagnostic NAME; list lists all diagnostics.",
            WARNINGS, "NAME", common=True),
     Option("print_after", ("--print-after",), "Print the IR after PASS; all prints it after every "
-                                              "pass.", DEBUGGING,
-           "PASS", many=True),
+           "pass.", DEBUGGING, "PASS", many=True),
     Option("print_before", ("--print-before",), "Print the IR before PASS; all prints it before "
-                                                "every pass.",
-           DEBUGGING, "PASS", many=True),
+           "every pass.", DEBUGGING, "PASS", many=True),
     Option("print_changed", ("--print-changed",), "Print the IR after each pass that changes it.",
            DEBUGGING),
-    Option("stop_after", ("--stop-after",), "Stop after PASS and write the IR (.tir).",
-           DEBUGGING, "PASS"),
+    Option("stop_after", ("--stop-after",), "Stop after PASS and write the IR (.tir).", DEBUGGING,
+           "PASS"),
     Option("start_after", ("--start-after",), "Continue with a .tir file that --stop-after=PASS "
-                                              "wrote.",
-           DEBUGGING, "PASS", commands=("compile", "bug")),
-    Option("list_passes", ("--list-passes",), "List the passes in order and exit.",
-           DEBUGGING),
+           "wrote.", DEBUGGING, "PASS", commands=("compile", "bug")),
+    Option("list_passes", ("--list-passes",), "List the passes in order and exit.", DEBUGGING),
     Option("verify_each", ("--verify-each",), "Verify the IR after every pass that changes it.",
            DEBUGGING, commands=_BOTH),
     Option("line_info", ("-lineinfo", "--line-info"), "Put line numbers into the PTX, for "
            "profilers.", DEBUGGING, commands=_BOTH, common=True),
     Option("debug", ("-g", "--debug"), "Write debug information for cuda-gdb, which then stops at "
-           "source lines. Turns off optimisation, in tritonc and in the "
-           "assembler.", DEBUGGING, commands=_BOTH),
+           "source lines. Turns off optimisation, in tritonc and in the assembler.", DEBUGGING,
+           commands=_BOTH),
     Option("file_prefix_map", ("-ffile-prefix-map", "--file-prefix-map"), "Replace OLD by NEW at "
-           "the start of source paths in the output: those of -lineinfo, -g, assert and "
-           "__FILE__.", DEBUGGING, "OLD=NEW", many=True, commands=_BOTH),
+           "the start of source paths in the output: those of -lineinfo, -g, assert and __FILE__.",
+           DEBUGGING, "OLD=NEW", many=True, commands=_BOTH),
     Option("time_report", ("-ftime-report", "--time-report"), "Print how long each stage took.",
            DEBUGGING, commands=_BOTH),
     Option("time_trace", ("-ftime-trace", "--time-trace"), "Write the times to FILE as a Chrome "
@@ -270,13 +258,12 @@ TABLE: tuple[Option, ...] = (
            "output, with suffix .d.", DEPENDENCIES, stores="MD", common=True),
     Option("depend", ("-MMD",), "The same, without files from -isystem directories.", DEPENDENCIES,
            stores="MMD"),
-    Option("depend", ("-M",), "Write only the dependency rule, and compile nothing.",
-           DEPENDENCIES, stores="M"),
+    Option("depend", ("-M",), "Write only the dependency rule, and compile nothing.", DEPENDENCIES,
+           stores="M"),
     Option("depend", ("-MM",), "The same, without files from -isystem directories.", DEPENDENCIES,
            stores="MM"),
-    Option("depend_file", ("-MF", "--dependency-file"), "Name of the dependency "
-                                                        "file.", DEPENDENCIES,
-           "FILE"),
+    Option("depend_file", ("-MF", "--dependency-file"), "Name of the dependency file.",
+           DEPENDENCIES, "FILE"),
     Option("depend_targets", ("-MT", "--dependency-target"), "Target of the rule, as given.",
            DEPENDENCIES, "TARGET", many=True),
     Option("depend_quoted", ("-MQ", "--dependency-target-quoted"), "Target of the rule, quoted for "
@@ -292,29 +279,25 @@ TABLE: tuple[Option, ...] = (
            common=True),
     Option("variant", ("--variant",), "Compile this variant of a kernel: values of tunables and "
            "meta-parameters, and facts about parameters that the launch tests (N%8, stride==1, "
-           "K>=1).", OPTIMISATION,
-           "[KERNEL:]NAME=VALUE,FACT...", many=True, commands=("compile", "info", "bug")),
+           "K>=1).", OPTIMISATION, "[KERNEL:]NAME=VALUE,FACT...", many=True,
+           commands=("compile", "info", "bug")),
     Option("sizes", ("--set",), "A size of the problem. The cost model chooses for it, and the "
-                                "nearest entry of the tuning file is used.",
-           OPTIMISATION, "NAME=VALUE", default="the largest size in the tuning file", many=True,
-           commands=("compile", "bug")),
-    Option("sizes", ("--set",), "Change a size of the problem.", RUNNING, "NAME=VALUE",
-           many=True, commands=(*_RUNNING, *_DEBUG)),
+           "nearest entry of the tuning file is used.", OPTIMISATION, "NAME=VALUE",
+           default="the largest size in the tuning file", many=True, commands=("compile", "bug")),
+    Option("sizes", ("--set",), "Change a size of the problem.", RUNNING, "NAME=VALUE", many=True,
+           commands=(*_RUNNING, *_DEBUG)),
     Option("sizes", ("--set",), "Measure at this size: NAME=VALUE for every name, separated by "
            "commas. Give the option several times for several sizes, or a grid: M=1..64:x2 "
-           "(doubling) or M=64..512:+64 (steps of 64).",
-           RUNNING, "NAME=VALUE,...", default="those of the problem's bench: lines", many=True,
-           commands=_MEASURING),
+           "(doubling) or M=64..512:+64 (steps of 64).", RUNNING, "NAME=VALUE,...",
+           default="those of the problem's bench: lines", many=True, commands=_MEASURING),
     Option("size_files", ("--sizes",), "Measure at the sizes in FILE, one on each line, in the "
            "form of --set.", RUNNING, "FILE", many=True, commands=_MEASURING),
     Option("within", ("--within",), "With several sizes, keep as few configurations as possible "
-           "such that each size is at most PERCENT slower than with its best "
-           "one.", RUNNING, "PERCENT",
-           default=f"{WITHIN:g}; 0 keeps the best of each size", commands=("tune",)),
+           "such that each size is at most PERCENT slower than with its best one.", RUNNING,
+           "PERCENT", default=f"{WITHIN:g}; 0 keeps the best of each size", commands=("tune",)),
     Option("space", ("--space",), "What to search: tunables and meta-parameters (all), or tunables "
-           "with the micro- and nano-tiles of products on CUDA cores, as in the paper "
-           "(nesting).", RUNNING,
-           "SPACE", choices=("all", "nesting"), default="all", commands=("tune",)),
+           "with the micro- and nano-tiles of products on CUDA cores, as in the paper (nesting).",
+           RUNNING, "SPACE", choices=("all", "nesting"), default="all", commands=("tune",)),
     Option("device", ("--device",), "Where to run the kernels.", RUNNING, "DEVICE",
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Use only the problems of this kernel.", RUNNING, "NAME",
@@ -325,39 +308,37 @@ TABLE: tuple[Option, ...] = (
            "FILE", default="standard input", commands=_DEBUG),
     Option("order", ("--order",), "The order in which the interpreter runs program instances: "
            "forward, reverse, random:SEED, or interleaved (one basic block of each in turn). A "
-           "correct kernel gives the same result in every order.", RUNNING,
-           "ORDER", default="forward", commands=(*_RUNNING, *_DEBUG)),
+           "correct kernel gives the same result in every order.", RUNNING, "ORDER",
+           default="forward", commands=(*_RUNNING, *_DEBUG)),
     Option("max_steps", ("--max-steps",), "Stop a program instance after COUNT operations: its "
            "loop does not end.", RUNNING, "COUNT", default="20000000",
            commands=(*_RUNNING, *_DEBUG)),
-    Option("allow_python", ("--allow-python",), "Allow problems to name files of Python for "
-           "their references; what executes a problem runs them.", RUNNING,
+    Option("allow_python", ("--allow-python",), "Allow problems to name files of Python for their "
+           "references; what executes a problem runs them.", RUNNING,
            commands=(*_RUNNING, *_DEBUG, *_PROVING)),
     Option("seed", ("--seed",), "Seed of the random numbers in the data.", RUNNING, "NUMBER",
            default="0", commands=(*_RUNNING, *_DEBUG, *_MEASURING)),
     Option("devices", ("--devices",), "The GPUs to measure on, by number.", RUNNING, "N[,N]",
-           default="all GPUs of the same model as the first; for bench, the "
-                   "first", commands=_MEASURING),
+           default="all GPUs of the same model as the first; for bench, the first",
+           commands=_MEASURING),
     Option("against", ("--against",), "Also time this torch expression over the problem's "
-           "arguments, such as 'torch.matmul(a, b)', in turn with the "
-           "kernel.", RUNNING, "EXPRESSION",
-           commands=("bench",)),
+           "arguments, such as 'torch.matmul(a, b)', in turn with the kernel.", RUNNING,
+           "EXPRESSION", commands=("bench",)),
     Option("jobs", ("-j", "--jobs"), "Number of processes that compile.", RUNNING, "COUNT",
            default="one for each processor", joined=True, commands=("tune",)),
-    Option("jobs", ("-j", "--jobs"), "Number of commands to run at the same "
-                                     "time.", RUNNING, "COUNT",
-           default="one for each processor", joined=True, commands=("reduce",)),
+    Option("jobs", ("-j", "--jobs"), "Number of commands to run at the same time.", RUNNING,
+           "COUNT", default="one for each processor", joined=True, commands=("reduce",)),
     Option("cluster", ("--cluster",), "Compile and measure on the workers of the dask.distributed "
            "scheduler at ADDRESS.", RUNNING, "ADDRESS", commands=("tune",)),
     Option("budget", ("--budget",), "Start no new candidate after SECONDS. The most promising ones "
            "come first.", RUNNING, "SECONDS", default="no limit", commands=("tune",)),
-    Option("timeout", ("--timeout",), "Give up on a candidate after SECONDS.", RUNNING,
-           "SECONDS", default="30", commands=("tune",)),
+    Option("timeout", ("--timeout",), "Give up on a candidate after SECONDS.", RUNNING, "SECONDS",
+           default="30", commands=("tune",)),
     Option("timeout", ("--timeout",), "Reject a text for which COMMAND takes longer than SECONDS.",
            RUNNING, "SECONDS", default="30", commands=("reduce",)),
     Option("matching", ("--matching",), "Also require that REGEX matches what COMMAND prints, so "
-           "that a different error with the same exit status does not count.",
-           RUNNING, "REGEX", commands=("reduce",)),
+           "that a different error with the same exit status does not count.", RUNNING, "REGEX",
+           commands=("reduce",)),
     Option("reduce", ("--reduce",), "Also add a reduced source that still fails.", RUNNING,
            commands=("bug",)),
     Option("fresh", ("--fresh",), "Ignore the measurements of earlier runs.", RUNNING,
@@ -375,8 +356,7 @@ TABLE: tuple[Option, ...] = (
            "exit.", OTHER),
     Option("help", ("--help", "-h"), "Print help and exit. Without TOPIC, the options used most; "
            "all prints every option, and the first word of a group, such as target, prints that "
-           "group.", OTHER, "TOPIC",
-           optional_value=SHORT, commands=_READING, common=True),
+           "group.", OTHER, "TOPIC", optional_value=SHORT, commands=_READING, common=True),
 )
 
 

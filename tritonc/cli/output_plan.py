@@ -13,7 +13,7 @@ from tritonc.cli.console import language_of
 from tritonc.driver import Result
 from tritonc.outputs import KINDS, STANDARD
 from tritonc.source import fail
-from tritonc.spelling import closest
+from tritonc.spelling import hint
 
 
 def kinds_of(given: Mapping[str, Any]) -> list[str]:
@@ -21,10 +21,8 @@ def kinds_of(given: Mapping[str, Any]) -> list[str]:
     kinds: list[str] = []
     for word in (word for value in given["emit"] for word in value.split(",")):
         if word not in KINDS:
-            near = closest(word, KINDS)
-            hint = f"did you mean '{near}'? " if near else ""
-            raise click.UsageError(f"there is no kind of output '{word}'; {hint}"
-                                   f"kinds are {', '.join(KINDS)}")
+            raise click.UsageError(f"there is no kind of output '{word}'; "
+                                   + hint(word, KINDS, f"kinds are {', '.join(KINDS)}"))
         if word not in kinds:
             kinds.append(word)
     if given["syntax_only"]:
@@ -51,10 +49,9 @@ def check_suffix(given: Mapping[str, Any]) -> None:
     suffix = os.path.splitext(output)[1]
     said = given["emit"] or given["syntax_only"] or given["depend"] in ("M", "MM")
     if suffix and not said and outputs.kind_of(output) is None:
-        near = closest(suffix, KINDS.values())
-        hint = f"did you mean '{near}'? " if near else ""
-        raise click.UsageError(f"the suffix of '{output}' names no kind of output; {hint}suffixes "
-                               f"are {', '.join(KINDS.values())}; --emit works with any name")
+        known = f"suffixes are {', '.join(KINDS.values())}; --emit works with any name"
+        raise click.UsageError(f"the suffix of '{output}' names no kind of output; "
+                               + hint(suffix, KINDS.values(), known))
 
 
 def targets_of(path: str, kinds: list[str], given: Mapping[str, Any]) -> dict[str, str]:

@@ -6,16 +6,7 @@ from typing import Any
 
 import click
 
-from tritonc.cli.console import (
-    INPUT_ERROR,
-    SUCCESS,
-    Messages,
-    language_of,
-    native,
-    only_file,
-    options_from,
-    read_source,
-)
+from tritonc.cli import console
 
 UNPROVED = 4  # nothing is refuted, but not all is proved
 
@@ -25,14 +16,13 @@ def prove_command(files: tuple[str, ...], **given: Any) -> int:
     from tritonc.prove.accesses import PROVED, REFUTED
     from tritonc.prove.report import prove
 
-    path, options = only_file(files), options_from(given)
-    options = native(options)
-    source, diagnostics = read_source(path, options)
+    path, options = console.only_file(files), console.native(console.options_from(given))
+    source, diagnostics = console.read_source(path, options)
     verdicts: list[str] = []
     first: list[str] = []
     alike = others = 0
-    for proof in prove(source, options, language_of(path, given), diagnostics, given["kernel"],
-                       every=given["every"]):
+    for proof in prove(source, options, console.language_of(path, given), diagnostics,
+                       given["kernel"], every=given["every"]):
         found = proof.verdicts()
         if proof.first:
             first = found
@@ -43,7 +33,7 @@ def prove_command(files: tuple[str, ...], **given: Any) -> int:
         else:
             alike += 1
         verdicts += found
-    Messages(given).show(diagnostics.items)
+    console.Messages(given).show(diagnostics.items)
     counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in dict.fromkeys(verdicts))
     if given["every"] and alike:
         counts += f"; {alike} other choices of tunables have the same answers"
@@ -51,5 +41,5 @@ def prove_command(files: tuple[str, ...], **given: Any) -> int:
         counts += f"; {others} other choices of tunables are not looked at (--every)"
     click.echo(counts or "no access")
     if REFUTED in verdicts:
-        return INPUT_ERROR
-    return SUCCESS if all(v == PROVED for v in verdicts) else UNPROVED
+        return console.INPUT_ERROR
+    return console.SUCCESS if all(v == PROVED for v in verdicts) else UNPROVED

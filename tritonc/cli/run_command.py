@@ -9,26 +9,16 @@ from typing import Any
 
 import click
 
-from tritonc.cli.console import (
-    INPUT_ERROR,
-    SUCCESS,
-    Messages,
-    assignments,
-    language_of,
-    native,
-    only_file,
-    options_from,
-    read_source,
-)
+from tritonc.cli import console
 from tritonc.options import NATIVE, Options
 from tritonc.tune.tuning_file import with_tuning_file
 
 
 def run_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc run FILE`: the exit code.  `given` has the parameters by name."""
-    path, options = only_file(files), _options(given)
-    messages = Messages(given)
-    return INPUT_ERROR if _run(path, options, given, messages)["failed"] else SUCCESS
+    path, options = console.only_file(files), _options(given)
+    found = _run(path, options, given, console.Messages(given))
+    return console.INPUT_ERROR if found["failed"] else console.SUCCESS
 
 
 def test_command(files: tuple[str, ...], **given: Any) -> int:
@@ -36,7 +26,7 @@ def test_command(files: tuple[str, ...], **given: Any) -> int:
     if not files:
         raise click.UsageError("no input file")
     options = _options(given)
-    messages = Messages(given)
+    messages = console.Messages(given)
     total: Counter[str] = Counter()
     wrong = worst = 0
     kept = ExitStack()  # the GPU's context, which a file need not make if another did
@@ -48,14 +38,14 @@ def test_command(files: tuple[str, ...], **given: Any) -> int:
             kept.enter_context(Device())
         found = _run(path, options, given, messages)
         total.update(found)
-        return INPUT_ERROR if found["failed"] else SUCCESS
+        return console.INPUT_ERROR if found["failed"] else console.SUCCESS
 
     for path in dict.fromkeys(files):
         counted = total.total()
         code = messages.guard(lambda path=path: one(path))  # type: ignore[misc]
-        if code != SUCCESS:
+        if code != console.SUCCESS:
             kept.close()  # a kernel that faults spoils it
-        wrong += code != SUCCESS and counted == total.total()
+        wrong += code != console.SUCCESS and counted == total.total()
         worst = max(worst, code)
     kept.close()
     problems = total.total()
@@ -66,19 +56,19 @@ def test_command(files: tuple[str, ...], **given: Any) -> int:
 
 def _options(given: dict[str, Any]) -> Options:
     """The settings for all files.  Raises click.UsageError."""
-    options = options_from(given)
+    options = console.options_from(given)
     if given["device"] == "cuda" and given["arch"] is None:
         options = replace(options, arch=NATIVE)
     if given["device"] != "cuda":
         options = replace(options, sizes={})  # small tiles fill a GPU, and are slow to interpret
         if given["opt_level"] is None:
             options = replace(options, opt_level=0)  # a pass may make sense of what has none
-    return options if given["device"] == "cuda" else native(options)
+    return options if given["device"] == "cuda" else console.native(options)
 
 
 def asked(given: dict[str, Any]) -> dict[str, Any]:
     """What a command line says of problems and how they run.  Raises click.UsageError."""
-    return {"sizes": assignments(given["sizes"], "--set"), "kernel": given["kernel"],
+    return {"sizes": console.assignments(given["sizes"], "--set"), "kernel": given["kernel"],
             "seed": given["seed"] or 0, "order": _order(given), "max_steps": given["max_steps"],
             "allow_python": bool(given["allow_python"])}
 
@@ -94,7 +84,7 @@ def _order(given: dict[str, Any]) -> str:
     return order
 
 
-def _run(path: str, options: Options, given: dict[str, Any], messages: Messages
+def _run(path: str, options: Options, given: dict[str, Any], messages: console.Messages
          ) -> Counter[str]:
     """Run the problems of one file, and print a line for each."""
     from tritonc.launch.run_problems import run_problems
@@ -102,9 +92,9 @@ def _run(path: str, options: Options, given: dict[str, Any], messages: Messages
     device = given["device"] or "interpreter"
     if device == "cuda":
         options = with_tuning_file(options, path)
-    source, diagnostics = read_source(path, options)
+    source, diagnostics = console.read_source(path, options)
     count: Counter[str] = Counter()
-    for outcome in run_problems(source, options, language_of(path, given), diagnostics,
+    for outcome in run_problems(source, options, console.language_of(path, given), diagnostics,
                                 device=device, **asked(given)):
         messages.show(outcome.diagnostics)
         click.echo(outcome.line())

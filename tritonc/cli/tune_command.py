@@ -11,16 +11,7 @@ from typing import Any
 
 import click
 
-from tritonc.cli.console import (
-    INPUT_ERROR,
-    NO_DEVICE,
-    SUCCESS,
-    Messages,
-    language_of,
-    only_file,
-    options_from,
-    read_source,
-)
+from tritonc.cli import console
 from tritonc.cli.option_table import WITHIN
 from tritonc.options import DEFAULT_ARCH, NATIVE, Options
 from tritonc.tune.tuning_file import beside, with_tuning_file
@@ -28,10 +19,10 @@ from tritonc.tune.tuning_file import beside, with_tuning_file
 
 def tune_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc tune FILE`: the exit code.  `given` has the parameters by name."""
-    messages = Messages(given)
+    messages = console.Messages(given)
     path = _source_path(files, given)
     sizes = _sizes(given)
-    options = replace(options_from({**given, "sizes": ()}), tuning=None)
+    options = replace(console.options_from({**given, "sizes": ()}), tuning=None)
     budget = given["budget"] or math.inf
     within = (WITHIN if given["within"] is None else given["within"]) / 100
     timeout = given["timeout"] or 30.0
@@ -43,7 +34,7 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
     from tritonc.tune.search import tuner
     from tritonc.tune.workers.sites import Site, local_gpus
 
-    source, diagnostics = read_source(path, options)
+    source, diagnostics = console.read_source(path, options)
     site: Site | None
     if given["cluster"] is not None:
         from tritonc.tune.workers.cluster import Cluster
@@ -63,31 +54,31 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
         click.echo(f"There is no GPU here. The cost model ranks {len(task.space.candidates)} "
                    f"candidates for {target}; the first are:")
         click.echo("\n".join(tuner.ranking(task)))
-        return NO_DEVICE
+        return console.NO_DEVICE
     choices = tuner.tune(request, task, site, sys.stderr)
-    return SUCCESS if len(choices) == len(task.sizes) else INPUT_ERROR
+    return console.SUCCESS if len(choices) == len(task.sizes) else console.INPUT_ERROR
 
 
 def bench_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc bench FILE`: the exit code."""
-    messages = Messages(given)
+    messages = console.Messages(given)
     path = _source_path(files, given)
     sizes = _sizes(given)
-    options = with_tuning_file(options_from({**given, "sizes": ()}), path)
+    options = with_tuning_file(console.options_from({**given, "sizes": ()}), path)
     indices = _indices(given) or [0]
     if len(indices) > 1:
         raise click.UsageError("bench measures on one GPU: --devices=N")
 
     from tritonc.tune.timing.bench import bench
 
-    source, diagnostics = read_source(path, options)
+    source, diagnostics = console.read_source(path, options)
     failed = False
     for line in bench(source, _native(options, given), sizes, given["kernel"],
                       given["seed"] or 0, indices[0], diagnostics, given["against"]):
         click.echo(line.text)
         failed |= not line.ok
     messages.show(diagnostics.items)
-    return INPUT_ERROR if failed else SUCCESS
+    return console.INPUT_ERROR if failed else console.SUCCESS
 
 
 def _native(options: Options, given: Mapping[str, Any]) -> Options:
@@ -95,8 +86,8 @@ def _native(options: Options, given: Mapping[str, Any]) -> Options:
 
 
 def _source_path(files: tuple[str, ...], given: Mapping[str, Any]) -> str:
-    path = only_file(files)
-    if language_of(path, given) != "tc":
+    path = console.only_file(files)
+    if console.language_of(path, given) != "tc":
         raise click.UsageError(f"'{path}' is Triton-IR; only Triton-C sources can be measured")
     return path
 

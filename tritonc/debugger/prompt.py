@@ -6,19 +6,8 @@ import cmd
 from contextlib import suppress
 from typing import IO
 
+from tritonc.debugger import stopping
 from tritonc.debugger.show import NotShown, show, shown, type_of
-from tritonc.debugger.stopping import (
-    INTO,
-    ON,
-    OUT,
-    OVER,
-    Breakpoint,
-    Quit,
-    Session,
-    Watch,
-    line_of,
-    place,
-)
 from tritonc.interp.frame import Frame
 from tritonc.ir.stops import Stop
 from tritonc.source import SourceFile
@@ -41,7 +30,7 @@ class Prompt(cmd.Cmd):
         self.use_rawinput = False
         self.echo = echo  # commands come from a file, and are written too
         self.source = source
-        self.session = Session(self.stopped)
+        self.session = stopping.Session(self.stopped)
         self.level = 0  # how many callers up
         self.begun: Frame | None = None  # the instance of the last message
         self.over = False  # the program has ended with an error; there is only looking
@@ -56,9 +45,9 @@ class Prompt(cmd.Cmd):
             self._say(reason)
         if frame is not self.begun:
             self.begun = frame
-            self._say(f"instance {place(frame.instance.index)} of kernel "
+            self._say(f"instance {stopping.place(frame.instance.index)} of kernel "
                       f"'{frame.launch.kernel.name}'")
-        self._line(line_of(stop), stop)
+        self._line(stopping.line_of(stop), stop)
         self.cmdloop()
 
     def failed(self) -> None:
@@ -66,7 +55,7 @@ class Prompt(cmd.Cmd):
         self.over = True
         if self.session.reached is not None:
             self.session.frame, self.session.stop = self.session.reached
-            with suppress(Quit):
+            with suppress(stopping.Quit):
                 self.cmdloop()
 
     def _here(self) -> tuple[Frame, Stop]:
@@ -113,7 +102,7 @@ class Prompt(cmd.Cmd):
     def do_EOF(self, _: str) -> bool:
         if self.echo:
             self._say("")
-        raise Quit
+        raise stopping.Quit
 
     # --- going on
 
@@ -126,34 +115,34 @@ class Prompt(cmd.Cmd):
 
     def do_continue(self, _: str) -> bool:
         """continue (c): run to the next breakpoint, or to the end."""
-        return self._go(ON)
+        return self._go(stopping.ON)
 
     def do_step(self, _: str) -> bool:
         """step (s): run to the next statement, into functions; an empty line does it again."""
-        return self._go(INTO)
+        return self._go(stopping.INTO)
 
     def do_next(self, _: str) -> bool:
         """next (n): run to the next statement of this function."""
-        return self._go(OVER)
+        return self._go(stopping.OVER)
 
     def do_finish(self, _: str) -> bool:
         """finish: run until this function returns."""
-        return self._go(OUT)
+        return self._go(stopping.OUT)
 
     def do_quit(self, _: str) -> bool:
         """quit (q): end the program and the debugger."""
-        raise Quit
+        raise stopping.Quit
 
     def do_instance(self, text: str) -> bool:
         """instance: which one this is.  instance 1, 0 (i): run until that one begins."""
         if not text:
-            self._say(place(self._here()[0].instance.index))
+            self._say(stopping.place(self._here()[0].instance.index))
             return False
         index = self._index(text)
         if index is None:
             return False
-        self.session.add(Breakpoint(instance=index, once=True))
-        return self._go(ON)
+        self.session.add(stopping.Breakpoint(instance=index, once=True))
+        return self._go(stopping.ON)
 
     # --- where to stop
 
@@ -161,11 +150,11 @@ class Prompt(cmd.Cmd):
         """break 12 (b), break NAME: stop at that line, or where that function begins.
         break 12 at 1, 0: only in that instance."""
         where, _, at = text.partition(" at ")
-        point = Breakpoint()
+        point = stopping.Breakpoint()
         if at and (index := self._index(at)) is None:
             return
         point.instance = index if at else None
-        lines = sorted({line_of(stop) for stop in self._stops()})
+        lines = sorted({stopping.line_of(stop) for stop in self._stops()})
         if where.strip().isdigit():
             wanted = int(where)
             point.line = next((line for line in lines if line >= wanted), 0)
@@ -192,7 +181,7 @@ class Prompt(cmd.Cmd):
             except NotShown:
                 return None
 
-        watch = Watch(text, look)
+        watch = stopping.Watch(text, look)
         watch.last[frame] = show(text, frame, stop)
         self._say(f"watch {self.session.add(watch)}: {text}")
 
@@ -246,7 +235,7 @@ class Prompt(cmd.Cmd):
         level = 0
         while stop is not None:
             mark = "->" if level == self.level else "  "
-            self._say(f"{mark} {stop.function}, line {line_of(stop)}")
+            self._say(f"{mark} {stop.function}, line {stopping.line_of(stop)}")
             stop, level = stop.caller, level + 1
 
     def do_up(self, _: str) -> None:
@@ -256,7 +245,7 @@ class Prompt(cmd.Cmd):
             return
         self.level += 1
         stop = self._here()[1]
-        self._line(line_of(stop), stop)
+        self._line(stopping.line_of(stop), stop)
 
     def do_down(self, _: str) -> None:
         """down: back to the function that was called."""
@@ -265,7 +254,7 @@ class Prompt(cmd.Cmd):
             return
         self.level -= 1
         stop = self._here()[1]
-        self._line(line_of(stop), stop)
+        self._line(stopping.line_of(stop), stop)
 
     def do_list(self, text: str) -> None:
         """list (l), list 20: the source around the statement, or around a line."""
@@ -274,10 +263,10 @@ class Prompt(cmd.Cmd):
         if text and not text.isdigit():
             self._say(f"'{text}' is no line")
             return
-        middle = int(text) if text else line_of(stop)
+        middle = int(text) if text else stopping.line_of(stop)
         for line in range(max(1, middle - _AROUND),
                           min(len(source.line_starts), middle + _AROUND) + 1):
-            self._line(line, stop if line == line_of(stop) else None)
+            self._line(line, stop if line == stopping.line_of(stop) else None)
 
     # --- helpers
 
@@ -291,5 +280,5 @@ class Prompt(cmd.Cmd):
             index = tuple(map(int, words)) + (0,) * (len(grid) - len(words))
             if all(i < extent for i, extent in zip(index, grid, strict=True)):
                 return index
-        self._say(f"'{text}' is no instance of the grid {place(grid)}")
+        self._say(f"'{text}' is no instance of the grid {stopping.place(grid)}")
         return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from tritonc.frontend.foreign import UNSUPPORTED_WORDS
 from tritonc.frontend.parser_types import (
     CONTEXTUAL,
     QUALIFIER_NAMES,
     QUALIFIERS_WITH_ARGUMENT,
     TYPE_WORDS,
 )
-from tritonc.frontend.parser_words import UNSUPPORTED_WORDS
 from tritonc.lalr import Grammar, load
 
 OPERATORS = {"==": "EQUALITY", "!=": "EQUALITY", "<=": "RELATION", ">=": "RELATION",

@@ -41,7 +41,7 @@ class Actions(DeclarationActions):
 
     def program(self, *items: Any) -> syntax.Program:
         flat = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
-        return syntax.Program(self.span(), tuple(flat), tuple(self.structs))
+        return syntax.Program(self.span(), tuple(flat), tuple(self.structs.values()))
 
     # --- statements ---
 

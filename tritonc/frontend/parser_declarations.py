@@ -207,9 +207,9 @@ class DeclarationActions(StructActions):
         elif typed.const or typed.qualifiers or declarator.qualifiers:
             self.error(span, "a typedef names a plain scalar type; put qualifiers where it is used")
         self.types.declare_type(declarator.name, spec.scalar)
-        for struct in self.structs:
-            if struct.key == spec.scalar and not struct.name:
-                struct.name, struct.name_span = declarator.name, declarator.name_span
+        struct = self.structs.get(spec.scalar)
+        if struct is not None and not struct.name:
+            struct.name, struct.name_span = declarator.name, declarator.name_span
         plain = syntax.TypeSpec(typed.span, spec.scalar)
         return syntax.Typedef(span, declarator.name, declarator.name_span, plain)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tritonc.frontend.foreign import FOREIGN, MEMBERS, plain
+from tritonc.frontend.foreign import (
+    FOREIGN,
+    FOREIGN_TYPES,
+    MEMBERS,
+    UNSUPPORTED_WORDS,
+    plain,
+)
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_types import CONTEXTUAL, PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
-from tritonc.frontend.parser_words import (
-    FOREIGN_WORDS,
-    UNSUPPORTED_PUNCTUATION,
-    UNSUPPORTED_WORDS,
-    WORD_OPERATORS,
-)
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
 
@@ -28,6 +28,12 @@ _OPERATORS = frozenset([
     "^", "&", "+", "-", "*", "@", "++", "--", "[", ".", "?", "(", "_ERROR", "QUALIFIER",
     "QUALIFIER_CALL", "TYPE_WORD", "STRING",
 ])  # fmt: skip
+_WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
+_UNSUPPORTED_PUNCTUATION = {
+    "->": "there are no pointers to structs, so '->' has no meaning; a member is 'x.name'",
+    "#": "'#' has a meaning only for the preprocessor",
+    "##": "'##' has a meaning only for the preprocessor",
+}
 _WORDING = {"$END": "end of file", "NAME": "a name", "CALLEE": "a name", "TYPE_WORD": "a type",
             "STRING": "a string", "QUALIFIER": "a qualifier"}
 
@@ -128,8 +134,8 @@ def special_problem(place: Place) -> Problem | None:
         if text in UNSUPPORTED_WORDS:
             return Problem(UNSUPPORTED_WORDS[text], token.span, "unsupported-construct",
                            recovery="braces")
-        if text in UNSUPPORTED_PUNCTUATION:
-            return Problem(UNSUPPORTED_PUNCTUATION[text], token.span, "unsupported-construct",
+        if text in _UNSUPPORTED_PUNCTUATION:
+            return Problem(_UNSUPPORTED_PUNCTUATION[text], token.span, "unsupported-construct",
                            _foreign(place))
     if token.kind == "end":
         return _end_of_file(place)
@@ -180,9 +186,9 @@ def _word_operator(place: Place) -> Problem | None:
     """`a and b`, `not a`, and `(a) and (b)`, which so far is a call."""
     start = max(place.partner.get(place.index - 1, place.index) - 1, 0)
     for token in (place.token, place.tokens[start]):
-        if token.text in WORD_OPERATORS and token.kind == "identifier":
-            return Problem(f"'{token.text}' is written '{WORD_OPERATORS[token.text]}'",
-                           token.span, suggestion=WORD_OPERATORS[token.text])
+        if token.text in _WORD_OPERATORS and token.kind == "identifier":
+            return Problem(f"'{token.text}' is written '{_WORD_OPERATORS[token.text]}'",
+                           token.span, suggestion=_WORD_OPERATORS[token.text])
     return None
 
 
@@ -279,7 +285,7 @@ def _unknown_type(place: Place) -> Problem | None:
     elif not _expects_type(place) or not _may_follow_type(place.tokens[index + 1]):
         return None
     token = place.tokens[index]
-    if note := FOREIGN_WORDS.get(token.text):
+    if note := FOREIGN_TYPES.get(token.text):
         return Problem(f"unknown type name '{token.text}'", token.span, "unknown-type",
                        (Note(note),))
     known = sorted({*TYPE_WORDS, *PREDECLARED_TYPES, *CONTEXTUAL, *QUALIFIER_NAMES, "typedef",

@@ -27,7 +27,7 @@ class StructActions:
         self.tokens = tokens
         self.diagnostics = diagnostics
         self.types = types
-        self.structs: list[syntax.Struct] = []
+        self.structs: dict[str, syntax.Struct] = {}  # by their keys
         self.ranges: dict[int, Span] = {}  # `a ... b` by the index of its last token
 
     def span(self, at: int = 0) -> Span:
@@ -54,16 +54,14 @@ class StructActions:
 
     def _new_struct(self, name: str, name_span: Span, span: Span) -> syntax.Struct:
         key = f"struct {name or '?'}"
-        known = {struct.key for struct in self.structs}
-        while key in known:
-            key += "'"
+        if key in self.structs:
+            key += f"'{len(self.structs)}"
         if name and self.types.in_this_block(name):
-            earlier = next((s for s in self.structs if s.name == name), None)
+            earlier = self.structs.get(self.types.lookup(name) or "")
             self.diagnostics.error(
                 "redefinition", name_span, f"'{name}' is a type in this block already",
                 *([] if earlier is None else [Note("it is defined here", earlier.name_span)]))
-        struct = syntax.Struct(span, name, name_span, key, ())
-        self.structs.append(struct)
+        struct = self.structs[key] = syntax.Struct(span, name, name_span, key, ())
         if name:
             self.types.declare_type(name, key)
         return struct

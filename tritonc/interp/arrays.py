@@ -57,22 +57,13 @@ _BITWISE: dict[str, np.ufunc] = {
 
 def evaluate(row: OpInfo, op: Op, operands: Sequence[Any]) -> tuple[Any, ...]:
     """The results of an operation that has a meaning, from held arrays to held arrays."""
-    return evaluator(row, op)(operands)
-
-
-def evaluator(row: OpInfo, op: Op) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """`evaluate` for one operation, with all that is known beforehand decided beforehand."""
-    compute = value_of(row, op)
-
-    def evaluated(operands: Sequence[Any]) -> tuple[Any, ...]:
-        found = compute(*operands)
-        return found if isinstance(found, tuple) else (found,)
-
-    return evaluated
+    found = value_of(row, op)(*operands)
+    return found if isinstance(found, tuple) else (found,)
 
 
 def value_of(row: OpInfo, op: Op) -> Callable[..., Any]:
-    """The result of an operation, a tuple of several, as a function of its operands."""
+    """The result of an operation, a tuple of several, as a function of its operands: all that is
+    known beforehand is decided beforehand."""
     meaning = row.meaning
     assert meaning is not None, f"{row.name} has no meaning of its own"
     bound = partial(meaning, sys.modules[__name__], op)
@@ -147,6 +138,11 @@ def unsigned(op: Op, a: Any) -> Any:
     if element(op.operands[0].type) == I1:
         return (a & a.dtype.type(1)).astype(np.uint8)
     return a.view(UNSIGNED[a.dtype.itemsize])
+
+
+def halves(a: Any) -> Any:
+    """The halves of words, without sign."""
+    return np.ascontiguousarray(a).view(np.uint16)
 
 
 def by_bits(op: Op, compute: Callable[..., int], *values: Any) -> Any:
@@ -352,14 +348,6 @@ def reduce(op: Op, a: Any) -> Any:
 
 def _accumulator(kind: str, a: Any) -> dict[str, Any]:
     return {"dtype": a.dtype} if kind in ("add", "mul") else {}  # NumPy would widen
-
-
-def argreduce(op: Op, a: Any) -> Any:
-    """The first index at which the least or greatest element stands; NaNs stand nowhere."""
-    axis = op.attributes["axis"]
-    a = _prepared(op, a)
-    best = _UFUNC[op.attributes["kind"]].reduce(a, axis=axis, keepdims=True)
-    return np.argmax(a == best, axis=axis).astype(np.int32)
 
 
 def scan(op: Op, a: Any) -> Any:

@@ -144,10 +144,13 @@ class Frame:
         """The array of a value, some elements of which may be undefined."""
         return self.values[value]
 
+    def unknown(self, value: Value) -> tuple[Any, Op | None]:
+        """Which elements of a value are undefined, and since which operation; None for none."""
+        return self.undefined.get(value, (None, None))
+
     def mask(self, value: Value) -> Any:
         """Which elements of a value are undefined; None for none."""
-        found = self.undefined.get(value)
-        return None if found is None else found[0]
+        return self.unknown(value)[0]
 
     def define(self, value: Value, array: Any, undefined: Any = None,
                cause: Op | None = None) -> None:
@@ -161,9 +164,8 @@ class Frame:
 
     def require(self, op: Op, value: Value, active: Any, use: str) -> None:
         """Report an undefined element of `value` where `active` (None: everywhere) holds."""
-        found = self.undefined.get(value)
-        if found is not None:
-            mask, cause = found
+        mask, cause = self.unknown(value)
+        if cause is not None:
             bad = mask if active is None else mask & active
             if np.any(bad):
                 self.fail(op, "run-undefined", f"{use} is undefined", bad, _reason(cause, value))

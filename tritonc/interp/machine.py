@@ -33,7 +33,7 @@ from tritonc.interp import arrays, clusters, hazards, machine_global, machine_te
 from tritonc.interp.frame import Frame, Handler, Step
 from tritonc.interp.hazards import MANY, Threads
 from tritonc.interp.machine_state import Copy, Machine, View, holders, owners
-from tritonc.interp.undefined import dot_undefined
+from tritonc.interp.undefined import dot_undefined, either
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Buffer, Tile, shape
 
@@ -127,8 +127,7 @@ def _load_slice(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _tile_part(machine: Machine, frame: Frame, op: Op) -> None:
     places = _part(op, op.operands[0], op.attributes["index"])
-    array, (mask, cause) = frame.read(op.operands[0]), frame.undefined.get(
-        op.operands[0], (None, None))
+    array, (mask, cause) = frame.read(op.operands[0]), frame.unknown(op.operands[0])
     extents = shape(op.result.type)
     frame.define(op.result, np.asarray(array).reshape(-1)[places].reshape(extents),
                  None if mask is None else np.asarray(mask).reshape(-1)[places].reshape(extents),
@@ -143,7 +142,7 @@ def _join_parts(machine: Machine, frame: Frame, op: Op) -> None:
         places = _part(op, op.result, index)
         array[places] = np.asarray(frame.read(part)).reshape(-1)
         if part in frame.undefined:
-            unknown, cause = frame.undefined[part]
+            unknown, cause = frame.unknown(part)
             mask[places] = np.asarray(unknown).reshape(-1)
     extents = shape(op.result.type)
     frame.define(op.result, array.reshape(extents), mask.reshape(extents), cause)
@@ -161,12 +160,9 @@ def _gather(machine: Machine, frame: Frame, op: Op) -> None:
     source, index = op.operands
     places, unknown = _indices(frame, op, index, prod(shape(source.type)))
     found = np.asarray(frame.read(source)).reshape(-1)[places]
-    mask, cause = unknown, op if unknown is not None else None
-    if source in frame.undefined:
-        above, cause = frame.undefined[source]
-        above = np.asarray(above).reshape(-1)[places]
-        mask = above if mask is None else mask | above
-    frame.define(op.result, found, mask, cause)
+    above, cause = frame.unknown(source)
+    mask = unknown if above is None else either([np.asarray(above).reshape(-1)[places], unknown])
+    frame.define(op.result, found, mask, cause or op)
 
 
 def _shared_gather(machine: Machine, frame: Frame, op: Op) -> None:
@@ -175,9 +171,7 @@ def _shared_gather(machine: Machine, frame: Frame, op: Op) -> None:
     chosen = view._replace(offsets=view.offsets.reshape(-1)[places])
     found, mask, cause = machine.get(frame, op, chosen, holders(op.result),
                                      shape(op.result.type))
-    if unknown is not None:
-        mask, cause = unknown if mask is None else mask | unknown, cause or op
-    frame.define(op.result, found, mask, cause)
+    frame.define(op.result, found, either([mask, unknown]), cause or op)
 
 
 def _shared_atomic(machine: Machine, frame: Frame, op: Op) -> None:
@@ -224,9 +218,7 @@ def _dot(machine: Machine, frame: Frame, op: Op) -> None:
                                              _dot_readers(op, i, operand.type),
                                              shape(operand.type))
         else:
-            array, mask, cause = frame.read(operand), None, None
-            if operand in frame.undefined:
-                mask, cause = frame.undefined[operand]
+            array, (mask, cause) = frame.read(operand), frame.unknown(operand)
         found.append(array)
         masks.append(mask)
         causes.append(cause)

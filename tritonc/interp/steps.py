@@ -64,8 +64,7 @@ def _handled(handler: Callable[[Frame, Op], Any], op: Op) -> Step:
 
 def _computed(row: OpInfo, op: Op, operands: Sequence[Value]) -> Step:
     """`operands`: what is read, which may repeat in the result's shape."""
-    evaluate = arrays.evaluator(row, op)
-    results = op.results
+    compute, results = arrays.value_of(row, op), op.results
     propagate = propagation(row, op)
     divides = row.may_trap and row.rule is rules.same_int
     shifts, takes = op.name in _SHIFTS, op.name == "take"
@@ -99,15 +98,16 @@ def _computed(row: OpInfo, op: Op, operands: Sequence[Value]) -> Step:
             _check_divisor(frame, op)
         if takes:
             _check_index(frame, op)
-        for result, array in zip(results, evaluate(inputs), strict=True):
+        found = compute(*inputs)
+        found = found if isinstance(found, tuple) else (found,)
+        for result, array in zip(results, found, strict=True):
             values[result] = array
         if careful or frame.undefined:
             track(frame, inputs)
 
     if careful or divides or not row.elementwise or len(operands) != 2 or len(results) != 1:
         return step
-    compute, result = arrays.value_of(row, op), op.result
-    first, second = operands
+    result, (first, second) = op.result, operands
 
     def binary(frame: Frame) -> None:
         values = frame.values
@@ -229,7 +229,7 @@ def _assumed(op: Op, tests: Callable[[Any], list[tuple[Any, str]]]) -> Step:
                 value = np.asarray(array)[wrong].reshape(-1)[0]
                 frame.fail(op, "run-assumption", f"{'the value' if np.ndim(wrong) else 'value'} "
                            f"{value} is {what}", wrong)
-        frame.define(op.result, array, *(frame.undefined.get(operand) or ()))
+        frame.define(op.result, array, *frame.unknown(operand))
 
     return step
 

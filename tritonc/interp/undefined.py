@@ -34,8 +34,6 @@ def propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
         return lambda masks, inputs: meaning(arrays, op, masks[0])
     if rule is rules.reduce:
         return lambda masks, inputs: np.any(masks[0], axis=tuple(op.attributes["axes"]))
-    if rule is rules.arg_reduce:
-        return lambda masks, inputs: np.any(masks[0], axis=op.attributes["axis"])
     if rule in (rules.reduce_with, rules.scan_with):
         return lambda masks, inputs: _of_function(op, masks, inputs)
     if rule is rules.scan:

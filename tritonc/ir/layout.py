@@ -65,13 +65,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any, TypeVar
 
 from tritonc.ir import f2
 
 LANE_BITS = 5
 WARP_SIZE = 1 << LANE_BITS
+T = TypeVar("T")
 
 
+def hashed_once(cls: type[T]) -> type[T]:
+    """A frozen dataclass whose objects keep their hash; a pickle goes without it."""
+    def ask(self: Any) -> Any:
+        try:
+            return self._hash
+        except AttributeError:
+            known = self.__dict__["_hash"] = compute(self)
+            return known
+
+    def state(self: Any) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    compute = cls.__hash__
+    cls.__hash__, cls.__getstate__ = ask, state  # type: ignore[method-assign]
+    return cls
+
+
+@hashed_once
 @dataclass(frozen=True)
 class Layout:
     """A map from (register, lane, warp) onto the elements of a tile of `shape`.
@@ -154,6 +174,7 @@ class Layout:
         return f"#layout<{', '.join(_field(name, getattr(self, name)) for name in names)}>"
 
 
+@hashed_once
 @dataclass(frozen=True)
 class SharedLayout:
     """A one-to-one map from the offsets of a buffer in shared memory to the elements of a tile.

@@ -288,9 +288,13 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compare_int(op: Op, a: int, b: int) -> bool:
-    predicate: str = op.attributes["predicate"]
+    return holds(op.attributes["predicate"], a, b, element(op.operands[0].type).bits)
+
+
+def holds(predicate: str, a: int, b: int, bits: int) -> bool:
+    """Whether two integers of that width compare so."""
     if predicate[0] == "u":
-        a, b = unsigned(op, a), unsigned(op, b)
+        a, b = a & ((1 << bits) - 1), b & ((1 << bits) - 1)
     return _COMPARE[predicate[-2:]](a, b)
 
 
@@ -372,7 +376,7 @@ def _declined(*_: Any) -> Number:
 
 minimum, maximum, fabs = min, max, abs
 broadcast = reshape = same
-range = reduce = argreduce = scan = take = dot = _declined
+range = reduce = scan = take = dot = _declined
 reduce_with = scan_with = histogram = _declined
 exp = _function(math.exp)
 exp2 = _function(lambda a: math.pow(2.0, a))

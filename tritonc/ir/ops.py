@@ -27,6 +27,11 @@ CONTROL = "control"  # a terminator
 ORDERS, SCOPES = ("relaxed", "acquire", "release", "acq_rel"), ("block", "gpu", "system")
 ICMP = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 FCMP = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "ord", "uno")
+# Of each predicate that of the exchanged operands; and the one that holds just where it does not.
+SWAPPED = {p: p.replace("l", "g") if "l" in p else p.replace("g", "l") for p in (*ICMP, *FCMP)}
+OPPOSITE = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
+            "ult": "uge", "uge": "ult", "ugt": "ule", "ule": "ugt",
+            "oeq": "une", "une": "oeq", "ord": "uno", "uno": "ord"}
 
 
 class OpInfo(NamedTuple):
@@ -253,7 +258,8 @@ _ROWS: list[OpInfo] = [
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
                               "late", "piecewise", "moves", "align", "ragged", "window")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
-            {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "ragged")),
+            {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "align",
+                               "ragged")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
@@ -277,9 +283,6 @@ _ROWS: list[OpInfo] = [
            lambda m, op, a: m.transpose(a, op.attributes["permutation"]), ("permutation",)),
     OpInfo("reduce", ("a",), rules.reduce, "Combines the elements along `axes` by `kind`.",
            lambda m, op, a: m.reduce(op, a), ("kind", "axes")),
-    OpInfo("argreduce", ("a",), rules.arg_reduce,
-           "Index of the first least or greatest element along `axis` (`kind` as in reduce).",
-           lambda m, op, a: m.argreduce(op, a), ("kind", "axis")),
     OpInfo("scan", ("a",), rules.scan, "Inclusive scan along `axis` by `kind`, from the end if "
            "`reverse`.", lambda m, op, a: m.scan(op, a), ("kind", "axis"), ("reverse",)),
     OpInfo("reduce_with", ("*values",), rules.reduce_with, "Combines the elements along `axis` of "

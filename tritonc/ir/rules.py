@@ -9,6 +9,7 @@ of its operands; operations that change the shape take the result's layout as st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -253,15 +254,6 @@ def _combines(kind: str, t: Type) -> None:
           "no '{}' of {}", kind, t)
 
 
-def arg_reduce(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    t, axis = types[0], attributes["axis"]
-    _want(0 <= axis < len(shape(t)), "no axis {} in {}", axis, t)
-    _combines(attributes["kind"], t)
-    _want(attributes["kind"][-3:] in ("min", "max"), "expected a minimum or maximum")
-    left = tuple(n for d, n in enumerate(shape(t)) if d != axis)
-    return _shaped(I32, left, stated)
-
-
 def scan(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t, axis = types[0], attributes["axis"]
     _want(0 <= axis < len(shape(t)), "no axis {} in {}", axis, t)
@@ -363,6 +355,15 @@ REDUCTIONS: dict[str, str] = {
     "smin": "int", "smax": "int", "umin": "int", "umax": "int", "fmin": "float", "fmax": "float",
     "and": "int", "or": "int", "xor": "int",
 }
+
+def neutral(kind: str, e: Scalar) -> int | float:
+    """What changes no result of a reduction of that kind."""
+    if kind in ("fmin", "fmax"):
+        return math.nan
+    least, greatest = -(1 << (e.bits - 1)), (1 << (e.bits - 1)) - 1
+    return {"fadd": -0.0, "fmul": 1.0, "mul": 1, "and": -1, "umin": -1, "smin": greatest,
+            "smax": least}.get(kind, 0)
+
 
 # The same of atomic operations; "any" is both, and pointers.
 ATOMICS: dict[str, str] = {

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from tritonc.ir.layout import Layout, SharedLayout
+from tritonc.ir.layout import Layout, SharedLayout, hashed_once
 
 GLOBAL, CONSTANT = "global", "constant"  # address spaces of pointers
 
 
-@dataclass(frozen=True, slots=True)
+@hashed_once
+@dataclass(frozen=True)
 class Scalar:
     """An element type.  `kind` is "int" or "float"; i1 is the type of predicates and booleans."""
 
@@ -59,7 +60,8 @@ SCALARS: dict[str, Scalar] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@hashed_once
+@dataclass(frozen=True)
 class Pointer:
     """A 64-bit address of an `element` in global or constant memory."""
 
@@ -89,6 +91,7 @@ class Pointer:
 Element = Scalar | Pointer
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Tile:
     """`shape` elements, row-major in meaning; `layout` places them in threads, once it is known."""
@@ -105,6 +108,7 @@ class Tile:
         return f"{self.element}<{', '.join(map(str, self.shape))}>"
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Buffer:
     """`stages` tiles in shared memory, each laid out by `layout`, one after the other."""

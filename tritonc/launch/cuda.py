@@ -134,8 +134,8 @@ class Device:
         """Put the problem's constant tables into a loaded module."""
         elements = {table.name: table.element for table in module.constants}
         for symbol, held in data.tables.items():
-            content = np.ascontiguousarray(to_memory(elements[symbol], held))
-            cuda_driver.fill_table(self.driver, loaded, symbol, content.ctypes.data, content.nbytes)
+            cuda_driver.fill_table(self.driver, loaded, symbol,
+                                   to_memory(elements[symbol], held).tobytes())
 
     @contextmanager
     def buffers(self, data: Data) -> Iterator[dict[str, Buffer]]:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -100,8 +103,10 @@ def entry(driver: Any, loaded: Any, kernel: str, dynamic_shared: int) -> Any:
     return found
 
 
-def fill_table(driver: Any, loaded: Any, symbol: str, address: int, size: int) -> None:
-    """Copy `size` bytes of host memory, or as many as fit, to a module's constant table."""
+def fill_table(driver: Any, loaded: Any, symbol: str, data: bytes) -> None:
+    """Copy bytes, as many as fit, to a module's constant table."""
+    held = array("B", data)
+    address, size = held.buffer_info()
     table, room = values(driver, f"find the table '{symbol}'",
                          driver.cuModuleGetGlobal(loaded, symbol.encode()))
     values(driver, "fill a table", driver.cuMemcpyHtoD(table, address, min(size, int(room))))
@@ -112,3 +117,34 @@ def primary_context(driver: Any, device: int) -> Any:
     """The context that torch, CuPy and the CUDA runtime use too; kept while the process lives."""
     handle = values(driver, "find a GPU", driver.cuDeviceGet(device))
     return values(driver, "open the GPU", driver.cuDevicePrimaryCtxRetain(handle))
+
+
+@contextmanager
+def context(driver: Any, device: int) -> Iterator[None]:
+    """The device's primary context, current inside."""
+    context = primary_context(driver, device)
+    values(driver, "use the GPU", driver.cuCtxPushCurrent(context))
+    try:
+        yield
+    finally:
+        driver.cuCtxPopCurrent()
+
+
+def current_device(driver: Any) -> int:
+    """The device of the calling thread; the first where it has none yet."""
+    status, device = driver.cuCtxGetDevice()
+    return int(device) if int(status) == 0 else 0
+
+
+def wait_for(driver: Any, after: int | None, stream: int) -> None:
+    """Let `stream` wait for what is on stream `after` now."""
+    if after is None or after == (stream or 1):
+        return
+    event = values(driver, "make an event", driver.cuEventCreate(
+        int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)))
+    try:
+        values(driver, "record an event", driver.cuEventRecord(event, after))
+        values(driver, "wait for a stream",
+                           driver.cuStreamWaitEvent(stream, event, 0))
+    finally:
+        driver.cuEventDestroy(event)

@@ -24,7 +24,7 @@ from tritonc.problem.evaluate import Expression, evaluate, generators, integer, 
 from tritonc.problem.lines import Argument, Named, Problem
 from tritonc.problem.safe_numpy import describe
 from tritonc.source import CompileError, Note, Span, fail
-from tritonc.spelling import closest
+from tritonc.spelling import hint
 from tritonc.variants.choice import MOST_PROGRAMS
 
 Array = npt.NDArray[Any]
@@ -143,9 +143,8 @@ def size_values(problem: Problem, changed: Mapping[str, int]) -> dict[str, int]:
     known = [size.name for size in problem.sizes]
     for name in changed:
         if name not in known:
-            near = closest(name, known)
-            hint = f"did you mean '{near}'?" if near else f"known: {', '.join(known) or 'none'}"
-            raise fail("problem-name", problem.span, f"the problem has no size '{name}'; {hint}")
+            meant = hint(name, known, f"known: {', '.join(known) or 'none'}")
+            raise fail("problem-name", problem.span, f"the problem has no size '{name}'; {meant}")
     values: dict[str, int] = {}
     for size in problem.sizes:
         if size.name in changed:

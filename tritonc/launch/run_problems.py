@@ -13,6 +13,7 @@ from tritonc.launch.data import Data, prepare, size_values
 from tritonc.options import NATIVE, Options
 from tritonc.problem import python_reference
 from tritonc.problem.lines import Problem, parse
+from tritonc.problem.stated import stated_lines
 from tritonc.source import Diagnostic, Diagnostics, SourceFile, Span, fail
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def read_problems(source: SourceFile, options: Options, language: str, diagnosti
     Raises CompileError if they are wrong, or if there are none.
     """
     if language == "tir":
-        lines = driver.problem_lines(source)
+        lines = stated_lines(source)
     else:
         # Macros that the problems define come later; what is amiss for want of them now is no
         # error yet.

@@ -23,6 +23,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import SWAPPED
 from tritonc.ir.types import element, is_int, is_pointer
 
 _CASTS = frozenset({"sext", "zext", "ptrtoint", "splat", "broadcast", "reshape"})
@@ -120,8 +121,6 @@ _BOUNDS: dict[str, Callable[[int], tuple[int | None, int | None]]] = {
     "ult": lambda n: (0, n - 1) if n > 0 else (None, None),  # greater n: both signs are possible
     "ule": lambda n: (0, n) if n >= 0 else (None, None),
 }  # fmt: skip
-_MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "eq": "eq", "ugt": "ult",
-             "uge": "ule"}
 
 
 def _bound(kernel: Kernel, condition: Value) -> bool:
@@ -131,7 +130,7 @@ def _bound(kernel: Kernel, condition: Value) -> bool:
         return False
     predicate, (x, limit) = test.attributes["predicate"], test.operands
     if int_of(x) is not None:
-        predicate, x, limit = _MIRRORED.get(predicate), limit, x
+        predicate, x, limit = SWAPPED[predicate], limit, x
     n = int_of(limit)
     x = origin(x, ("sext", "splat", "broadcast", "assume_multiple"))
     if n is None or predicate not in _BOUNDS or x not in kernel.parameters or not is_int(x.type):

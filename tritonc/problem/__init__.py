@@ -1,5 +1,5 @@
 """The problem that a source states about itself in its `//!` lines: sizes, data, reference.
 
-`lines` reads them, `evaluate` computes their expressions with the functions that `safe_numpy`
-allows.
+`stated` finds the lines, `lines` reads them, `evaluate` computes their expressions with functions
+that `safe_numpy` allows, `known` and `shapes` say what follows from them without computing arrays.
 """

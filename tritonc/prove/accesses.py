@@ -82,30 +82,24 @@ def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op)
         access.verdict = Verdict(UNKNOWN, why)
         return access
     state.absorb(symbols_of([size]))
-    for need in term.needs:
-        if state.meets(need):
-            continue
-        if not all(smt.entails([*state.facts, *need.under], state.splits, p) for p in (
-                need.poly - number(need.low), number(need.high) - need.poly)):
-            access.verdict = Verdict(UNKNOWN, missing(need))
-            return access
-        access.verdict.fact = Z3
+    goals = [(goal, need.under, missing(need)) for need in term.needs
+             for goal in (need.poly - number(need.low), number(need.high) - need.poly)]
     pointed = element(op.operands[0].type)
     assert isinstance(pointed, Pointer)
     width_bytes = pointed.element.bytes
     at = term.poly.scaled(width_bytes)
     room = pad if op.name == "load" else 0
-    for goal, what in ((at + number(room), f"that {{}} >= {-(room // width_bytes)}"),
-                       (size - number(width_bytes - room) - at,
-                        "that {} is below the number of its elements, "
-                        f"{show(_in_elements(size, width_bytes))}")):
-        if state.proves(goal):
+    place = show(term.poly)
+    goals += [(at + number(room), (), f"that {place} >= {-(room // width_bytes)}" + also(state)),
+              (size - number(width_bytes - room) - at, (), f"that {place} is below the number of "
+               f"its elements, {show(_in_elements(size, width_bytes))}" + also(state))]
+    for goal, under, what in goals:
+        if state.proves(goal, under):
             continue
-        if smt.entails(state.facts, state.splits, goal):
-            access.verdict.fact = Z3
-        else:
-            access.verdict = Verdict(UNKNOWN, what.format(show(term.poly)) + also(state))
+        if not smt.entails([*state.facts, *under], state.splits, goal):
+            access.verdict = Verdict(UNKNOWN, what)
             return access
+        access.verdict.fact = Z3
     return access
 
 

@@ -23,6 +23,7 @@ from tritonc.ir.core import Value
 
 Monomial = tuple[int, ...]  # numbers of symbols, sorted
 Polynomial = dict[Monomial, int]
+Exact = int | Fraction
 _ROUNDS = 5  # how often facts are multiplied to meet the monomials of those before
 _MOST = 240  # inequalities
 _DEGREE = 5
@@ -163,30 +164,30 @@ def _tightened(fact: Polynomial) -> Polynomial:
     return {m: n for m, n in found.items() if n}
 
 
-def _adds_up(rows: list[Polynomial], weights: dict[int, Fraction]) -> bool:
+def _adds_up(rows: list[Polynomial], weights: dict[int, Exact]) -> bool:
     """Whether the weighted sum of the rows is a negative constant, as the proof says."""
-    total: dict[Monomial, Fraction] = {}
+    total: dict[Monomial, Exact] = {}
     for number, weight in weights.items():
         if weight < 0:
             return False
         for monomial, n in rows[number].items():
-            total[monomial] = total.get(monomial, Fraction(0)) + weight * n
-    constant = total.pop((), Fraction(0))
+            total[monomial] = total.get(monomial, 0) + weight * n
+    constant = total.pop((), 0)
     return constant < 0 and not any(total.values())
 
 
-def _farkas(rows: list[Polynomial]) -> dict[int, Fraction] | None:
+def _farkas(rows: list[Polynomial]) -> dict[int, Exact] | None:
     """Weights for the rows, each `row >= 0`, that show that no values of monomials obey all.
 
     Row i is a slack variable with a lower bound; monomials have no bounds.  Where a slack is below
     its bound and nothing that it depends on may move, its equation is the proof.
     """
-    low = [Fraction(-row.get((), 0)) for row in rows]
+    low = [-row.get((), 0) for row in rows]
     # Keys: the number of a row for its slack, a monomial for itself.
-    table: dict[int | Monomial, dict[int | Monomial, Fraction]] = {
-        i: {m: Fraction(n) for m, n in row.items() if m} for i, row in enumerate(rows)}
-    value: dict[int | Monomial, Fraction] = {i: Fraction(0) for i in range(len(rows))}
-    value |= {m: Fraction(0) for row in rows for m in row if m}
+    table: dict[int | Monomial, dict[int | Monomial, Exact]] = {
+        i: {m: n for m, n in row.items() if m} for i, row in enumerate(rows)}
+    value: dict[int | Monomial, Exact] = dict.fromkeys(range(len(rows)), 0)
+    value |= {m: 0 for row in rows for m in row if m}
     for _ in range(_PIVOTS):
         basic = min((k for k in table if isinstance(k, int) and value[k] < low[k]), default=None)
         if basic is None:
@@ -198,22 +199,22 @@ def _farkas(rows: list[Polynomial]) -> dict[int, Fraction] | None:
             entering = min((k for k, a in row.items() if a > 0 and isinstance(k, int)),
                            default=None)
         if entering is None:
-            return {basic: Fraction(1), **{k: -a for k, a in row.items() if isinstance(k, int)}}
+            return {basic: 1, **{k: -a for k, a in row.items() if isinstance(k, int)}}
         _pivot(table, value, basic, entering, low[basic])
     return None
 
 
-def _pivot(table: dict[int | Monomial, dict[int | Monomial, Fraction]],
-           value: dict[int | Monomial, Fraction], basic: int | Monomial, entering: int | Monomial,
-           target: Fraction) -> None:
+def _pivot(table: dict[int | Monomial, dict[int | Monomial, Exact]],
+           value: dict[int | Monomial, Exact], basic: int | Monomial, entering: int | Monomial,
+           target: Exact) -> None:
     """Let `basic` have the value `target`, and `entering` take its place in the table."""
     row = table.pop(basic)
     by = row.pop(entering)
-    change = (target - value[basic]) / by
+    change = _divided(target - value[basic], by)
     value[basic] = target
     value[entering] += change
-    own = {k: -a / by for k, a in row.items()}
-    own[basic] = 1 / by
+    own = {k: _divided(-a, by) for k, a in row.items()}
+    own[basic] = _divided(1, by)
     for key, other in table.items():
         a = other.pop(entering, None)
         if a is None:
@@ -222,7 +223,15 @@ def _pivot(table: dict[int | Monomial, dict[int | Monomial, Fraction]],
         for k, b in own.items():
             total = other.get(k, 0) + a * b
             if total:
-                other[k] = total
+                other[k] = total.numerator if total.denominator == 1 else total
             else:
                 other.pop(k, None)
     table[entering] = own
+
+
+def _divided(a: Exact, b: Exact) -> Exact:
+    """The quotient: an integer if it is one, with which Python computes much faster."""
+    if type(a) is int and type(b) is int and a % b == 0:
+        return a // b
+    found = Fraction(a, b)
+    return found.numerator if found.denominator == 1 else found

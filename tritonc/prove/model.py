@@ -12,7 +12,9 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from math import lcm
+from operator import mul
 from typing import TYPE_CHECKING
 
 from tritonc.analysis.linear import Linear, number, symbol
@@ -346,12 +348,10 @@ def build(problem: Problem, kernel: Kernel) -> Model:
 
 def _array(model: Model, arrays: Arrays, name: str, node: ast.AST, e: Scalar, unsigned: bool
            ) -> Array:
-    from tritonc.prove.shapes import count
-
     array = Array(name, None, e.bytes)
     shape = arrays.shape(node)
     if shape is not None:
-        array.count = count(tuple(map(model.named, shape)))
+        array.count = reduce(mul, map(model.named, shape), number(1))
         model.facts += [extent for extent in shape if extent.constant is None]
         if not model.limited:
             model.facts.append(number(ELEMENTS) - array.count)

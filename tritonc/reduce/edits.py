@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -14,8 +15,17 @@ class Replacement(NamedTuple):
     text: str = ""
 
 
+def over(match: re.Match[str], text: str = "") -> Replacement:
+    """What a pattern matches becomes `text`, or goes."""
+    return Replacement(match.start(), match.end(), text)
+
+
 Edit = tuple[Replacement, ...]  # what is done together
-Kind = Callable[[str], list[Edit]]  # the edits of one kind that a text offers
+Kind = Callable[[str], Sequence[Edit]]  # the edits of one kind that a text offers
+
+
+def deletion(start: int, end: int) -> Edit:
+    return (Replacement(start, end),)
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tritonc.reduce.edits import Edit, Kind, Replacement
+from tritonc.reduce.edits import Edit, Kind, Replacement, deletion, over
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\w+(?:\.\w+)*|\S')
 _COMMENT = re.compile(r'//(?!!)[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
@@ -17,22 +17,16 @@ _BLANK = tuple((re.compile(pattern, re.MULTILINE), new) for pattern, new in (
     (r"^ +(?=kernel\b|\w+ \w+\()", "")))
 
 
-def deletion(start: int, end: int) -> Edit:
-    return (Replacement(start, end),)
+def last_first(pattern: str | re.Pattern[str]) -> Kind:
+    """What a pattern matches goes, the last first: what it uses goes later."""
+    return lambda text: [(over(m),) for m in re.finditer(pattern, text)][::-1]
 
 
-def lines(text: str) -> list[Edit]:
-    """Each line goes, the last ones first: what they use goes later."""
-    return [deletion(m.start(), m.end()) for m in re.finditer(r"[^\n]*\n|[^\n]+$", text)][::-1]
+lines = last_first(r"[^\n]*\n|[^\n]+$")
+problem_lines = last_first(r"(?m)^[ \t]*//!.*\n?")
 
 
-def problem_lines(text: str) -> list[Edit]:
-    """Each line goes that says something of the problem."""
-    found = re.finditer(r"^[ \t]*//!.*\n?", text, re.MULTILINE)
-    return [deletion(m.start(), m.end()) for m in found][::-1]
-
-
-def stated(text: str) -> list[Edit]:
+def stated(text: str) -> Sequence[Edit]:
     """Entries of `//!` lines go; the value of a macro or a size stands where its name is used."""
     found: list[Edit] = []
     for m in re.finditer(r"^//! *(\w+): *(.*)\n", text, re.MULTILINE):
@@ -46,22 +40,23 @@ def stated(text: str) -> list[Edit]:
                 continue
             uses = re.finditer(rf"(?<![\w.]){re.escape(name.strip())}(?![\w.])(?!\s*=[^=])", text)
             said = f"({value.strip()})" if not value.strip().isalnum() else value.strip()
-            found.append((*deletion(*gone), *(
-                Replacement(use.start(), use.end(), said) for use in uses
-                if m[1] == "define" or _is_problem(text, use.start()))))
+            found.append((*deletion(*gone), *(over(use, said) for use in uses
+                                              if m[1] == "define" or is_stated(text, use))))
     return found
 
 
-def _is_problem(text: str, at: int) -> bool:
-    return text[text.rfind("\n", 0, at) + 1 : at].startswith("//!")
+def is_stated(text: str, match: re.Match[str]) -> bool:
+    """Whether a place is in a `//!` line."""
+    line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+    return line.lstrip().startswith("//!")
 
 
-def tokens(text: str) -> list[Edit]:
+def tokens(text: str) -> Sequence[Edit]:
     """Each token goes."""
-    return [deletion(m.start(), m.end()) for m in _TOKEN.finditer(text)]
+    return [(over(m),) for m in _TOKEN.finditer(text)]
 
 
-def brackets(text: str) -> list[Edit]:
+def brackets(text: str) -> Sequence[Edit]:
     """What stands between brackets goes, with them and without; and so do they alone."""
     found: list[Edit] = []
     for start, end in sorted(_pairs(text)):
@@ -79,11 +74,11 @@ def _pairs(text: str) -> Iterator[tuple[int, int]]:
             yield opened.pop()[1], m.end()
 
 
-def comments(text: str) -> list[Edit]:
+def comments(text: str) -> Sequence[Edit]:
     """Comments and blank lines go."""
-    found = [deletion(m.start(), m.end()) for m in _COMMENT.finditer(text) if not m[1]]
-    return found + [(Replacement(m.start(), m.end(), new),) for pattern, new in _BLANK
-                    for m in pattern.finditer(text) if m[0]]
+    found = [(over(m),) for m in _COMMENT.finditer(text) if not m[1]]
+    return found + [(over(m, new),) for pattern, new in _BLANK for m in pattern.finditer(text)
+                    if m[0]]
 
 
 def smaller(value: int) -> list[int]:
@@ -95,7 +90,7 @@ def smaller(value: int) -> list[int]:
 def numbers(everywhere: bool = False, lines: str = "") -> Kind:
     """Each number becomes smaller; `everywhere`: wherever the same number stands; `lines`: only
     in lines that begin so."""
-    def kind(text: str) -> list[Edit]:
+    def kind(text: str) -> Sequence[Edit]:
         places: dict[int, list[re.Match[str]]] = {}
         for m in _NUMBER.finditer(text):
             line = text[text.rfind("\n", 0, m.start()) + 1 : m.start()]
@@ -107,8 +102,7 @@ def numbers(everywhere: bool = False, lines: str = "") -> Kind:
         for value in sorted(places, reverse=True):
             groups = [places[value]] if everywhere else [[m] for m in places[value]]
             for group in groups:
-                found += [tuple(Replacement(m.start(), m.end(), str(n)) for m in group)
-                          for n in smaller(value)]
+                found += [tuple(over(m, str(n)) for m in group) for n in smaller(value)]
         return found
     return kind
 

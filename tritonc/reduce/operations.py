@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from tritonc.reduce.edits import Edit, Kind, Replacement
-from tritonc.reduce.lines import comments, deletion, numbers, problem_lines, sizes
+from tritonc.reduce.edits import Edit, Kind, Replacement, deletion, over
+from tritonc.reduce.lines import comments, last_first, numbers, problem_lines, sizes
 
 _OPERATION = re.compile(
     r"^[ \t]+(?P<guard>@%[\w.]+ )?(?:(?P<results>%[\w.]+(?:, %[\w.]+)*) = )?(?P<name>[a-z_]\w*)\b"
@@ -23,16 +23,13 @@ def _uses(text: str, value: str) -> Iterator[re.Match[str]]:
     return re.finditer(re.escape(value) + r"(?![\w.])", text)
 
 
-def kernels(text: str) -> list[Edit]:
+def kernels(text: str) -> Sequence[Edit]:
     """Kernels go, and lines outside of them."""
-    whole = [(m.start(), m.end()) for m in _KERNEL.finditer(text)]
-    apart = [(m.start(), m.end()) for m in re.finditer(r"^(#|constant|//).*\n", text, re.MULTILINE)]
-    return [deletion(*place) for place in (*whole, *apart)]
+    apart = re.finditer(r"^(#|constant|//).*\n", text, re.MULTILINE)
+    return [(over(m),) for m in (*_KERNEL.finditer(text), *apart)]
 
 
-def operations(text: str) -> list[Edit]:
-    """Operations go, the last ones first: what they use goes later."""
-    return [deletion(m.start(), m.end()) for m in _OPERATION.finditer(text)][::-1]
+operations = last_first(_OPERATION)
 
 
 def blocks(text: str) -> Iterator[Edit]:
@@ -50,31 +47,29 @@ def blocks(text: str) -> Iterator[Edit]:
             if inside[0] <= m.start() < inside[1]:
                 continue
             if m[1] and name in (m[2], m[3]):
-                edit.append(Replacement(m.start(), m.end(),
-                                        f"br {m[3] if m[2] == name else m[2]}"))
+                edit.append(over(m, f"br {m[3] if m[2] == name else m[2]}"))
             elif not m[1] and next_:
-                edit.append(Replacement(m.start(), m.end(), f"br {next_[1]}"))
-        edit += [Replacement(m.start(), m.end()) for m in re.finditer(
-            rf"\[%[\w.]+, {re.escape(name)}\](, )?", text)]
+                edit.append(over(m, f"br {next_[1]}"))
+        edit += map(over, re.finditer(rf"\[%[\w.]+, {re.escape(name)}\](, )?", text))
         yield tuple(edit)
 
 
 def branches(text: str) -> Iterator[Edit]:
     """A branch always goes one way, or the kernel ends there; two blocks become one."""
     for m in re.finditer(r"^( +)(?:cond_)?br .*\n", text, re.MULTILINE):
-        yield (Replacement(m.start(), m.end(), f"{m[1]}ret\n"),)
+        yield (over(m, f"{m[1]}ret\n"),)
     for m in re.finditer(r"^ +br ([\w.]+)\n\1:[ \t]*\n", text, re.MULTILINE):
-        yield deletion(m.start(), m.end())
+        yield (over(m),)
     for m in re.finditer(r"cond_br %[\w.]+, ([\w.]+), ([\w.]+)", text):
         labels = [label[1] for label in _LABEL.finditer(text, 0, m.start())]
         for kept, gone in ((m[1], m[2]), (m[2], m[1])):
-            edit = [Replacement(m.start(), m.end(), f"br {kept}")]
+            edit = [over(m, f"br {kept}")]
             start = text.find(f"\n{gone}:")
             following = _LABEL.search(text, start + len(gone) + 2) if start >= 0 else None
             end = following.start() if following else len(text)
-            edit += [Replacement(p.start(), p.end()) for p in re.compile(
+            edit += map(over, re.compile(
                 rf"\[%[\w.]+, {re.escape(labels[-1] if labels else '')}\](, )?").finditer(
-                text, max(start, 0), end)]
+                text, max(start, 0), end))
             yield tuple(edit)
 
 
@@ -96,9 +91,9 @@ def replaced(text: str) -> Iterator[Edit]:
         others = [*dict.fromkeys([*operands[::-1], *known.get(named, [])[-3:]])]
         for other in others if named else ():
             if other not in results:
-                yield (Replacement(m.start(), m.end()), *(
-                    Replacement(u.start(), u.end(), other) for result in results
-                    for u in _uses(text, result) if not m.start() <= u.start() < m.end()))
+                yield (over(m), *(over(u, other) for result in results
+                                  for u in _uses(text, result)
+                                  if not m.start() <= u.start() < m.end()))
         for result in results:
             types[result] = named
             known.setdefault(named, []).append(result)
@@ -114,7 +109,7 @@ def constants(text: str) -> Iterator[Edit]:
         value = "0.0" if "f" in scalar else "0"
         line = (f"undef : {stated[1]}" if "*" in scalar else
                 f"constant {{value = {value}}} : {stated[1]}")
-        yield (Replacement(m.start(), m.end(), f"  {m['results']} = {line}\n"),)
+        yield (over(m, f"  {m['results']} = {line}\n"),)
 
 
 def trimmed(text: str) -> Iterator[Edit]:
@@ -126,16 +121,14 @@ def trimmed(text: str) -> Iterator[Edit]:
         for p in _PARAMETER.finditer(m[0]):
             if len([*_uses(text, p[2])]) == 1:
                 argument = re.compile(rf"^//!\s*arg:\s*{re.escape(p[2][1:])}\b.*\n", re.MULTILINE)
-                yield (*deletion(m.start() + p.start(), m.start() + p.end()), *(
-                    Replacement(a.start(), a.end()) for a in argument.finditer(text)))
-    for m in re.finditer(r" ?\{[^{}\n]+\}", text):
-        yield deletion(m.start(), m.end())
-    for m in re.finditer(r"(?<=[{\[])[^][{},\n]+, |, [^][{},\n]+(?=[,}\]])", text):
-        yield deletion(m.start(), m.end())
+                yield (*deletion(m.start() + p.start(), m.start() + p.end()),
+                       *map(over, argument.finditer(text)))
+    for m in re.finditer(r" ?\{[^{}\n]+\}|(?<=[{\[])[^][{},\n]+, |, [^][{},\n]+(?=[,}\]])", text):
+        yield (over(m),)
 
 
 def _listed(method: object) -> Kind:
-    def kind(text: str) -> list[Edit]:
+    def kind(text: str) -> Sequence[Edit]:
         return [*method(text)]  # type: ignore[operator]
     return kind
 

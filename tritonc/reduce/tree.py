@@ -16,8 +16,8 @@ from tritonc.frontend.parser import parse
 from tritonc.frontend.preprocess import Preprocessed, render
 from tritonc.frontend.syntax import children, walk
 from tritonc.options import Options
-from tritonc.reduce.edits import Edit, Kind, Replacement
-from tritonc.reduce.lines import comments, deletion, numbers, problem_lines, sizes, stated
+from tritonc.reduce import lines
+from tritonc.reduce.edits import Edit, Kind, Replacement, deletion, over
 from tritonc.source import Diagnostics, SourceFile, Span
 
 _LITERALS = (syntax.IntLiteral, syntax.FloatLiteral, syntax.BoolLiteral, syntax.CharLiteral,
@@ -33,8 +33,8 @@ def preprocessed(text: str, path: str, options: Options) -> str | None:
         done = _preprocess(text, path, options)
     except Exception:  # also a bug: it may be what is looked for
         return None
-    lines = [f"//! {line}\n" for line, _ in done.problem_lines]
-    return "".join(lines) + _MARKER.sub("", render(done))
+    said = [f"//! {line}\n" for line, _ in done.problem_lines]
+    return "".join(said) + _MARKER.sub("", render(done))
 
 
 def _preprocess(text: str, path: str, options: Options) -> Preprocessed:
@@ -57,12 +57,12 @@ class Tree:
         levels = [self._kind(lambda tree, level=level: tree.statements(level))  # type: ignore[misc]
                   for level in range(_DEEPEST)]
         own = [View.names, View.unwrapped, View.parameters, View.inlined, View.lists,
-               View.literals, View.operands, View.parentheses]
-        return [sizes, *levels, problem_lines, stated, *map(self._kind, own), numbers(True),
-                numbers(), comments]
+               View.literals, View.operands]
+        return [lines.sizes, *levels, lines.problem_lines, lines.stated, *map(self._kind, own),
+                lines.numbers(True), lines.numbers(), lines.comments]
 
     def _kind(self, method: Callable[[View], Iterable[Edit]]) -> Kind:
-        def kind(text: str) -> list[Edit]:
+        def kind(text: str) -> Sequence[Edit]:
             if not self.parses(text):
                 return []
             assert self.program is not None
@@ -188,9 +188,9 @@ class View:
                 edit += [self.dropped(call.arguments, i) for call in calls
                          if call.callee == function.name and i < len(call.arguments)]
                 line = re.compile(rf"^[ \t]*//!\s*(arg|bench):\s*{parameter.name}\b.*\n?", re.M)
-                edit += [Replacement(m.start(), m.end()) for m in line.finditer(self.text)]
+                edit += map(over, line.finditer(self.text))
                 yield tuple(edit)
-                used = [Replacement(n.span.start, n.span.end, "1") for n in walk(function)
+                used = [_over(n, "1") for n in walk(function)
                         if isinstance(n, syntax.Name) and n.name == parameter.name
                         and self.stands(n.span)]
                 if used:
@@ -214,8 +214,8 @@ class View:
                 if not values:
                     continue
                 value, gone = self.grouped(values[0]), Replacement(*self.whole(node))
-                said = [Replacement(m.start(), m.end(), value) for m in re.finditer(
-                    rf"(?<=\W){node.name}(?=\W)", self.text) if self.problem(m.start())]
+                said = [over(m, value) for m in re.finditer(
+                    rf"(?<=\W){node.name}(?=\W)", self.text) if lines.is_stated(self.text, m)]
                 yield (*self.uses(node, value), *said, gone)
                 continue
             else:
@@ -224,13 +224,9 @@ class View:
 
     def uses(self, declared: syntax.Variable | syntax.Constant | syntax.Tunable, value: str
              ) -> list[Replacement]:
-        return [Replacement(n.span.start, n.span.end, value) for n in self.nodes
+        return [_over(n, value) for n in self.nodes
                 if isinstance(n, syntax.Name) and n.name == declared.name
                 and not declared.span.start <= n.span.start < declared.span.end]
-
-    def problem(self, at: int) -> bool:
-        """Whether a place is in a `//!` line."""
-        return self.text[self.text.rfind("\n", 0, at) + 1 : at].lstrip().startswith("//!")
 
     def grouped(self, node: syntax.Node) -> str:
         """The text of an expression, as it can stand anywhere."""
@@ -275,7 +271,7 @@ class View:
         """An expression becomes 1 or 0."""
         for value in "10":
             for node in self.expressions():
-                yield (Replacement(node.span.start, node.span.end, value),)
+                yield (_over(node, value),)
 
     def operands(self) -> Iterator[Edit]:
         """An expression becomes one of its operands."""
@@ -284,14 +280,9 @@ class View:
                 if isinstance(child, syntax.Index):
                     child = child.index
                 if isinstance(child, syntax.Expression) and self.stands(child.span):
-                    yield (Replacement(node.span.start, node.span.end, self.grouped(child)),)
+                    yield (_over(node, self.grouped(child)),)
 
-    def parentheses(self) -> Iterator[Edit]:
-        """Parentheses go whose inside stays."""
-        opened: list[int] = []
-        for m in re.finditer(r"[()]|//.*", self.text):
-            if m[0] == "(":
-                opened.append(m.start())
-            elif m[0] == ")" and opened:
-                start = opened.pop()
-                yield (Replacement(start, start + 1), Replacement(m.start(), m.end()))
+
+def _over(node: syntax.Node, text: str) -> Replacement:
+    """A node becomes `text`."""
+    return Replacement(node.span.start, node.span.end, text)

@@ -68,7 +68,7 @@ def _variable(context: Context, node: syntax.Name) -> Variable | None:
     if isinstance(entity, Variable):
         if entity.const:
             context.error("const-assignment", node.span, f"'{node.name}' is const",
-                          Note("it is declared here", entity.span))
+                          entity.note)
             return None
         return entity
     if entity is None or isinstance(entity, Poisoned):
@@ -76,7 +76,7 @@ def _variable(context: Context, node: syntax.Name) -> Variable | None:
     else:
         context.error("not-assignable", node.span, f"'{node.name}' is a {entity.kind}; only a "
                       "variable and what a pointer points to, *p, can be assigned",
-                      Note("it is declared here", entity.span))
+                      entity.note)
     return None
 
 
@@ -84,7 +84,7 @@ def _member(context: Context, node: syntax.Member) -> Variable | None:
     part = structs.part_of(context, node)
     if part is not None and part.const:
         context.error("const-assignment", node.span, f"'{part.name}' is part of a const struct",
-                      Note("it is declared here", part.span))
+                      part.note)
         return None
     if part is None and not structs.member(context, node).poisoned:
         context.error("not-assignable", node.span, "only members of a variable can be assigned")
@@ -97,12 +97,12 @@ def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
     if array is not None and structs.is_array(array.type):
         if array.const:
             context.error("const-assignment", node.span, f"'{array.name}' is const",
-                          Note("it is declared here", array.span))
+                          array.note)
             return None
         return structs.part_of(context, node)
     if isinstance(node.base, syntax.Name):
         entity = context.scope.lookup(node.base.name)
-        if isinstance(entity, Table):
+        if isinstance(entity, Table) and context.frame is not None:
             context.error("constant-memory", node.span, f"'{entity.name}' is in constant memory, "
                           "which only the host and statements outside functions may fill")
             return None
@@ -138,7 +138,7 @@ def _write(context: Context, target: Place, value: Term, span: Span, value_span:
                             target.at)
     context.at(value_span)
     converted = implicit.assign(context, value, target.type, value_span, f"'{target.name}'",
-                               Note(f"'{target.name}' is declared here", target.span))
+                               target.note)
     if converted.poisoned:
         # What was wrong is reported; later reads shall not call the variable uninitialised.
         context.spoil(target)
@@ -160,9 +160,7 @@ def _merge(context: Context, target: Variable, value: Term, span: Span) -> Term:
 
 def assign(context: Context, node: syntax.Assign) -> Term:
     """`target = value` and `target op= value`."""
-    if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      "it assigns a variable")
+    constants.check_constant(context, node.span, "it assigns a variable")
     target = None
     with suppress(Refused):  # what is wrong with the value is said too
         target = place(context, node.target)
@@ -190,9 +188,7 @@ def assign(context: Context, node: syntax.Assign) -> Term:
 
 def step(context: Context, node: syntax.IncDec) -> Term:
     """`++x`, `x--` and so on."""
-    if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      "it assigns a variable")
+    constants.check_constant(context, node.span, "it assigns a variable")
     target = place(context, node.target)
     if target is None:
         return POISON

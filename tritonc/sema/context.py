@@ -110,9 +110,10 @@ class Context:
                                suggestion=suggestion)
         return POISON
 
-    def refuse(self, name: str, span: Span, message: str, *notes: Note) -> NoReturn:
+    def refuse(self, name: str, span: Span, message: str, *notes: Note,
+               suggestion: str | None = None) -> NoReturn:
         """Report an error, and give up the expression.  Raises Refused."""
-        self.error(name, span, message, *notes)
+        self.error(name, span, message, *notes, suggestion=suggestion)
         raise Refused
 
     def instances(self) -> tuple[Note, ...]:
@@ -137,7 +138,7 @@ class Context:
         """Where the variables that are operands of what is being made were declared."""
         names = dict.fromkeys(n.name for n in self.involved if isinstance(n, syntax.Name))
         found = [self.scope.lookup(name) for name in names]
-        return tuple(Note(f"'{e.name}' is declared here", e.span) for e in found
+        return tuple(e.note for e in found
                      if isinstance(e, Variable))
 
     def warning(self, name: str, span: Span, message: str, *notes: Note,

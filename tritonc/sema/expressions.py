@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritonc.frontend import syntax
-from tritonc.frontend.foreign import FOREIGN, plain
+from tritonc.frontend import foreign, syntax
 from tritonc.sema.assignments import assign, step
 from tritonc.sema.builtins import table
 from tritonc.sema.builtins.products import dot
@@ -15,7 +14,6 @@ from tritonc.sema.functions import call_function
 from tritonc.sema.operations import casts, choices, convert, memory, operators, structs
 from tritonc.sema.operations.subscripts import rotate, subscript
 from tritonc.sema.scope import (
-    Counter,
     Entity,
     FunctionEntity,
     JointMember,
@@ -79,9 +77,8 @@ def name(context: Context, node: syntax.Name) -> Term:
         if entity.constant is not None:
             return entity.constant
         if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.name}' is a {entity.kind}",
-                                          Note("it is declared here", entity.span))
+            constants.check_constant(context, node.span, f"'{node.name}' is a {entity.kind}",
+                                     entity.note)
         return context.read(entity, node.span)
     if isinstance(entity, Tunable):
         return context.unit.tunable_value(context, entity, node.span)
@@ -90,20 +87,13 @@ def name(context: Context, node: syntax.Name) -> Term:
         return entity.value or POISON
     if isinstance(entity, NamedConstant):
         return context.unit.constant_value(context, entity, node.span)
-    if isinstance(entity, Counter):
-        if entity.value is None:
-            return context.error("uninitialized", node.span, f"'{node.name}' is read before it "
-                                 "gets a value", Note("it is declared here", entity.span))
-        return entity.value
     if isinstance(entity, Table):
-        if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.name}' is a constant table")
+        constants.check_constant(context, node.span, f"'{node.name}' is a constant table")
         context.at(node.span)
         return context.op("constant_table", entity.type, symbol=entity.name)
     if isinstance(entity, FunctionEntity):
         return context.error("undeclared-name", node.span, f"'{node.name}' is a function; it can "
-                             "only be called", Note("it is declared here", entity.span))
+                             "only be called", entity.note)
     if entity is None:
         if table.find(node.name) is not None:
             return context.error("undeclared-name", node.span, f"'{node.name}' is a builtin "
@@ -117,17 +107,14 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     candidates = [name for name in context.scope.visible()
                   if not isinstance(context.scope.lookup(name), Poisoned)]
     candidates += table.names()
-    near = None if name in FOREIGN else closest(name, candidates)
+    notes = foreign.notes(name)
+    near = None if notes else closest(name, candidates)
     ended = context.frame.ended.get(name) if context.frame is not None else None
-    notes = []
-    if ended is not None and not isinstance(ended, Poisoned):
+    if not notes and ended is not None and not isinstance(ended, Poisoned):
         near = None
-        notes = [Note(f"the block that declares a '{name}' has ended before", ended.span)]
-    elif near:
-        entity = context.scope.lookup(near)
-        notes = [Note(f"'{near}' is declared here", entity.span)] if entity else []
-    if name in FOREIGN:
-        notes = [Note(plain(FOREIGN[name]))]
+        notes = (Note(f"the block that declares a '{name}' has ended before", ended.span),)
+    elif near and (entity := context.scope.lookup(near)):
+        notes = (Note(f"'{near}' is declared here", entity.span),)
     text = f"{message} '{name}'" + (f"; did you mean '{near}'?" if near else "")
     context.error("undeclared-name", span, text, *notes, suggestion=near)
     context.scope.names[name] = Poisoned(name, span)
@@ -161,8 +148,6 @@ def binary(context: Context, node: syntax.Binary) -> Term:
 def range_(context: Context, node: syntax.Range) -> Term:
     low = constants.integer(context, node.low, "the start of a range")
     high = constants.integer(context, node.high, "the end of a range")
-    if low is None or high is None:
-        return POISON
     if high <= low:
         return context.error("range-bounds", node.span, f"the range {low} ... {high} is empty; its "
                              "end must be greater than its start")
@@ -177,8 +162,6 @@ def range_(context: Context, node: syntax.Range) -> Term:
 
 def sizeof(context: Context, node: syntax.SizeOf) -> Term:
     type = constants.value_type(context, node.type, "the operand of sizeof")
-    if type is None:
-        return POISON
     if isinstance(type.element, Struct):
         return context.error("struct-value", node.type.span, f"sizeof takes a number's type, and "
                              f"{type} is a struct, which has no place in memory")
@@ -192,9 +175,7 @@ def sizeof(context: Context, node: syntax.SizeOf) -> Term:
 
 
 def deref(context: Context, node: syntax.Deref) -> Term:
-    if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      "'*' loads from memory")
+    constants.check_constant(context, node.span, "'*' loads from memory")
     widen = context.widened is node
     pointer = context.operand(node.pointer)
     before = node.span.file.text[max(node.span.start - 1, 0) : node.span.start]
@@ -207,9 +188,7 @@ def deref(context: Context, node: syntax.Deref) -> Term:
 
 
 def masked_deref(context: Context, node: syntax.MaskedDeref) -> Term:
-    if context.constant_for is not None:
-        return constants.not_constant(context, node.span, context.constant_for,
-                                      "'*?' loads from memory")
+    constants.check_constant(context, node.span, "'*?' loads from memory")
     widen = context.widened is node
     mask = convert.truth(context, context.operand(node.mask), node.mask.span, "a mask")
     pointer = context.operand(node.pointer)
@@ -222,12 +201,11 @@ def masked_deref(context: Context, node: syntax.MaskedDeref) -> Term:
 def call(context: Context, node: syntax.Call) -> Term:
     entity: Entity | None = context.scope.lookup(node.callee)
     if isinstance(entity, FunctionEntity):
-        if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.callee}' is a function of the program")
+        constants.check_constant(context, node.span,
+                                 f"'{node.callee}' is a function of the program")
         if node.template is not None:
             return context.error("call-arguments", node.span, f"function '{node.callee}' takes "
-                                 "one list of arguments", Note("it is declared here", entity.span))
+                                 "one list of arguments", entity.note)
         return call_function(context, entity, node)
     if entity is None:
         row = table.find(node.callee)
@@ -238,7 +216,7 @@ def call(context: Context, node: syntax.Call) -> Term:
         hides = f", which hides the builtin '{node.callee}'" \
             if table.find(node.callee) is not None else ""
         context.error("not-a-function", node.callee_span, f"'{node.callee}' is a {entity.kind}"
-                      f"{hides}; it cannot be called", Note("it is declared here", entity.span))
+                      f"{hides}; it cannot be called", entity.note)
     for argument in node.arguments:
         context.lower(argument)
     return POISON

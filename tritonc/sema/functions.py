@@ -6,6 +6,7 @@ a block after the body, unless it is the body's last statement: then there is no
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import lcm
 
 from tritonc.frontend import syntax
@@ -28,7 +29,7 @@ from tritonc.sema.types.ctypes import (
     Struct,
     member_type,
 )
-from tritonc.sema.types.term import NOTHING, POISON, Term
+from tritonc.sema.types.term import NOTHING, POISON, Refused, Term
 from tritonc.source import CompileError, Note, Span
 
 MAX_DEPTH = 100  # inlined calls inside each other
@@ -47,7 +48,7 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
         return library.inline(context, entity, arguments, context.frame.lift)
     arguments = _arguments(context, entity, node)
     entity = generics.chosen(context, entity, arguments, node)
-    declared = Note(f"'{entity.name}' is declared here", entity.span)
+    declared = entity.note
     if len(arguments) != len(entity.node.parameters):
         count = len(entity.node.parameters)
         return context.error("call-arguments", node.span, f"'{entity.name}' takes {count} "
@@ -238,30 +239,31 @@ def _information(context: Context, parameter: syntax.Parameter, type: CType) -> 
     info = ParameterInfo(ctype=host_type(type), span=parameter.name_span)
     element = type.element
     names = {q.name for q in parameter.qualifiers}
-    pointer = isinstance(element, PointerTo)
-    info.read_only = "read_only" in names or (pointer and isinstance(element, PointerTo)
-                                              and element.const)
+    info.read_only = "read_only" in names or (isinstance(element, PointerTo) and element.const)
     info.write_only = "write_only" in names
     info.no_alias = "restrict" in names
     info.retune = "retune" in names
     for qualifier in parameter.qualifiers:
-        if qualifier.name not in HINTS or qualifier.argument is None:
-            continue
-        n = constants.integer(context, qualifier.argument, f"the argument of '{qualifier.name}'")
-        if n is None:
-            continue
-        if n < 1:
-            context.error("call-arguments", qualifier.argument.span, f"a multiple of {n} makes no "
-                          "sense; the number must be positive")
-        elif qualifier.name == "align" and n & (n - 1):
-            context.error("call-arguments", qualifier.argument.span,
-                          f"an alignment is a power of two, not {n}")
-        elif not pointer and not element.ir.is_int:
-            context.error("type-mismatch", qualifier.span, "only integers and pointers are "
-                          f"multiples of a number; '{parameter.name}' is {type}")
-        else:
-            info.multiple_of = lcm(info.multiple_of, n)
+        if qualifier.name in HINTS and qualifier.argument is not None:
+            with suppress(Refused):
+                n = _divisor(context, parameter, type, qualifier, qualifier.argument)
+                info.multiple_of = lcm(info.multiple_of, n)
     return info
+
+
+def _divisor(context: Context, parameter: syntax.Parameter, type: CType,
+             qualifier: syntax.Qualifier, argument: syntax.Expression) -> int:
+    """What a parameter that is declared `align(n)` or `multiple_of(n)` is a multiple of."""
+    n = constants.integer(context, argument, f"the argument of '{qualifier.name}'")
+    if n < 1:
+        context.refuse("call-arguments", argument.span, f"a multiple of {n} makes no sense; the "
+                       "number must be positive")
+    if qualifier.name == "align" and n & (n - 1):
+        context.refuse("call-arguments", argument.span, f"an alignment is a power of two, not {n}")
+    if not isinstance(type.element, PointerTo) and not type.element.ir.is_int:
+        context.refuse("type-mismatch", qualifier.span, "only integers and pointers are multiples "
+                       f"of a number; '{parameter.name}' is {type}")
+    return n
 
 
 def host_type(type: CType) -> str:
@@ -289,7 +291,7 @@ def check_reads(context: Context) -> None:
         if context.ssa.undefined.get(value) is not None and variable not in reported:
             reported.add(variable)
             context.error("uninitialized", span, f"'{variable.name}' is read before it gets a "
-                          "value", Note(f"'{variable.name}' is declared here", variable.span))
+                          "value", variable.note)
 
 
 def _check_access_hints(context: Context, node: syntax.Function) -> None:

@@ -8,6 +8,7 @@ result and a variable, of the value.  Such a function has no types of its own; a
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tritonc.frontend import syntax
@@ -16,7 +17,9 @@ from tritonc.sema.scope import FunctionEntity, Scope, Signature, Variable
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import (
     AUTO_TYPE,
+    FLOAT,
     INT_TYPE,
+    LITERAL,
     CType,
     Number,
     PointerTo,
@@ -80,36 +83,33 @@ def _resolved(context: Context, entity: FunctionEntity, scope: Scope,
               types: list[CType] | None) -> Signature:
     node = entity.node
     outer, context.scope = context.scope, scope
-    parameters: list[CType | None] = []
+    parameters: list[CType | None] = [None] * len(node.parameters)
     for at, parameter in enumerate(node.parameters):
         spec, name = parameter.type, f"parameter '{parameter.name}'"
-        if spec.scalar == "auto" and types is not None:
-            parameters.append(deduced(context, spec, types[at], name))
-        else:
-            parameters.append(constants.value_type(context, spec, name))
-    if node.returns.scalar == "auto" and types is not None:
-        returns: CType | None = AUTO_TYPE
-    else:
-        returns = constants.resolve_type(context, node.returns)
+        with suppress(Refused):
+            parameters[at] = deduced(context, spec, types[at], name) if (
+                spec.scalar == "auto" and types is not None
+            ) else constants.value_type(context, spec, name)
+    returns = None
+    with suppress(Refused):
+        returns = AUTO_TYPE if node.returns.scalar == "auto" and types is not None \
+            else constants.resolve_type(context, node.returns)
     context.scope = outer
     return Signature(returns, parameters)
 
 
-def deduced(context: Context, spec: syntax.TypeSpec, found: CType, what: str) -> CType | None:
+def deduced(context: Context, spec: syntax.TypeSpec, found: CType, what: str) -> CType:
     """The type that an `auto` with its stars and extents becomes for a value of type `found`."""
     element = found.element
     if spec.pointer:
         if not isinstance(element, PointerTo):
-            context.error("type-mismatch", spec.span, f"{what} is a pointer, but the value is "
-                          f"{found}")
-            return None
+            context.refuse("type-mismatch", spec.span, f"{what} is a pointer, but the value is "
+                           f"{found}")
         element = pointer_to(element.target, spec.const or element.const, element.space,
                              spec.volatile or element.volatile)
     if spec.extents is None:
         return ctype(element, found.shape)
-    span = spec.extents[0].span.to(spec.extents[-1].span) if spec.extents else spec.span
-    shape = constants.extents(context, spec.extents, span)
-    return None if shape is None else ctype(element, shape)
+    return ctype(element, constants.extents(context, spec.extents))
 
 
 def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
@@ -120,7 +120,7 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
     arguments = [good(t) for t in arguments]
     names = names_of(context, entity)
     bound: dict[str, tuple[int, str]] = {}
-    declared = Note(f"'{entity.name}' is declared here", entity.span)
+    declared = entity.note
     for parameter, term, span in zip(entity.node.parameters, arguments, spans, strict=True):
         extents, shape = _extents(parameter.type), _shape(parameter.type, term)
         generic = [at for at, e in enumerate(extents) if isinstance(e, syntax.Name)
@@ -195,12 +195,6 @@ def _cost(context: Context, entity: FunctionEntity, arguments: list[Term]) -> in
     return total
 
 
-def _plain_element(context: Context, spec: syntax.TypeSpec) -> object:
-    plain = syntax.TypeSpec(spec.span, spec.scalar, spec.const, spec.pointer, spec.space)
-    to = constants.resolve_type(context, plain)
-    return None if to is None else to.element
-
-
 _BROADCAST, _GENERIC, _WIDER, _OTHER = 100, 1, 4, 20
 
 
@@ -213,7 +207,7 @@ def _fit(context: Context, spec: syntax.TypeSpec, term: Term) -> int | None:
     if spec.count is not None and shape is not None:
         element = term.type.element
         assert isinstance(element, Struct)
-        same = element.members[0][1].element is _plain_element(context, spec)
+        same = element.members[0][1].element is constants.element_of(context, spec)
         return cost if rank == wanted and same else None
     if spec.extents is not None or spec.scalar != "auto":
         names = {e.name for e in spec.extents or () if isinstance(e, syntax.Name)}
@@ -228,20 +222,15 @@ def _fit(context: Context, spec: syntax.TypeSpec, term: Term) -> int | None:
     element = term.type.element
     if spec.scalar == "auto":
         return None if spec.pointer and not isinstance(element, PointerTo) else cost + _GENERIC
-    plain = syntax.TypeSpec(spec.span, spec.scalar, spec.const, spec.pointer, spec.space)
-    to = constants.resolve_type(context, plain)
-    if to is None:
-        return None
-    if isinstance(element, PointerTo) or isinstance(to.element, PointerTo):
-        if not isinstance(element, PointerTo) or not isinstance(to.element, PointerTo) or (
-                element.target is not to.element.target or element.space != to.element.space):
-            return None
-        return cost + (element.const != to.element.const)
-    if element is to.element:
+    to = constants.element_of(context, spec)
+    if isinstance(element, PointerTo) and isinstance(to, PointerTo):
+        same = element.target is to.target and element.space == to.space
+        return cost + (element.const != to.const) if same else None
+    if element is to:
         return cost
-    if not isinstance(element, Number) or not isinstance(to.element, Number):
+    if not isinstance(element, Number) or not isinstance(to, Number):
         return None
-    if element.name == "literal" and to.element.is_float:
-        return cost + (0 if to.element.name == "float32" else 1)
-    wider = element.is_float == to.element.is_float and element.ir.bits < to.element.ir.bits
-    return cost + (_WIDER if wider or (element.is_int and to.element.is_float) else _OTHER)
+    if element is LITERAL and to.is_float:
+        return cost + (to is not FLOAT)
+    wider = element.is_float == to.is_float and element.ir.bits < to.ir.bits
+    return cost + (_WIDER if wider or (element.is_int and to.is_float) else _OTHER)

@@ -107,10 +107,10 @@ def _unroll(context: Context, node: syntax.For | syntax.While | syntax.DoWhile, 
     if node.unroll is None:
         return
     times = constants.integer(context, node.unroll, "how often a loop is unrolled")
-    if times is not None and not 0 <= times <= MOST_COPIES:
+    if not 0 <= times <= MOST_COPIES:
         context.error("call-arguments", node.unroll.span, f"a loop is unrolled 1 to {MOST_COPIES} "
                       f"times, found {times}")
-    elif times is not None and test.ops and test.terminator.name == "cond_br":
+    elif test.ops and test.terminator.name == "cond_br":
         test.terminator.attributes["unroll"] = times
 
 

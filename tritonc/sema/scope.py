@@ -10,7 +10,7 @@ from tritonc.frontend import syntax
 from tritonc.ir import core
 from tritonc.sema.types.ctypes import CType, Struct, member_type
 from tritonc.sema.types.term import Term
-from tritonc.source import Span
+from tritonc.source import Note, Span
 
 if TYPE_CHECKING:
     from tritonc.sema.predicates.in_force import Mask
@@ -24,6 +24,10 @@ class Entity:
     span: Span
 
     kind = "name"  # what it is, in a message
+
+    @property
+    def note(self) -> Note:
+        return Note(f"'{self.name}' is declared here", self.span)
 
 
 @dataclass(eq=False, slots=True)
@@ -93,16 +97,6 @@ class NamedConstant(Entity):
     tunables: tuple[str, ...] = ()  # those that its value depends on
 
     kind = "constant"
-
-
-@dataclass(eq=False, slots=True)
-class Counter(Entity):
-    """A variable of the statements that fill constant tables."""
-
-    type: CType
-    value: Term | None = None
-
-    kind = "variable"
 
 
 @dataclass(eq=False, slots=True)

@@ -26,7 +26,7 @@ from tritonc.sema.types.ctypes import (
     CType,
     ctype,
 )
-from tritonc.sema.types.term import POISON, Refused, Term
+from tritonc.sema.types.term import POISON, Refused, Term, good
 from tritonc.source import Note, Span
 
 HINTS = frozenset({"align", "multiple_of"})  # qualifiers that promise a divisor
@@ -49,10 +49,16 @@ def nothing(context: Context, node: syntax.Node) -> None:
 
 def static_assert(context: Context, node: syntax.StaticAssert) -> None:
     what = "the condition of static_assert"
+    message = f": {node.message}" if node.message else ""
+    if context.frame is None:  # with the tables as they are then
+        condition = good(convert.truth(context, context.operand(node.condition),
+                                       node.condition.span, what))
+        context.at(node.condition.span)
+        context.emit("assert", context.value(condition), message=message)
+        return
     term = constants.constant(context, node.condition, what)
     condition = convert.truth(context, term, node.condition.span, what)
     if not condition.poisoned and not condition.constant:
-        message = f": {node.message}" if node.message else ""
         context.error("static-assertion", node.condition.span, f"static assertion failed{message}")
 
 
@@ -74,14 +80,11 @@ def declare(scope: Scope, context: Context, variable: Variable) -> None:
 
 
 def _declare(context: Context, node: syntax.Variable) -> None:
-    given: Term | None = None
-    if node.type.scalar == "auto":
-        given = _given(context, node)
-        type = None if given.poisoned else generics.deduced(
-            context, node.type, decayed(given).type, f"'{node.name}'")
-    else:
-        type = constants.value_type(context, node.type, f"'{node.name}'")
-    if type is None:
+    given = _given(context, node) if node.type.scalar == "auto" else None
+    try:
+        type = constants.value_type(context, node.type, f"'{node.name}'") if given is None else \
+            generics.deduced(context, node.type, decayed(good(given)).type, f"'{node.name}'")
+    except Refused:
         if given is None and node.initializer is not None and not _takes_extent(
                 context, node.initializer):
             context.lower(node.initializer)
@@ -104,7 +107,10 @@ def _declare(context: Context, node: syntax.Variable) -> None:
     if term.poisoned:  # a mistake there may only look like a use of the variable
         context.reads[reads:] = [r for r in context.reads[reads:] if r[1] is not variable]
     for qualifier in node.qualifiers:
-        term = _promised(context, qualifier, term)
+        try:
+            term = _promised(context, qualifier, term)
+        except Refused:
+            term = POISON
     if term.poisoned:
         context.spoil(variable)
         return
@@ -160,7 +166,7 @@ def _promised(context: Context, qualifier: syntax.Qualifier, term: Term) -> Term
     if qualifier.name not in HINTS or qualifier.argument is None:
         return term
     n = constants.integer(context, qualifier.argument, f"the argument of '{qualifier.name}'")
-    if n is None or term.poisoned:
+    if term.poisoned:
         return POISON
     if term.members:
         return context.error("struct-value", qualifier.span, f"'{qualifier.name}' does not apply "
@@ -228,7 +234,9 @@ def predicated(context: Context, node: syntax.Predicated) -> None:
 
 def return_(context: Context, node: syntax.Return) -> None:
     frame = context.frame
-    assert frame is not None, "a statement of a function"
+    if frame is None:
+        context.refuse("file-statement", node.span, "outside functions only statements that fill "
+                       "constant tables can stand")
     term = None
     if node.value is not None:
         term = structs.value(context, node.value, frame.returns,
@@ -236,7 +244,8 @@ def return_(context: Context, node: syntax.Return) -> None:
     if context.mask is not frame.mask:
         loops.predicated_jump(context, node.span, "return")
         return
-    _set_result(context, frame, node, term)
+    with suppress(Refused):
+        _set_result(context, frame, node, term)
     if node is frame.tail:
         return  # control falls out of the body anyway
     if frame.exit is None:
@@ -247,35 +256,30 @@ def return_(context: Context, node: syntax.Return) -> None:
 
 def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term | None) -> None:
     function = frame.function
-    declared = Note(f"'{function.name}' is declared here", function.span)
-    if frame.returns.element is AUTO and term is not None and term.poisoned:
-        frame.returns = ERROR_TYPE
     if frame.returns.element is AUTO and term is not None:
+        frame.returns = ERROR_TYPE
         term = decayed(term)
         if term.type.element is VOID:
-            term = context.error("void-value", node.span, "a value is expected here; this call of "
-                                 "a void function gives none")
-        type = None if term.poisoned else generics.deduced(
-            context, function.node.returns, term.type, f"the result of '{function.name}'")
-        frame.returns = type or ERROR_TYPE
-        if type is not None:
-            frame.result = Variable("result", node.span, type, mask=frame.mask)
+            context.refuse("void-value", node.span, "a value is expected here; this call of a void "
+                           "function gives none")
+        frame.returns = generics.deduced(context, function.node.returns, good(term).type,
+                                         f"the result of '{function.name}'")
+        frame.result = Variable("result", node.span, frame.returns, mask=frame.mask)
     if frame.returns.element is AUTO or frame.returns.element is ERROR:
         return
     if frame.returns is VOID_TYPE or frame.returns.element is VOID:
         if term is not None and not term.poisoned:
             context.error("return-type", node.span, f"'{function.name}' is void and cannot return "
-                          "a value", declared)
+                          "a value", function.note)
         return
     assert frame.result is not None
     if term is None:
-        context.error("return-type", node.span, f"'{function.name}' must return a value of type "
-                      f"{frame.returns}", declared)
-        return
+        context.refuse("return-type", node.span, f"'{function.name}' must return a value of type "
+                       f"{frame.returns}", function.note)
     assert node.value is not None
     context.at(node.value.span)
     term = implicit.assign(context, term, frame.returns, node.value.span,
-                          f"the result of '{function.name}'", declared)
+                          f"the result of '{function.name}'", function.note)
     if term.poisoned:
         context.spoil(frame.result)
     else:

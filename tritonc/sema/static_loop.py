@@ -17,7 +17,7 @@ from tritonc.sema.operations import convert, implicit, operators
 from tritonc.sema.scope import Variable
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import INT_TYPE
-from tritonc.sema.types.term import Refused, Term, good
+from tritonc.sema.types.term import Term, good
 
 MOST_TURNS = 1024
 
@@ -63,8 +63,6 @@ def _begin(context: Context, node: syntax.For) -> None:
     for variable in init.variables:
         what = f"'{variable.name}'"
         type = constants.value_type(context, variable.type, what)
-        if type is None:
-            raise Refused
         if variable.initializer is None:
             context.refuse("static-loop", variable.name_span, f"{what} needs a value here, "
                            "which is a constant")

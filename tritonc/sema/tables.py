@@ -4,223 +4,132 @@
     for (int c = 0; c < 512; c++)
       delta[c] = (c / 3) * 64 + c % 3;
 
-A small interpreter of statements; expressions are constant expressions, whose names may be the
-variables declared here.
+They are lowered as the statements of a function are, and the operations executed: scalars, and the
+elements of tables.  A pointer is a table and an index.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from tritonc.frontend import syntax
+from tritonc.ir import numbers
+from tritonc.ir.core import Op, Value
+from tritonc.ir.ops import OPS
+from tritonc.ir.types import Tile
 from tritonc.sema.context import Context
-from tritonc.sema.operations import convert, implicit, operators
-from tritonc.sema.operations.subscripts import constant_element
-from tritonc.sema.quick import Quick, holds_ints
-from tritonc.sema.scope import Counter, Poisoned, Table
-from tritonc.sema.statements import static_assert
+from tritonc.sema.functions import check_reads
+from tritonc.sema.scope import Table
 from tritonc.sema.types import constants
-from tritonc.sema.types.ctypes import INT_TYPE, PointerTo, ctype
-from tritonc.sema.types.term import POISON, Refused, Term, good
-from tritonc.source import Note, Span
+from tritonc.sema.types.term import Refused
+from tritonc.source import Span
 
-MAX_STEPS = 400_000  # statements and operands: 24 for each int that constant memory holds
-_WHAT = "a value that fills a constant table"
+MAX_STEPS = 400_000  # operations: 24 for each int that constant memory holds
 
 
 def fill_tables(context: Context, statements: list[syntax.Statement]) -> None:
     """Execute the statements that stand outside functions, until one is wrong."""
-    context.constant_for = _WHAT
+    errors = context.diagnostics.errors
+    for statement in statements:
+        context.lower(statement)
+    context.emit("ret")
+    context.ssa.finish(context.kernel)
+    check_reads(context)
     with suppress(Refused):
-        filler = _Filler(context)
-        for statement in statements:
-            filler.run(statement)
-    context.constant_for = None
-    context.scope = context.unit.scope
+        for op in context.kernel.ops():
+            if any(isinstance(result.type, Tile) for result in op.results):
+                context.refuse("file-statement", _place(op), "statements outside functions compute "
+                               "with scalars, and this is a tile")
+        if context.diagnostics.errors == errors:
+            _Run(context).run()
 
 
-class _Filler:
+class _Run:
+    """The operations of `context.kernel`, executed one after the other."""
+
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.steps = 0
-        self.sizes: dict[syntax.Expression, int] = {}  # in nodes
-        self.quick = Quick(context)
+        self.values: dict[Value, Any] = {}
+        self.tables = {table.name: table for table in context.unit.tables}
 
-    def value(self, node: syntax.Expression) -> Term:
-        """The value of a constant expression; assignments only as whole statements."""
-        size = self.sizes.get(node)
-        if size is None:
-            size = self.sizes[node] = sum(1 for _ in syntax.walk(node))
-        self.steps += size
-        number = self.quick.integer(node)
-        if number is not None:
-            return Term(INT_TYPE, constant=number)
-        return good(constants.constant(self.context, node, _WHAT))
+    def run(self) -> None:
+        block, steps = self.context.kernel.entry, 0
+        while block.terminator.name != "ret":
+            self.straight(block.ops[:-1])
+            last = block.terminator
+            steps += len(block.ops)
+            if steps > MAX_STEPS:
+                self.context.refuse("constant-table", _place(last), "filling constant tables takes "
+                                    f"more than {MAX_STEPS} steps: a loop that does not end?")
+            taken = last.blocks[0 if len(last.blocks) == 1 or self.values[last.operands[0]] else 1]
+            # All phis read what was before any of them.
+            phis = [op for op in taken.ops if op.name == "phi"]
+            self.values.update([(op.result, self.values[op.operands[op.blocks.index(block)]])
+                                for op in phis])
+            block = taken
+        self.straight(block.ops[:-1])
 
-    def condition(self, node: syntax.Expression | None) -> bool:
-        if node is None:
-            return True
-        known = self.quick.condition(node)
-        if known is not None:
-            self.steps += 3  # it has as many nodes at least
-            return known
-        return bool(good(convert.truth(self.context, self.value(node), node.span)).constant)
+    def straight(self, ops: list[Op]) -> None:
+        values = self.values
+        for op in ops:
+            match op.name:
+                case "phi":
+                    pass
+                case "undef":
+                    values[op.result] = None
+                case "constant":
+                    values[op.result] = op.attributes["value"]
+                case "constant_table":
+                    values[op.result] = self.tables[op.attributes["symbol"]], 0
+                case "addptr" if isinstance(values[op.operands[0]], tuple):
+                    table, at = values[op.operands[0]]
+                    values[op.result] = table, at + values[op.operands[1]]
+                case "load":
+                    data, at = self.element(op)
+                    values[op.result] = data[at]
+                case "store":
+                    data, at = self.element(op)
+                    data[at] = values[op.operands[1]]
+                case "assert":
+                    if not values[op.operands[0]]:
+                        self.context.error("static-assertion", _place(op), "static assertion failed"
+                                           + op.attributes["message"])
+                case _:
+                    self.compute(op)
 
-    # --- statements; the result is "break", "continue" or "" ---
+    def compute(self, op: Op) -> None:
+        operands = [self.values[v] for v in op.operands]
+        try:
+            if None not in operands:
+                found = numbers.evaluate(OPS[op.name], op, operands)
+                self.values.update(zip(op.results, found, strict=True))
+                return
+        except (numbers.NotFoldable, TypeError):
+            pass  # the latter of a table's place
+        constants.not_constant(self.context, _place(op), "a value that fills a constant table")
+        raise Refused
 
-    def run(self, node: syntax.Statement) -> str:
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            self.context.refuse("constant-table", node.span, "filling constant tables takes more "
-                                f"than {MAX_STEPS} steps: a loop that does not end?")
-        if isinstance(node, syntax.ExpressionStatement):
-            self.execute(node.expression)
-        elif isinstance(node, syntax.For):
-            return self.loop(node, node.init, node.condition, node.step, node.body)
-        elif isinstance(node, syntax.While):
-            return self.loop(node, None, node.condition, None, node.body)
-        elif isinstance(node, syntax.DoWhile):
-            if self.run(node.body) != "break":
-                return self.loop(node, None, node.condition, None, node.body)
-        elif isinstance(node, syntax.If):
-            part = node.then if self.condition(node.condition) else node.orelse
-            return self.inside([part]) if part is not None else ""
-        elif isinstance(node, syntax.Block):
-            return self.inside(list(node.statements))
-        elif isinstance(node, syntax.Declaration):
-            self.declare(node)
-        elif isinstance(node, syntax.StaticAssert):
-            static_assert(self.context, node)
-        elif isinstance(node, syntax.Break):
-            return "break"
-        elif isinstance(node, syntax.Continue):
-            return "continue"
-        elif not isinstance(node, syntax.Empty | syntax.LocalTypedef):
-            self.context.refuse("file-statement", node.span, "outside functions only statements "
-                                "that fill constant tables can stand")
-        return ""
-
-    def inside(self, statements: list[syntax.Statement]) -> str:
-        with self.context.inner_scope():
-            for statement in statements:
-                jump = self.run(statement)
-                if jump:
-                    return jump
-        return ""
-
-    def loop(self, node: syntax.Statement, init: syntax.Statement | None,
-             condition: syntax.Expression | None, step: syntax.Expression | None,
-             body: syntax.Statement) -> str:
-        with self.context.inner_scope():
-            if init is not None:
-                self.run(init)
-            while self.condition(condition):
-                if self.inside([body]) == "break":
-                    break
-                if step is not None:
-                    self.execute(step)
-                self.steps += 1
-                if self.steps > MAX_STEPS:
-                    self.run(node)  # reports it
-        return ""
-
-    def declare(self, node: syntax.Declaration) -> None:
-        for variable in node.variables:
-            type = constants.value_type(self.context, variable.type, f"'{variable.name}'")
-            if type is None:
-                raise Refused
-            if type.shape or isinstance(type.element, PointerTo):
-                self.context.refuse("file-statement", variable.name_span, f"'{variable.name}' "
-                                    f"is {type}; statements outside functions compute with scalars")
-            counter = Counter(variable.name, variable.name_span, type)
-            earlier = self.context.scope.declare(counter)
-            if earlier is not None:
-                self.context.refuse("redefinition", variable.name_span, f"'{variable.name}' is "
-                                    "declared twice in one block",
-                                    Note("the other declaration is here", earlier.span))
-            if variable.initializer is not None:
-                self.set(counter, self.value(variable.initializer), variable.initializer.span)
-
-    # --- assignment ---
-
-    def execute(self, node: syntax.Expression) -> None:
-        if isinstance(node, syntax.Assign):
-            value = self.value(node.value)
-            self.assign(node.target, node.operator, value, node.span, node.operator_span)
-        elif isinstance(node, syntax.IncDec):
-            self.assign(node.target, node.operator, Term(INT_TYPE, constant=1), node.span,
-                        node.span)
-        else:
-            self.value(node)
-
-    def assign(self, target: syntax.Expression, operator: str | None, value: Term, span: Span,
-               operator_span: Span) -> None:
-        context = self.context
-        place = self.place(target)
-        if isinstance(place, Counter):
-            old = place.value or POISON
-        elif operator is not None:
-            old = constant_element(context, place[0], place[1], target.span)
-        number = self.quick.binary(operator, old, value) if operator is not None else None
-        if number is not None:
-            value = Term(INT_TYPE, constant=number)
-        elif operator is not None:
-            value = operators.binary(context, operator, old, value, span, operator_span)
-            if value.poisoned or value.constant is None:
-                if not value.poisoned:
-                    constants.not_constant(context, span, _WHAT)
-                elif isinstance(place, Counter) and place.value is None:
-                    context.error("uninitialized", target.span, f"'{place.name}' is read before it "
-                                  "gets a value")
-                raise Refused
-        if isinstance(place, Counter):
-            self.set(place, value, span)
-        else:
-            self.store(*place, value, span)
-
-    def set(self, counter: Counter, value: Term, span: Span) -> None:
-        if value.type == counter.type == INT_TYPE:
-            counter.value = value
-            return
-        counter.value = good(implicit.assign(self.context, value, counter.type, span,
-                                             f"'{counter.name}'"))
-
-    def place(self, node: syntax.Expression) -> Counter | tuple[Table, Term]:
-        """A variable, or a table and an index."""
-        base: syntax.Expression = node
-        index = Term(INT_TYPE, constant=0)
-        if isinstance(node, syntax.Subscript) and len(node.entries) == 1 \
-                and isinstance(node.entries[0], syntax.Index):
-            base, index = node.base, self.value(node.entries[0].index)
-        elif isinstance(node, syntax.Deref):
-            base = node.pointer
-            if isinstance(base, syntax.Binary) and base.operator == "+":
-                index = self.value(base.right)
-                base = base.left
-        if isinstance(base, syntax.Name):
-            entity = self.context.scope.lookup(base.name)
-            if isinstance(entity, Table) and base is not node:
-                return entity, index
-            if isinstance(entity, Counter) and base is node:
-                return entity
-            if entity is None:
-                self.context.lower(base)  # reports that there is no such name
-            if entity is None or isinstance(entity, Poisoned):
-                raise Refused
-        self.context.refuse("file-statement", node.span, "outside functions only elements of "
-                            "constant tables, and variables of the same statement, can be assigned")
-
-    def store(self, entity: Table, index: Term, value: Term, span: Span) -> None:
-        table = entity.table
+    def element(self, op: Op) -> tuple[list[Any], int]:
+        """The contents of a table and the index there that an access is about."""
+        place = self.values[op.operands[0]]
+        if not isinstance(place, tuple):
+            self.context.refuse("file-statement", _place(op), "outside functions only elements of "
+                                "constant tables can be accessed")
+        entity: Table = place[0]
+        table, at = entity.table, place[1]
+        if not 0 <= at < table.count:
+            self.context.refuse("constant-table", _place(op), f"index {at} is outside of table "
+                                f"'{entity.name}', which has {table.count} elements")
         if table.data is None:
+            if op.name == "load":
+                self.context.refuse("not-a-constant", _place(op), f"the content of table "
+                                    f"'{entity.name}' is not known yet; the host fills it, or a "
+                                    "later statement")
             table.data = [0.0 if table.element.is_float else 0] * table.count
-        good(constant_element(self.context, entity, index, span))
-        assert isinstance(entity.type.element, PointerTo)
-        converted = value
-        if value.type != INT_TYPE or not holds_ints(entity):
-            converted = good(implicit.assign(
-                self.context, value, ctype(entity.type.element.target), span,
-                f"an element of '{entity.name}'"))
-        at = index.number
-        assert at is not None and isinstance(converted.constant, int | float)
-        table.data[at] = converted.constant
+        return table.data, at
+
+
+def _place(op: Op) -> Span:
+    assert op.span is not None
+    return op.span

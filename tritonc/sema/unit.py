@@ -7,6 +7,7 @@ on them is evaluated (`complete`).  So names can be used before their declaratio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tritonc.frontend import syntax
@@ -28,8 +29,8 @@ from tritonc.sema.scope import (
     Tunable,
 )
 from tritonc.sema.types import constants
-from tritonc.sema.types.ctypes import INT, CType, Number, PointerTo, Struct, ctype
-from tritonc.sema.types.term import POISON, Term
+from tritonc.sema.types.ctypes import INT, INT_TYPE, NUMBERS, CType, Number, PointerTo, Struct
+from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import Note, Span
 
 MAX_TABLE_BYTES = 1 << 16  # of constant memory on every GPU
@@ -58,7 +59,7 @@ class Unit:
         if entity.value is None:
             return context.error("not-a-constant", span, f"'{entity.name}' is a tunable, and the "
                                  "values of a tunable cannot depend on another",
-                                 Note("it is declared here", entity.span))
+                                 entity.note)
         self.used[entity.name] = None
         return entity.value
 
@@ -67,7 +68,7 @@ class Unit:
         if entity.value is None:
             if entity.evaluating:
                 return context.error("not-a-constant", span, f"constant '{entity.name}' depends on "
-                                     "itself", Note("it is declared here", entity.span))
+                                     "itself", entity.note)
             entity.evaluating = True
             outer, self.used = self.used, {}
             entity.value = self._evaluate(context, entity)
@@ -80,11 +81,13 @@ class Unit:
     def _evaluate(self, context: Context, entity: NamedConstant) -> Term:
         node = entity.node
         scope, context.scope = context.scope, self.scope
-        type = constants.value_type(context, node.type, f"constant '{node.name}'")
-        term = constants.constant(context, node.value, f"the value of constant '{node.name}'")
-        context.scope = scope
-        if type is None or term.poisoned:
+        try:
+            term = constants.constant(context, node.value, f"the value of constant '{node.name}'")
+            type = constants.value_type(context, node.type, f"constant '{node.name}'")
+        except Refused:
             return POISON
+        finally:
+            context.scope = scope
         return implicit.assign(context, term, type, node.value.span, f"constant '{node.name}'")
 
 
@@ -112,7 +115,8 @@ def collect(context: Context, program: syntax.Program) -> None:
     _drop_prototypes_of_builtins(unit)
     for tunable in unit.tunables:
         if tunable.joint is None:
-            tunable.values = _values(context, tunable.node)
+            with suppress(Refused):
+                tunable.values = _values(context, tunable.node)
 
 
 def _joint(context: Context, node: syntax.JointTunable) -> None:
@@ -143,8 +147,6 @@ def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int])
     row = tunable.joint.rows[number].values
     for name, node in zip(tunable.joint.names, row, strict=True):
         value = constants.integer(context, node, f"a value of tunable '{name.name}'")
-        if value is None:
-            continue
         wanted = bindings.get(name.name)
         if wanted is not None and wanted != value:
             context.error("joint-tunable", name.span, f"{name.name} = {wanted} is asked for, but "
@@ -152,7 +154,7 @@ def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int])
                           f"{value}")
         entity = context.unit.scope.names.get(name.name)
         if isinstance(entity, JointMember) and entity.tunable is tunable:
-            entity.value = Term(ctype(INT), constant=value)
+            entity.value = Term(INT_TYPE, constant=value)
         elif name.name in BY_NAME:
             context.unit.meta[name.name] = value
 
@@ -216,17 +218,15 @@ def _signature(node: syntax.Function) -> list[tuple[object, ...]]:
 def _values(context: Context, node: syntax.Tunable) -> tuple[int, ...] | None:
     """The legal values of a tunable; None where they come from outside."""
     type = constants.value_type(context, node.type, f"tunable '{node.name}'")
-    if type is not None and not (isinstance(type.element, Number) and type.element.is_int):
-        context.error("tunable-type", node.type.span, f"a tunable is an integer, '{node.name}' is "
-                      f"{type}")
-        return None
+    if not isinstance(type.element, Number) or not type.element.is_int:
+        context.refuse("tunable-type", node.type.span, f"a tunable is an integer, '{node.name}' is "
+                       f"{type}")
     if node.values is None:
         return None
     found: dict[int, None] = {}
     for value in node.values:
-        number = constants.integer(context, value, f"a value of tunable '{node.name}'")
-        if number is not None:
-            found[number] = None
+        with suppress(Refused):
+            found[constants.integer(context, value, f"a value of tunable '{node.name}'")] = None
     return tuple(found)
 
 
@@ -255,27 +255,28 @@ def bind(context: Context, bindings: Mapping[str, int]) -> None:
         elif tunable.values and value not in tunable.values:
             context.warning("tunable-value", node.name_span, f"{node.name} = {value} is not among "
                             f"its values {', '.join(map(str, tunable.values))}")
-        type = constants.value_type(context, node.type, f"tunable '{node.name}'")
-        if type is None or not isinstance(type.element, Number) or not type.element.is_int:
-            type = ctype(INT)
-        from_outside = Term(ctype(INT), constant=value) if -(1 << 31) <= value < 1 << 31 else None
-        if from_outside is None:
+        if not -(1 << 31) <= value < 1 << 31:
             context.error("tunable-type", node.name_span, f"{node.name} = {value} does not fit "
                           "an int")
             tunable.value = POISON
             continue
-        assert isinstance(type.element, Number)
-        tunable.value = convert.number(context, from_outside, type.element)
+        element = NUMBERS.get(node.type.scalar, INT)
+        tunable.value = convert.number(context, Term(INT_TYPE, constant=value),
+                                       element if element.is_int else INT)
         if tunable.joint is not None:
-            _choose_row(context, tunable, bindings)
+            with suppress(Refused):
+                _choose_row(context, tunable, bindings)
 
 
 def complete(context: Context) -> None:
     """Declare tables and evaluate constants, which may depend on tunables."""
     for struct in context.unit.structs.values():
-        constants.struct_of(context, syntax.TypeSpec(struct.name_span, struct.key))
+        constants.struct_of(context, struct.key)
     for node in context.unit.table_nodes:
-        _table(context, node)
+        try:
+            _table(context, node)
+        except Refused:
+            context.unit.scope.declare(Poisoned(node.name, node.name_span))
     for constant in context.unit.constants:
         if constant.value is None:
             context.unit.constant_value(context, constant, constant.span)
@@ -284,20 +285,15 @@ def complete(context: Context) -> None:
 
 def _table(context: Context, node: syntax.ConstantTable) -> None:
     type = constants.value_type(context, node.type, f"table '{node.name}'")
-    pointer = type.element if type is not None else None
-    if not isinstance(pointer, PointerTo) or pointer.space != CONSTANT:
-        context.unit.scope.declare(Poisoned(node.name, node.name_span))
-        return
-    element = pointer.target
+    if not isinstance(type.element, PointerTo) or type.element.space != CONSTANT:
+        raise Refused
+    element = type.element.target
     count = 1
     for extent in node.extents:
         number = constants.integer(context, extent, f"the size of table '{node.name}'")
-        if number is None or number < 1:
-            if number is not None:
-                context.error("constant-table", extent.span, f"the size of table '{node.name}' "
-                              f"must be positive, found {number}")
-            context.unit.scope.declare(Poisoned(node.name, node.name_span))
-            return
+        if number < 1:
+            context.refuse("constant-table", extent.span, f"the size of table '{node.name}' must "
+                           f"be positive, found {number}")
         count *= number
     if node.element is None:
         if count % element.ir.bytes:
@@ -307,17 +303,14 @@ def _table(context: Context, node: syntax.ConstantTable) -> None:
     size, before = count * element.ir.bytes, sum(
         -(-t.table.count * t.table.element.bytes // 8) * 8 for t in context.unit.tables)
     if size + before > MAX_TABLE_BYTES:
-        context.error("constant-table", node.name_span, f"table '{node.name}' has {size} bytes"
-                      f"{f', those before it {before}' * bool(before)}; constant memory has "
-                      f"{MAX_TABLE_BYTES}")
-        context.unit.scope.declare(Poisoned(node.name, node.name_span))
-        return
+        context.refuse("constant-table", node.name_span, f"table '{node.name}' has {size} bytes"
+                       f"{f', those before it {before}' * bool(before)}; constant memory has "
+                       f"{MAX_TABLE_BYTES}")
     if node.element is not None:
         given = constants.value_type(context, node.element, f"table '{node.name}'")
-        if given is not None and given.element is not element:
+        if given.element is not element:
             context.error("constant-table", node.element.span, f"'{node.name}' points to "
                           f"{element}, but its elements are {given.element}")
-    assert type is not None
     table = Table(node.name, node.name_span, type,
                   core.ConstantTable(node.name, element.ir, count, None, node.name_span))
     if _enter(context, table):

@@ -120,7 +120,8 @@ class _Function:
 
     def condition(self, node: syntax.Expression | None) -> None:
         if isinstance(node, syntax.Assign) and node.operator is None:
-            before = "".join(node.span.file.text[: node.span.start].split())
+            start = node.span.start
+            before = "".join(node.span.file.text[max(start - 99, 0) : start].split())
             if before.endswith("(("):
                 return
             self.diagnostics.warning("assigned-condition", node.span, "this condition assigns; "

@@ -9,8 +9,8 @@ or the axis of the global range that gives a number; variant 0 is the general en
     {"rule": "cost", "loops": [{"factor": 1, "arguments": [5]}],
      "costs": [[processors, blocks, once, start, busy, wait, edge, [depth, ...]], ...]}
 
-Headers have the same in C (`launch/header_choice.py`), so nothing here may depend on floats.
-`launch/native.py` runs these functions once, on words in place of integers, for machine code.
+Headers have the same in C (`launch/hosts/header_choice.py`), so nothing here may depend on floats.
+`launch/python/native.py` runs these functions once, on words in place of integers.
 Numbers are cut off before they are multiplied, so that 64 bits hold every sum: whatever a launch is
 given, the choice is some variant.
 """
@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
 def select(test: Any, yes: Any, no: Any) -> Any:
     """`yes` where `test` holds, else `no`.  Numbers of this file may be integers, or what computes
-    with them later: words of machine code (`launch.native`), arrays of many launches."""
+    with them later: words of machine code (`launch.python.native`), arrays of many launches."""
     return (yes if test else no) if isinstance(test, bool) else test.select(yes, no)
 
 

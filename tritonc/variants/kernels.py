@@ -67,7 +67,7 @@ class Variants:
     def plan(self, module: Module, lower: Lower) -> dict[str, dict[str, Any]]:
         """What the manifest would say of variants that nobody has compiled, by kernel: those that
         can take its place."""
-        from tritonc.variants.variant import required
+        from tritonc.variants.variant import required, tile_of
 
         found = {}
         for general in module.kernels:
@@ -165,11 +165,6 @@ def _promised(kernel: Kernel) -> dict[str, Any]:
     names = {"multiple_of": "multiple_of", "least": "at_least", "greatest": "at_most"}
     return {"parameters": [{key: value for name, key in names.items()
                             if (value := getattr(info, name)) is not None} for info in kernel.info]}
-
-
-def tile_of(kernel: Kernel) -> list[int]:
-    """A kernel's tile along each axis, as the manifest has it."""
-    return [kernel.tile.get(axis, 1) for axis in range(max(kernel.tile, default=-1) + 1)]
 
 
 def _content(table: Any) -> tuple[Any, ...]:

@@ -147,6 +147,11 @@ def assume(kernel: Kernel, facts: Sequence[Fact]) -> None:
             kernel.entry.ops.insert(0, constant)
 
 
+def tile_of(kernel: Kernel) -> list[int]:
+    """A kernel's tile along each axis, as the manifest has it."""
+    return [kernel.tile.get(axis, 1) for axis in range(max(kernel.tile, default=-1) + 1)]
+
+
 def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What a launch must find true before it takes a variant, from the rows of the manifest: what
     is promised of its parameters, and not of those of the general entry.

@@ -20,10 +20,11 @@ from typing import Any
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.axis_info import Infos
+from tritonc.analysis.counters import step_of
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
-from tritonc.analysis.values import int_of, origin, slice_of, step_of
+from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix

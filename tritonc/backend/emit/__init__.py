@@ -9,6 +9,7 @@ from tritonc.backend.emit import (
     control,
     debug,
     dots,
+    halves,
     indices,
     math,
     matrix_loads,
@@ -29,7 +30,7 @@ from tritonc.ir.core import Op
 EMITTERS: dict[str, Emitter] = {
     name: emitter
     for part in (indices, arithmetic, casts, math, pointers, memory, shapes, reductions, shared,
-                 matrix_loads, dots, wgmma, tensor_maps, tensor, clusters, control,
+                 halves, matrix_loads, dots, wgmma, tensor_maps, tensor, clusters, control,
                  debug)
     for name, emitter in part.EMITTERS.items()
 }

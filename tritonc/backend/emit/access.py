@@ -22,7 +22,7 @@ from tritonc.backend.emit.literals import (
 )
 from tritonc.backend.emit.module import NO_WRITES, READS, WRITES
 from tritonc.backend.emit.packed import whole_word
-from tritonc.ir.types import BF16, Scalar
+from tritonc.ir.types import BF16, I8, Scalar
 from tritonc.source import Span
 
 _SPACE = {GLOBAL_SPACE: "global", SHARED_SPACE: "shared", CONSTANT_SPACE: "const"}
@@ -124,13 +124,22 @@ def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> di
     vector = t if access.width == 1 else f"<{access.width} x {t}>"
     name = _plain_vector(f, access, vector)
     if access.width == 1:
+        if access.element == I8 and f.has_words:
+            word = f.op(f"zext i8 {name} to i32")
+            f.loaded[name] = word, 0
+            f.alone.add(word)
         return {0: name}
     found = {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in wanted}
     if access.space == SHARED_SPACE and access.element.bits in (8, 16) and access.bytes <= 16:
         f.words.update(_shared_words(f, access, vector, name, found))
-    elif access.element == BF16 and access.bytes <= 16:
+    elif _shares(f, access) and access.bytes <= 16:
         f.loaded.update(_shared_words(f, access, vector, name, found))
     return found
+
+
+def _shares(f: FunctionEmitter, access: Access) -> bool:
+    """Whether it matters which elements from global memory share a word."""
+    return access.element == BF16 or (f.has_words and access.element == I8)
 
 
 def _shared_words(f: FunctionEmitter, access: Access, vector: str, name: str,
@@ -189,8 +198,9 @@ def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, st
     cut = {w: f.op(f"bitcast {words.type} {name} to {vector}") for w, name in parts.items()}
     found = {i: f.op(f"extractelement {vector} {cut[i // words.each]}, i32 {i % words.each}")
              for i in wanted}
-    if access.element == BF16 and words.bits == 32:
-        f.loaded.update((name, (parts[i // 2], i % 2)) for i, name in found.items())
+    if _shares(f, access) and words.bits == 32:
+        each = words.each
+        f.loaded.update((name, (parts[i // each], i % each)) for i, name in found.items())
     return found
 
 
@@ -208,7 +218,8 @@ def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
             vector = f"<{access.width} x {t}>"
             name = f.vector(t, values)
         f.line(f"store {'volatile ' if access.volatile else ''}{vector} {name}, "
-               f"ptr addrspace({access.space}) {access.pointer}, align {access.bytes}")
+               f"ptr addrspace({access.space}) {access.pointer}, "
+               f"align {max(access.bytes, access.align)}")
         return
     words = words_of(access)
     packed = pack(f, access, words, values)

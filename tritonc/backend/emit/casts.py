@@ -313,14 +313,6 @@ def _integer_to_odd(body: Body, convert: str) -> None:
 # ---- integers, bits, addresses -------------------------------------------------------------------
 
 
-def resize(f: FunctionEmitter, op: Op) -> None:
-    """sext, zext and truncate."""
-    t, to = f.type(op.operands[0]), f.type(op.result)
-    name = "trunc" if op.name == "truncate" else op.name
-    emit = f.op
-    each_register(f, op, lambda a: emit(f"{name} {t} {a} to {to}"))
-
-
 def as_bits(f: FunctionEmitter, e: Element, a: str) -> str:
     t = llvm_type(e)
     if isinstance(e, Pointer):
@@ -344,7 +336,6 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Emitter] = {
-    "sext": resize, "zext": resize, "truncate": resize,
     "fptosi": float_to_int, "fptoui": float_to_int,
     "sitofp": int_to_float, "uitofp": int_to_float,
     "fpcast": fpcast, "bitcast": bitcast, "ptrtoint": bitcast, "inttoptr": bitcast,

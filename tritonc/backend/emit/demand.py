@@ -30,7 +30,7 @@ from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.pipeline.roles import COPIER, COPIES, READERS, SETUP, START
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ, SHARED_READ
-from tritonc.ir.types import Buffer, Tile
+from tritonc.ir.types import Buffer, Tile, scalar
 
 Wanted = list[tuple[Value, int]]
 
@@ -185,6 +185,16 @@ def _join_parts(op: Op, mask: int, machine: Machine) -> Wanted:
             for index, part in enumerate(op.operands)]
 
 
+def _pack(op: Op, mask: int, machine: Machine) -> Wanted:
+    each = 32 // scalar(op.operands[0].type).bits
+    return [(op.operands[0], _mask(r * each + i for r in members(mask) for i in range(each)))]
+
+
+def _unpack(op: Op, mask: int, machine: Machine) -> Wanted:
+    each = 32 // scalar(op.result.type).bits
+    return [(op.operands[0], _mask(r // each for r in members(mask)))]
+
+
 def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
     groups = plan_reduction(layout_of(op.operands[0].type, machine.warps), reduced_axes(op)).groups
     picked = reduced_registers(op, machine.warps)
@@ -198,5 +208,5 @@ _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
     "convert_layout": _renaming, "shared_gather": _gather,
     "tile_part": _tile_part, "join_parts": _join_parts,
     "step_pointers": _first, "start_copier": _start_copier,
-    "reduce": _reduce,
+    "reduce": _reduce, "pack": _pack, "unpack": _unpack,
 }

@@ -57,6 +57,7 @@ class FunctionEmitter:
         self.warps: int = kernel.attributes["num_warps"]
         self.pipelined_on_cores = {"fma_dot", "async_copy"} <= {op.name for op in kernel.ops()}
         self.compared = compared_negations(kernel)
+        self.has_words = any(op.name == "pack" for op in kernel.ops())
         self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()
                               for v in (*op.operands, *op.results))
         self.lines: list[str] = []
@@ -69,6 +70,9 @@ class FunctionEmitter:
         self.loaded = dict(self.words)  # the same of what came from global memory
         # label, window, its registers and place -> elements: see `memory._of_window`
         self.windows: dict[tuple[str, int, tuple[int, ...], int], dict[int, str]] = {}
+        # label, word, place -> that byte of the word and the next one as halves
+        self.halves: dict[tuple[str, str, int], str] = {}
+        self.alone: set[str] = set()  # words of one loaded byte
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.label = ""  # the LLVM block being written
         self.role = ""  # whose code is being written: READERS, COPIER, or of all threads

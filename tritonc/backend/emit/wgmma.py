@@ -299,13 +299,6 @@ def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
         f.values[result] = _threaded(f, text, e, len(names), names, held)
 
 
-def pack(f: FunctionEmitter, op: Op) -> None:
-    e, names = scalar(op.operands[0].type), f.values[op.operands[0]]
-    each = 32 // e.bits
-    f.values[op.result] = [to_words(f, e, names[i : i + each])[0]
-                           for i in range(0, len(names), each)]
-
-
 def take_turns(f: FunctionEmitter, op: Op) -> None:
     """Barrier 1 + g is that of warpgroup g's turn: it waits there, the one before it arrives.
 
@@ -333,5 +326,5 @@ def take_turns(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Emitter] = {
-    "wgmma": wgmma, "wgmma_wait": wgmma_wait, "pack": pack, "take_turns": take_turns,
+    "wgmma": wgmma, "wgmma_wait": wgmma_wait, "take_turns": take_turns,
 }

@@ -69,20 +69,21 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
 def _streaming_threads(kernel: Kernel) -> int:
     """The threads among which the largest tile is to be spread.  Its elements count with the bytes
     that they have in memory, where tiles of that size are loaded or stored."""
+    cfg = Cfg(kernel)
     largest = max((r.type.size for op in kernel.ops() for r in op.results
                    if isinstance(r.type, Tile)), default=1)
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
-    size = 4 if windows_of_bytes(kernel) else max((scalar(t).bytes for t in moved), default=4)
+    size = 4 if windows_of_bytes(kernel, cfg) else max((scalar(t).bytes for t in moved), default=4)
     held = max(sum(max(1, scalar(op.result.type).bytes // 4) for op in block.ops
                    if op.name == "phi" and isinstance(op.result.type, Tile)
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
-    reduced = any(op.name in ("reduce", "argreduce", "reduce_with") and 2 * prod(
+    reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         for op in kernel.ops())
-    if asks_programs(kernel):
+    if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
-    if several_passes(kernel) or sums_columns(kernel) or scans_columns(kernel):
+    if several_passes(kernel, cfg) or sums_columns(kernel, cfg) or scans_columns(cfg):
         return largest // PASS_ELEMENTS
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // STEPS_ELEMENTS
@@ -92,9 +93,9 @@ def _streaming_threads(kernel: Kernel) -> int:
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
     if len(halves) >= HALVES:
         return largest // (FUNCTION_BYTES // max(scalar(t).bytes for t in halves))
-    if reducing_passes(kernel):
+    if reducing_passes(kernel, cfg):
         reduced = False
-    by_function = not Cfg(kernel).loops and any(
+    by_function = not cfg.loops and any(
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())
     each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced else BYTES

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tritonc.analysis.conditions import SWAPPED
 from tritonc.analysis.values import int_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.ops import READ
+from tritonc.ir.ops import READ, SWAPPED
 from tritonc.ir.types import I32, I64, Scalar, Tile, element, is_float
 
 _ADDITIONS = {"dot": 2, "add": None, "fadd": None}  # with the operand that is the sum so far

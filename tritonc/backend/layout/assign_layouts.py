@@ -18,7 +18,7 @@ Before:                                  After (layouts in brackets):
     %b = broadcast %v' : f32<64, 64>         %b = broadcast %v'.1 : f32<64, 64> [dot]
     %c = fadd %acc, %b                       %c = fadd %acc, %b : f32<64, 64> [dot]
 
-Needs: extents that are powers of two, no argreduce, `num_warps`.  Leaves to lower_conversions how
+Needs: extents that are powers of two, `num_warps`.  Leaves to lower_conversions how
 each conversion is done, and to vectorize the width of each access.
 """
 

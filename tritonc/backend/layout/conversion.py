@@ -97,7 +97,7 @@ def plan_conversion(source: Layout, destination: Layout, element_bits: int) -> P
     if shuffle is not None and shuffle.shuffles == 0:
         return shuffle
     shared = plan_shared(source, destination, bits)
-    if shuffle is None or _shuffle_cost(shuffle, bits) > _shared_cost(shared):
+    if shuffle is None or shuffle_cost(shuffle, bits) > _shared_cost(shared):
         return shared
     return shuffle
 
@@ -108,7 +108,7 @@ def _renamed(source: Layout, destination: Layout) -> tuple[int, ...]:
     return tuple(f2.apply(columns, register) for register in range(destination.registers))
 
 
-def _shuffle_cost(plan: Shuffle, element_bits: int) -> float:
+def shuffle_cost(plan: Shuffle, element_bits: int) -> float:
     """In shuffles: those, like passes over the banks, go out one per cycle; selections two."""
     return (plan.shuffles + plan.selects / 2) * max(1, element_bits // 32)
 

@@ -32,12 +32,12 @@ Needs `num_warps`, and extents that are powers of two.
 from __future__ import annotations
 
 from tritonc.backend.layout.layout_choice import columns_fill_lanes
-from tritonc.backend.memory.pad_tiles import neutral
 from tritonc.ir import combiner
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.rules import neutral
 from tritonc.ir.types import F32, I32, SCALARS, Tile, element, make, scalar, shape
 
 

@@ -20,9 +20,10 @@ negative quotient.
 
 from __future__ import annotations
 
+from tritonc.analysis.counters import step_of
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import int_of, step_of
+from tritonc.analysis.values import int_of
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.context import Context

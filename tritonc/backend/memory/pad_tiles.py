@@ -25,14 +25,13 @@ powers of two, numbers stay what they are; axes that both sides begin or end wit
     (6, 8) -> (3, 16)        padded (8, 8) -> (4, 16)         element 47 is the last on both sides
     (48,)  -> (16, 3)        padded (64,)  -> (16, 4)         element 3 is (1, 0), number 4
 
-The second kind becomes a `gather`.  Needs lower_argreduce; loads that fold_masked_loads gave a
-value need no `select`.
+The second kind becomes a `gather`.  Loads that fold_masked_loads gave a value need no `select`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import nan, prod
+from math import prod
 from typing import NamedTuple
 
 from tritonc.ir import combiner
@@ -40,7 +39,8 @@ from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OUTPUT, READ, WRITE
-from tritonc.ir.types import I1, I32, Scalar, Tile, element, make, same_axes, scalar, shape
+from tritonc.ir.rules import neutral
+from tritonc.ir.types import I1, I32, Tile, element, make, same_axes, scalar, shape
 from tritonc.source import fail
 
 Shape = tuple[int, ...]
@@ -68,15 +68,6 @@ def padded(extents: Shape) -> Shape:
     (64, 1, 4, 64)
     """
     return tuple(1 << (n - 1).bit_length() for n in extents)
-
-
-def neutral(kind: str, e: Scalar) -> int | float:
-    """What changes no result of a reduction of that kind."""
-    if kind in ("fmin", "fmax"):
-        return nan
-    least, greatest = -(1 << (e.bits - 1)), (1 << (e.bits - 1)) - 1
-    return {"fadd": -0.0, "fmul": 1.0, "mul": 1, "and": -1, "umin": -1, "smin": greatest,
-            "smax": least}.get(kind, 0)
 
 
 class _Filled(NamedTuple):

@@ -39,6 +39,7 @@ from tritonc.ir.cfg import reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
+from tritonc.ir.rules import REDUCTIONS, neutral
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import (
     I1,
@@ -57,9 +58,6 @@ TABLE = 2048  # entries; 8 KB leave room for as many blocks as there are warps
 LEAST = 256  # elements of a tile for which a table pays
 WARPS = 32  # on each multiprocessor, so that memory is busy while some of them count,
 BLOCKS = (8, 24)  # of at least and at most so many blocks
-# What changes nothing, by kind, as a signed number.
-NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "umax": 0, "umin": -1,
-           "smax": -(1 << 31), "smin": (1 << 31) - 1}
 
 
 def privatize_atomics(kernel: Kernel, context: Context) -> bool:
@@ -102,7 +100,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
         block.ops = [new for op in block.ops for new in counted.get(op, [op])]
     begin, done = _loop(kernel)
     for (base, kind), table in tables.items():
-        _fill(kernel, begin, table, NEUTRAL[kind])
+        _fill(kernel, begin, table, neutral(kind, I32))
         _add_up(kernel, done, base, kind, table)
     assert all(table.op is not None for table in tables.values())
     kernel.entry.ops[:0] = [table.op for table in tables.values() if table.op is not None]
@@ -142,7 +140,7 @@ def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:
             return "the result of an atomic is used"
         if _base(op) is None:
             return "an address is not of the form parameter + index"
-        if op.attributes["kind"] not in NEUTRAL or scalar(op.operands[1].type) != I32:
+        if REDUCTIONS.get(op.attributes["kind"]) != "int" or scalar(op.operands[1].type) != I32:
             return "only additions of 32-bit integers can be"
     for op in kernel.ops():
         if op.attributes.get("volatile") or op.name in ("atomic_cas", "dot") \
@@ -233,9 +231,9 @@ def _tile(kernel: Kernel, table: Value, e: Scalar | Pointer) -> Tile:
     return Tile(e, t.shape, spread(t.shape, (0,), 4, kernel.attributes["num_warps"]))
 
 
-def _fill(kernel: Kernel, begin: Block, table: Value, neutral: int) -> None:
+def _fill(kernel: Kernel, begin: Block, table: Value, number: float) -> None:
     b = Builder(begin, len(begin.ops) - 1)
-    none = b.emit("constant", type=_tile(kernel, table, I32), value=neutral).result
+    none = b.emit("constant", type=_tile(kernel, table, I32), value=number).result
     b.emit("shared_store", table, none)
 
 
@@ -244,7 +242,7 @@ def _add_up(kernel: Kernel, done: Block, base: Value, kind: str, table: Value) -
     t = _tile(kernel, table, I32)
     b = Builder(done, len(done.ops) - 1)
     sums = b.emit("shared_load", table, type=t).result
-    none = b.emit("constant", type=t, value=NEUTRAL[kind]).result
+    none = b.emit("constant", type=t, value=neutral(kind, I32)).result
     some = b.value("icmp", sums, none, predicate="ne")
     index = b.emit("range", type=t, start=0, stop=t.size).result
     assert isinstance(base.type, Pointer)

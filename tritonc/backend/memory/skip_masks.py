@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from tritonc.analysis.affine import Affine, Affinity
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, make_phi, split
@@ -91,32 +91,16 @@ def _comparison(op: Op, affinity: Affinity) -> list[Linear] | None:
         a, b = b, a
     elif predicate not in ("slt", "sle"):
         return None
-    low_a, high_a = _extremes(a, shape(t))
-    low_b, high_b = _extremes(b, shape(t))
-    difference = Affine(a.offset - b.offset,
-                        tuple(s - u for s, u in zip(a.strides, b.strides, strict=True)))
-    _, most = _extremes(difference, shape(t))
-    if low_a is None or high_a is None or low_b is None or high_b is None or most is None:
+    ends_a, ends_b, difference = (form.extremes(shape(t)) for form in (a, b, a - b))
+    if ends_a is None or ends_b is None or difference is None:
         return None
-    sums = [most - number(1) if predicate in ("sle", "sge") else most]
-    for side, low, high in ((a, low_a, high_a), (b, low_b, high_b)):
+    sums = [difference[1] - number(predicate in ("sle", "sge"))]
+    for side, (low, high) in ((a, ends_a), (b, ends_b)):
         if len(side.offset.terms) == 1 and not any(s.terms for s in side.strides) \
                 and side.offset.terms[0][1] == 1 and len(side.offset.terms[0][0]) == 1:
             continue  # one value, which is what it is
         sums += [number(LEAST - 1) - low, high - number(GREATEST + 1)]
     return sums if all(map(_small, sums)) else None
-
-
-def _extremes(side: Affine, extents: tuple[int, ...]) -> tuple[Linear | None, Linear | None]:
-    """The least and the greatest element; None if a stride is not a number."""
-    low = high = 0
-    for stride, extent in zip(side.strides, extents, strict=True):
-        step = stride.constant
-        if step is None:
-            return None, None
-        low += min(0, step * (extent - 1))
-        high += max(0, step * (extent - 1))
-    return side.offset + number(low), side.offset + number(high)
 
 
 def _small(total: Linear) -> bool:

@@ -71,7 +71,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             op.attributes.update(vector=width, vector_axis=axis)
             if op.guard is not None and infos[op.guard].constancy[axis] < width:
                 op.attributes["ragged"] = True
-        elif op.name == "load" and info.every > size:  # others may read what lies between
+        elif info.every > size:  # others may access what lies between
             op.attributes["align"] = min(info.every, layout_choice.ACCESS_BYTES)
         if width == 1 and op.name == "load" and not op.attributes.get("volatile"):
             axis = max(range(len(info.constancy)), key=lambda d: info.constancy[d])

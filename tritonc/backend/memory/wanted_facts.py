@@ -188,9 +188,8 @@ class _Collector:
         self.infos = axis_info.analyze(kernel)
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
-        self.multiples = MultiplesNeeded(
-            self.infos, lambda v: self.divisible(v) and not computed_from(
-                v, "get_program_id", through_phis=True), not tensor)
+        self.multiples = MultiplesNeeded(self.infos, lambda v: self.divisible(
+            v) and not computed_from(v, "get_program_id", through_phis=True), not tensor)
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
         self.divisors = Divisors(self.infos, self.multiples, self.divisible,
@@ -246,10 +245,9 @@ class _Collector:
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None
-        if info.contiguity[axis] == 1 and op.name == "load":
+        if info.contiguity[axis] == 1:
             self.interleaved(op, affinity)
-        mask = affinity.mask(op.guard, len(t.shape))
-        bounds = mask.bounds if mask else ()
+        bounds, _, others = affinity.parts(op.guard, len(t.shape))
         reach = min(ACCESS // size, info.contiguity[axis])
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
@@ -257,34 +255,36 @@ class _Collector:
                 found.hindered.append((op, "an offset or a stride is computed from a value that "
                                        f"may not be a multiple of {reach}, and cannot be checked "
                                        "before the access runs"))
-                if self.told.never:  # masks of elements cost most
+                if self.told.never and not others:  # masks of elements cost most
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
             self.want(needs)
-        if mask is None and guard is not None and guard.constancy[axis] < reach:
+        if any(axis in where and (value not in self.infos or self.infos[value].constancy[
+                where.index(axis)] < reach) for value, where in others):
             found.hindered.append((op, f"its mask may differ among {reach} neighbours: it is not a "
                                    "bound on each axis"))
         for bound in bounds:
-            self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
+            if not others:
+                self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
+            elif bound.axis == axis:
+                self.whole_accesses(bound, reach)
 
     def interleaved(self, op: Op, affinity: Affinity) -> None:
-        """What makes loads side by side of which each takes every n-th element: one at a multiple
-        of n elements, with which LLVM merges the others."""
+        """Accesses side by side take every n-th element each: LLVM merges them where one is at a
+        multiple of n."""
         form, size = affinity.of(op.operands[0]), scalar(pointee(op.operands[0].type)).bytes
-        steps = {s.constant for s in form.strides} - {0, 1, None} if form is not None else set()
-        n = next(iter(steps)) if len(steps) == 1 else None
-        if form is None or n is None or n < 2 or n & n - 1 or n * size > ACCESS:
+        steps = {s.constant or 0 for s in form.strides} if form is not None else set()
+        n = min(steps - {0}, default=0)
+        if form is None or n < 2 or n & n - 1 or n * size > ACCESS or any(
+                not values and constant % n for values, constant in form.offset.terms):
             return
-        block = self.cfg.block_of[op]
-        others = [affinity.of(other.operands[0]) for other in block.ops
-                  if other.name == "load" and other is not op
+        others = [affinity.of(other.operands[0]) for other in self.cfg.block_of[op].ops
+                  if other.name == op.name and other is not op
                   and other.operands[0].type == op.operands[0].type]
-        needs = self.multiples.of_pointer(op.operands[0], None, n) if any(
-            other is not None and other.base is form.base and other.strides == form.strides
-            for other in others) else None
-        if needs:
-            self.want(needs)
+        if any(other is not None and other.base is form.base and other.strides == form.strides
+               for other in others):
+            self.want(self.multiples.of_pointer(op.operands[0], None, n) or {})
 
     def want(self, needs: Multiples) -> None:
         self.found.multiples = self.multiples.wanted = joined(self.found.multiples, needs)
@@ -296,9 +296,7 @@ class _Collector:
         values = [*bound.start.values(), *bound.limit.values()]
         known = all(not is_counter(v) and (self.testable(v) or is_number(v)) for v in values) \
             and _fits(end) and _fits(bound.limit) and (end - bound.limit).constant is None
-        (monomial, n) = bound.limit.terms[0] if len(bound.limit.terms) == 1 else ((), 0)
-        limit = monomial[0] if len(monomial) == 1 and monomial[0].op is None and self.divisible(
-            monomial[0]) else None
+        limit = self.limit(bound)
         # A row that ends inside its tile does so in all programs: its mask stays, by whole
         # accesses.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
@@ -310,10 +308,24 @@ class _Collector:
         cheap = self.cores and reach > 1 and (limit is not None or not contiguous) and edges
         if known and somewhere and not self.tensor and not few and not cheap:
             self.found.full[bound.test] = end, bound.limit
-        elif contiguous and limit is not None and n % reach and self.infos[limit].every % reach:
-            self.want({limit: reach})
-        elif contiguous and not self.boxes and (reach > ACCESS // 4 or (self.cores and reach > 1)):
+        elif contiguous and not self.whole_accesses(bound, reach) and not self.boxes and (
+                reach > ACCESS // 4 or (self.cores and reach > 1)):
             self.steps(bound, reach)
+
+    def limit(self, bound: Bound) -> Value | None:
+        """The parameter that ends a bound, perhaps several times, if that is all."""
+        (values, _) = bound.limit.terms[0] if len(bound.limit.terms) == 1 else ((), 0)
+        return values[0] if len(values) == 1 and values[0].op is None and self.divisible(
+            values[0]) else None
+
+    def whole_accesses(self, bound: Bound, reach: int) -> bool:
+        """Want the parameter that ends a bound to be a multiple; whether it is not known to be."""
+        limit = self.limit(bound)
+        if limit is None or not bound.limit.terms[0][1] % reach \
+                or not self.infos[limit].every % reach:
+            return False
+        self.want({limit: reach})
+        return True
 
     def steps(self, bound: Bound, reach: int) -> None:
         """A bound that goes on by whole accesses from iteration to iteration, as what is left of K

@@ -58,11 +58,11 @@ ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
 
 def load_ahead(kernel: Kernel, context: Context) -> bool:
     """Load ahead in the loops of products on wgmma, and in those that wait for memory."""
-    changed = False
+    changed, cfg = False, Cfg(kernel)
     products = any(op.name in (*DOTS, "dot") for op in kernel.ops())
-    columns = not products and sums_columns(kernel)
-    waiting = columns or (not products and waits_for_itself(kernel))
-    for loop in Cfg(kernel).loops:
+    columns = not products and sums_columns(kernel, cfg)
+    waiting = columns or (not products and waits_for_itself(kernel, cfg))
+    for loop in cfg.loops:
         header, latch = loop.header, loop.latch
         if len(loop.blocks) != 2 or latch is None or loop.preheader is None \
                 or header.terminator.name != "cond_br" or not loop.one_exit \

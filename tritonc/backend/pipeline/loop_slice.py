@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tritonc.analysis.counters import step_of
 from tritonc.analysis.facts import full
-from tritonc.analysis.values import int_of, needed, step_of
+from tritonc.analysis.values import int_of, needed
 from tritonc.backend.pipeline.safe_divisors import never_zero
 from tritonc.ir.cfg import Loop, incoming
 from tritonc.ir.copies import copy_ops

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.values import step_of
+from tritonc.analysis.counters import step_of
 from tritonc.backend.dots.promote import is_zero
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, redirect

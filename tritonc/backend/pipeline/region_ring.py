@@ -42,7 +42,7 @@ from tritonc.ir.types import I1, I32, Buffer, Tile
 
 # What other passes give a buffer.
 EXCHANGE = 16 * 1024  # bytes of a tile that goes between warps at once
-_EXCHANGES = ("reduce", "scan", "argreduce", "reduce_with", "scan_with", "gather", "histogram",
+_EXCHANGES = ("reduce", "scan", "reduce_with", "scan_with", "gather", "histogram",
               "atomic_rmw", "atomic_cas", "dot")
 
 

@@ -15,8 +15,8 @@ stages one turn nearer, so equal distances, and only these, touch.  Global memor
 same way, since a tile may be stored by one thread and loaded by another: pointers of different
 parameters touch unless one is declared not to alias, or `specialize` tested that; two operations on
 the same addresses, each used by one thread, in one iteration, stay in their threads; an access that
-moves through memory meets nothing of its own earlier iterations (`analysis.moving`); and scalars
-are stored by the first thread, in its own order.
+moves through memory meets nothing of its own earlier iterations (`analysis.moving`); one of even
+elements meets none of odd ones; and scalars are stored by the first thread, in its own order.
 
 Needs allocate_shared, and must be the last pass that moves memory operations.
 """
@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from math import gcd
 from typing import NamedTuple
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import apart, pointer_roots
-from tritonc.analysis.moving import meets_itself
+from tritonc.analysis.moving import addresses_modulo, meets_itself
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.ir.build import make_op
@@ -47,7 +48,8 @@ class Pending(NamedTuple):
     Global memory: `root` is the parameter or table that the pointer comes from (None if unknown),
     `pointer` the addresses, if each is one thread's; `release`: tells other instances that all
     before it is done; `moves`: the addresses, if they are others in each iteration of `ring`, of
-    which this one was `before`; `scalar`: stored by the first thread.
+    which this one was `before`; `every`: all addresses are a number modulo another one, in
+    elements; `scalar`: stored by the first thread.
 
     `proxy`: of a thread's write, how far it is on its way to tensor copies, which write by another
     way: it must be fenced, and then all threads must meet.  One that a barrier has passed but no
@@ -79,6 +81,7 @@ class Pending(NamedTuple):
     release: bool = False
     moves: Value | None = None
     before: bool = False
+    every: tuple[int, int] = (0, 1)
     scalar: bool = False
     proxy: str = ""  # "", FENCED, MET, or both
     handed: int = 0
@@ -237,7 +240,10 @@ class _Uses:
     def __init__(self, kernel: Kernel, cfg: Cfg) -> None:
         self.kernel, self.cfg = kernel, cfg
         self.moving: dict[Op, bool] = {}
+        self.modulo: dict[Op, tuple[int, int]] = {}
         self.roots = pointer_roots(kernel)
+        self.written = {self.roots.get(op.operands[0]) for op in kernel.ops()
+                        if op.name == "store"} - {None}
         used = Counter(op.operands[0] for op in kernel.ops()
                        if op.effects & {READ, WRITE} and op.operands)
         self.repeated = {pointer for pointer, count in used.items() if count > 1}
@@ -293,7 +299,8 @@ class _Uses:
             scalar = WRITE in effects and not isinstance(pointer.type, Tile)
             found += [Pending(effect is WRITE, is_global=True, root=root, pointer=own,
                               release="release" in op.attributes, ring=ring,
-                              moves=pointer if ring else None, scalar=scalar)
+                              moves=pointer if ring else None, every=self.every(op, root),
+                              scalar=scalar)
                       for effect in (READ, WRITE) if effect in effects]
         return found
 
@@ -306,6 +313,14 @@ class _Uses:
             self.moving[op] = bool(op.attributes.get("moves")) or not meets_itself(
                 self.kernel, self.cfg, loop, op)
         return loop if self.moving[op] else None
+
+    def every(self, op: Op, root: Value | None) -> tuple[int, int]:
+        """What the addresses of an access are modulo a number, where it matters."""
+        if root not in self.written or not isinstance(op.operands[0].type, Tile):
+            return 0, 1
+        if op not in self.modulo:
+            self.modulo[op] = addresses_modulo(op, self.cfg.innermost.get(self.cfg.block_of[op]))
+        return self.modulo[op]
 
     def one_thread_each(self, pointer: Value, distinct: bool = False) -> bool:
         """Whether each address of the tile is known to be used by one thread only.
@@ -337,6 +352,9 @@ def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
         if old.pointer is not None and old.pointer is new.pointer:
             return False
         if old.before and old.moves is new.moves:
+            return False
+        (one, n), (other, m) = old.every, new.every
+        if old.root is new.root and (one - other) % gcd(n, m):
             return False
         return not apart(kernel, old.root, new.root)
     if old.end <= new.start or new.end <= old.start or (

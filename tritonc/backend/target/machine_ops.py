@@ -174,6 +174,12 @@ def _packed(types: Sequence[Type], attributes: Attributes, stated: Type | None) 
     return (Tile(I32, extents, layout),)
 
 
+def _unpacked(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    if stated is None or _packed([stated], attributes, None) != tuple(types):
+        raise TypeMismatch(f"{types[0]} is no tile of words of {stated}")
+    return (stated,)
+
+
 def _same_types(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     return tuple(types)
 
@@ -302,6 +308,16 @@ _ROWS: list[OpInfo] = [
     OpInfo("pack", ("a",), _packed,
            "Words of neighbours along the last axis, the first lowest.",
            lambda m, op, a: m.bitcast(op, a.copy())),
+    OpInfo("unpack", ("a",), _unpacked, "The neighbours that words hold: undoes a pack.",
+           lambda m, op, a: m.bitcast(op, a.copy())),
+    *(OpInfo(f"{name}_halves", ("a", "b"), rules.same_int,
+             f"The {what} of each half of a word, without sign, by itself.",
+             lambda m, op, a, b, less=less: (m.minimum if less else m.maximum)(
+                 m.halves(a), m.halves(b)).view(a.dtype), elementwise=True)
+      for name, what, less in (("umin", "lesser", True), ("umax", "greater", False))),
+    OpInfo("spread_halves", ("a",), rules.same_int,
+           "Each half of a word with all bits as its highest one.",
+           lambda m, op, a: (m.halves(a).view("i2") >> 15).view(a.dtype), elementwise=True),
     OpInfo("take_turns", (), rules.nothing,
            "Warpgroups pass `step` one after the other: \"open\" before a loop, \"wait\" for the "
            "own turn, \"give\" it on, \"close\" behind the loop.", None, ("step",),

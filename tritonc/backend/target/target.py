@@ -58,6 +58,7 @@ FEATURES: dict[str, Feature] = {
     # arithmetic
     "bf16_fma": Feature(80, 70, "fused multiply-add of bf16"),
     "bf16_arithmetic": Feature(90, 78, "arithmetic in bf16"),
+    "halves": Feature(90, 80, "minima and maxima of two integers of 16 bits at once"),
     "f8_conversion": Feature(89, 81, "conversions to 8-bit floats"),
     "integer_pack": Feature(75, 65, "integers packed as they saturate (cvt.pack)"),
     "tanh": Feature(75, 70, "tanh.approx"),

@@ -10,7 +10,7 @@ from collections.abc import Container
 from tritonc.frontend.lexer import Token, character_value
 from tritonc.frontend.literals import number
 from tritonc.frontend.syntax import FloatLiteral, IntLiteral
-from tritonc.source import Diagnostics, Span
+from tritonc.source import CompileError, Diagnostics, Span, fail
 
 NESTING_LIMIT = 200  # operands in operands, each one or two frames of Python's stack; ( takes two
 
@@ -22,13 +22,9 @@ _PRECEDENCE = {
 Value = tuple[int, bool]  # the number, and whether its type is unsigned
 
 
-class _InvalidCondition(Exception):
+def _wrong(span: Span, message: str) -> CompileError:
     """The expression is malformed, or has no value, at `span`."""
-
-    def __init__(self, span: Span, message: str) -> None:
-        super().__init__(message)
-        self.span = span
-        self.message = message
+    return fail("invalid-condition", span, message)
 
 
 def evaluate(tokens: list[Token], directive: Span, macros: Container[str],
@@ -39,8 +35,8 @@ def evaluate(tokens: list[Token], directive: Span, macros: Container[str],
     """
     try:
         return _Evaluator(tokens, directive, macros).value()[0] != 0
-    except _InvalidCondition as error:
-        diagnostics.error("invalid-condition", error.span, error.message)
+    except CompileError as error:
+        diagnostics.report(error)
         return False
 
 
@@ -56,11 +52,11 @@ class _Evaluator:
 
     def value(self) -> Value:
         if len(self.tokens) == 1:
-            raise _InvalidCondition(self.tokens[0].span, "an integer expression is missing")
+            raise _wrong(self.tokens[0].span, "an integer expression is missing")
         value = self._ternary(True)
         rest = self._next()
         if rest.kind != "end":
-            raise _InvalidCondition(rest.span, f"expected an operator, found '{rest.text}'")
+            raise _wrong(rest.span, f"expected an operator, found '{rest.text}'")
         return value
 
     def _next(self) -> Token:
@@ -77,12 +73,12 @@ class _Evaluator:
 
     def _want(self, text: str, opening: Token) -> None:
         if not self._take(text):
-            raise _InvalidCondition(opening.span, f"'{opening.text}' has no matching '{text}'")
+            raise _wrong(opening.span, f"'{opening.text}' has no matching '{text}'")
 
     def _enter(self) -> None:
         self.depth += 1
         if self.depth > NESTING_LIMIT:
-            raise _InvalidCondition(self.tokens[self.at].span, "expression nested too deeply")
+            raise _wrong(self.tokens[self.at].span, "expression nested too deeply")
 
     def _ternary(self, live: bool) -> Value:
         self._enter()
@@ -109,12 +105,10 @@ class _Evaluator:
                 self.depth -= 1
                 return left
             self.at += 1
-            if operator.text == "&&":
-                right = self._binary(precedence + 1, live and left[0] != 0)
-                left = int(left[0] != 0 and right[0] != 0), False
-            elif operator.text == "||":
-                right = self._binary(precedence + 1, live and left[0] == 0)
-                left = int(left[0] != 0 or right[0] != 0), False
+            if operator.text in ("&&", "||"):
+                decided = (left[0] != 0) == (operator.text == "||")
+                right = self._binary(precedence + 1, live and not decided)
+                left = int((left if decided else right)[0] != 0), False
             else:
                 left = _apply(operator, left, self._binary(precedence + 1, live), live)
 
@@ -123,15 +117,13 @@ class _Evaluator:
         while self.tokens[self.at].text in ("+", "-", "~", "!"):
             self.at += 1
         signs = self.tokens[first : self.at]
-        value = self._primary(live)
+        number, unsigned = self._primary(live)
         for sign in reversed(signs):
-            if sign.text == "-":
-                value = _fit(-value[0], value[1])
-            elif sign.text == "~":
-                value = _fit(~value[0], value[1])
-            elif sign.text == "!":
-                value = int(value[0] == 0), False
-        return value
+            if sign.text == "!":
+                number, unsigned = int(number == 0), False
+            elif sign.text != "+":
+                number, unsigned = _fit(-number if sign.text == "-" else ~number, unsigned)
+        return number, unsigned
 
     def _primary(self, live: bool) -> Value:
         token = self._next()
@@ -147,16 +139,16 @@ class _Evaluator:
             try:
                 return character_value(token.text), False
             except ValueError as error:
-                raise _InvalidCondition(token.span, str(error)) from None
+                raise _wrong(token.span, str(error)) from None
         found = "the end of the line" if token.kind == "end" else f"'{token.text}'"
-        raise _InvalidCondition(token.span, f"expected an integer, found {found}")
+        raise _wrong(token.span, f"expected an integer, found {found}")
 
     def _defined(self, operator: Token) -> int:
         bracket = self.tokens[self.at]
         parenthesis = self._take("(")
         name = self._next()
         if name.kind != "identifier":
-            raise _InvalidCondition(operator.span, "'defined' needs the name of a macro")
+            raise _wrong(operator.span, "'defined' needs the name of a macro")
         if parenthesis:
             self._want(")", bracket)
         return int(name.text in self.macros)
@@ -166,9 +158,9 @@ def _integer(token: Token) -> Value:
     try:
         found = number(token.text, token.span)
     except ValueError as error:
-        raise _InvalidCondition(token.span, str(error)) from None
+        raise _wrong(token.span, str(error)) from None
     if isinstance(found, FloatLiteral):
-        raise _InvalidCondition(token.span, f"'{token.text}' is not an integer")
+        raise _wrong(token.span, f"'{token.text}' is not an integer")
     unsigned = isinstance(found, IntLiteral) and "u" in found.suffix
     return int(found.value), unsigned or found.value >= 1 << 63
 
@@ -186,7 +178,7 @@ def _apply(operator: Token, left: Value, right: Value, live: bool) -> Value:
         count = right[0]
         if not 0 <= count < 64:
             if live:
-                raise _InvalidCondition(operator.span, f"shift by {count}; 0 to 63 are possible")
+                raise _wrong(operator.span, f"shift by {count}; 0 to 63 are possible")
             return left
         return _fit(left[0] << count if text == "<<" else left[0] >> count, left[1])
     unsigned = left[1] or right[1]
@@ -194,7 +186,7 @@ def _apply(operator: Token, left: Value, right: Value, live: bool) -> Value:
     if text in ("/", "%"):
         if b == 0:
             if live:
-                raise _InvalidCondition(operator.span, "division by zero")
+                raise _wrong(operator.span, "division by zero")
             return 0, unsigned
         quotient = abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
         return _fit(quotient if text == "/" else a - quotient * b, unsigned)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tritonc.frontend.lexer import Token
-from tritonc.source import Diagnostics, Expansion, Span
+from tritonc.source import CompileError, Diagnostics, Expansion, Span, fail
 
 
 class Piece(NamedTuple):
@@ -52,13 +52,9 @@ def _spelling(body: tuple[Token, ...]) -> list[tuple[str, bool]]:
     return [(token.text, token.space_before and index > 0) for index, token in enumerate(body)]
 
 
-class _InvalidMacro(Exception):
+def _wrong(span: Span, message: str) -> CompileError:
     """A definition is malformed at `span`."""
-
-    def __init__(self, span: Span, message: str) -> None:
-        super().__init__(message)
-        self.span = span
-        self.message = message
+    return fail("invalid-macro", span, message)
 
 
 def parse_definition(line: list[Token], directive: Span, diagnostics: Diagnostics,
@@ -66,10 +62,10 @@ def parse_definition(line: list[Token], directive: Span, diagnostics: Diagnostic
     """The macro that the tokens after `#define` define; None after reporting "invalid-macro"."""
     try:
         if not line:
-            raise _InvalidMacro(directive, "#define needs a name")
+            raise _wrong(directive, "#define needs a name")
         name = line[0]
         if name.kind != "identifier" or name.text in ("defined", "__VA_ARGS__"):
-            raise _InvalidMacro(name.span, f"'{name.text}' cannot be the name of a macro")
+            raise _wrong(name.span, f"'{name.text}' cannot be the name of a macro")
         parameters: tuple[str, ...] | None = None
         variadic, at = False, 1
         if len(line) > 1 and line[1].text == "(" and not line[1].space_before:
@@ -79,8 +75,8 @@ def parse_definition(line: list[Token], directive: Span, diagnostics: Diagnostic
                                 f"white space should stand between '{name.text}' and its body")
         body = tuple(line[at:])
         pieces = _pieces(name.text, body, parameters, variadic, origin)
-    except _InvalidMacro as error:
-        diagnostics.error("invalid-macro", error.span, error.message)
+    except CompileError as error:
+        diagnostics.report(error)
         return None
     return Macro(name.text, name.span, parameters, variadic, body, pieces, origin)
 
@@ -95,15 +91,15 @@ def _parameters(line: list[Token]) -> tuple[tuple[str, ...], bool, int]:
         return (), False, 3
     while True:
         if at == len(line):
-            raise _InvalidMacro(line[-1].span, f"the parameters of macro '{name}' have no ')'")
+            raise _wrong(line[-1].span, f"the parameters of macro '{name}' have no ')'")
         token, at = line[at], at + 1
         if token.text == "...":
             names.append("__VA_ARGS__")
             variadic = True
         elif token.kind != "identifier" or token.text == "__VA_ARGS__":
-            raise _InvalidMacro(token.span, f"expected a parameter's name, found '{token.text}'")
+            raise _wrong(token.span, f"expected a parameter's name, found '{token.text}'")
         elif token.text in names:
-            raise _InvalidMacro(token.span, f"macro '{name}' has two parameters '{token.text}'")
+            raise _wrong(token.span, f"macro '{name}' has two parameters '{token.text}'")
         else:
             names.append(token.text)
             if at < len(line) and line[at].text == "...":
@@ -114,9 +110,9 @@ def _parameters(line: list[Token]) -> tuple[tuple[str, ...], bool, int]:
         if token.text == ")":
             return tuple(names), variadic, at
         if variadic:
-            raise _InvalidMacro(token.span, "the parameter that takes the rest must be the last")
+            raise _wrong(token.span, "the parameter that takes the rest must be the last")
         if token.text != ",":
-            raise _InvalidMacro(token.span, f"expected ',' or ')' among the parameters of macro "
+            raise _wrong(token.span, f"expected ',' or ')' among the parameters of macro "
                                             f"'{name}', found '{token.text}'")
 
 
@@ -131,20 +127,20 @@ def _pieces(name: str, body: tuple[Token, ...], parameters: tuple[str, ...] | No
         at += 1
         if token.text == "##":
             if not pieces or at == len(body):
-                raise _InvalidMacro(token.span, "'##' joins two tokens; it can neither begin nor "
+                raise _wrong(token.span, "'##' joins two tokens; it can neither begin nor "
                                                 "end the body of a macro")
             if join:
-                raise _InvalidMacro(token.span, "'##' stands twice between two tokens")
+                raise _wrong(token.span, "'##' stands twice between two tokens")
             join = True
             continue
         space, spelling, stringize = token.space_before, token.span, False
         if token.text == "#" and parameters is not None:
             if at == len(body) or body[at].text not in index:
-                raise _InvalidMacro(token.span, f"'#' in macro '{name}' needs a parameter after it")
+                raise _wrong(token.span, f"'#' in macro '{name}' needs a parameter after it")
             token, stringize, at = body[at], True, at + 1
         parameter = index.get(token.text, -1)
         if parameter < 0 and token.text == "__VA_ARGS__":
-            raise _InvalidMacro(token.span, "__VA_ARGS__ can stand only in the body of a macro "
+            raise _wrong(token.span, "__VA_ARGS__ can stand only in the body of a macro "
                                             "whose last parameter is '...'")
         if token.space_before != space:
             token = Token(token.kind, token.text, token.span, space, False)

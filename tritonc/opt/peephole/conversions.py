@@ -21,12 +21,6 @@ def extension_of_extension(op: Op, r: Rewriter) -> Value | None:
     return r.value(inner.name, inner.operands[0], type=op.result.type)
 
 
-def truncate_of_truncate(op: Op, r: Rewriter) -> Value | None:
-    """truncate truncate x = truncate x."""
-    inner = defined_by(op.operands[0], "truncate")
-    return r.value("truncate", inner.operands[0], type=op.result.type) if inner else None
-
-
 def truncate_of_extension(op: Op, r: Rewriter) -> Value | None:
     """truncate ext x = x, or a lesser extension, or a lesser truncation, by the widths."""
     inner = op.operands[0].op
@@ -35,18 +29,6 @@ def truncate_of_extension(op: Op, r: Rewriter) -> Value | None:
     x, to = inner.operands[0], op.result.type
     narrower = element(to).bits < element(x.type).bits
     return _convert("truncate" if narrower else inner.name, x, to, r)
-
-
-def float_of_extension(op: Op, r: Rewriter) -> Value | None:
-    """sitofp sext x = sitofp x;  uitofp zext x = sitofp zext x = uitofp x: the same integer."""
-    inner = op.operands[0].op
-    if inner is None or inner.name not in ("zext", "sext"):
-        return None
-    if inner.name == "sext":
-        if op.name != "sitofp" or element(inner.operands[0].type).bits == 1:
-            return None
-        return r.value("sitofp", inner.operands[0], type=op.result.type)
-    return r.value("uitofp", inner.operands[0], type=op.result.type)
 
 
 def bitcast_of_bitcast(op: Op, r: Rewriter) -> Value | None:
@@ -86,22 +68,10 @@ def fpcast_of_fpcast(op: Op, r: Rewriter) -> Value | None:
     return _convert("fpcast", inner.operands[0], to, r)
 
 
-def pointer_and_back(op: Op, r: Rewriter) -> Value | None:
-    """ptrtoint inttoptr x = x;  inttoptr ptrtoint p = p, of the same pointer type."""
-    inner = defined_by(op.operands[0], "inttoptr" if op.name == "ptrtoint" else "ptrtoint")
-    if inner is None or inner.operands[0].type != op.result.type:
-        return None
-    return inner.operands[0]
-
-
 RULES: dict[str, list[Rule]] = {
     "zext": [extension_of_extension],
     "sext": [extension_of_extension],
-    "truncate": [truncate_of_truncate, truncate_of_extension],
-    "sitofp": [float_of_extension],
-    "uitofp": [float_of_extension],
+    "truncate": [truncate_of_extension],
     "bitcast": [bitcast_of_bitcast],
     "fpcast": [fpcast_of_fpcast],
-    "ptrtoint": [pointer_and_back],
-    "inttoptr": [pointer_and_back],
 }

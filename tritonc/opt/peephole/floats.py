@@ -12,7 +12,6 @@ from math import copysign, frexp, isfinite
 from tritonc.analysis.values import constant_of, defined_by
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import scalar
-from tritonc.opt.peephole.integers import add_of_negated, negated, sub_of_negated
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -129,58 +128,9 @@ def _distance(value: Value) -> tuple[Value, Value, float] | None:
     return None if difference is None else (difference.operands[0], difference.operands[1], factor)
 
 
-def product_of_negated(op: Op, r: Rewriter) -> Value | None:
-    """(-x) * (-y) = x * y;  (-x) / (-y) = x / y."""
-    a, b = map(negated, op.operands)
-    return r.value(op.name, a, b) if a is not None and b is not None else None
-
-
-def double_negation(op: Op, r: Rewriter) -> Value | None:
-    """-(-x) = x."""
-    return negated(op.operands[0])
-
-
-def magnitude_of_sign(op: Op, r: Rewriter) -> Value | None:
-    """|-x| = |x|;  ||x|| = |x|."""
-    found = negated(op.operands[0])
-    if found is not None:
-        return r.value("fabs", found)
-    return op.operands[0] if defined_by(op.operands[0], "fabs") is not None else None
-
-
-def same_operands(op: Op, r: Rewriter) -> Value | None:
-    """min(x, x) = max(x, x) = x."""
-    a, b = op.operands
-    return a if a is b else None
-
-
-def fma_of_neutral(op: Op, r: Rewriter) -> Value | None:
-    """fma(a, 1, c) = a + c;  fma(1, b, c) = b + c;  fma(a, b, -0.0) = a * b: one rounding each."""
-    a, b, c = op.operands
-    if _is(b, 1.0):
-        return r.value("fadd", a, c)
-    if _is(a, 1.0):
-        return r.value("fadd", b, c)
-    return r.value("fmul", a, b) if _is(c, -0.0) else None
-
-
-def whole_already(op: Op, r: Rewriter) -> Value | None:
-    """floor(floor(x)) = floor(x), and so for all pairs of `_ROUNDINGS`."""
-    inner = op.operands[0].op
-    return op.operands[0] if inner is not None and inner.name in _ROUNDINGS else None
-
-
-_ROUNDINGS = ("floor", "ceil", "round", "trunc", "rint")
-
 RULES: dict[str, list[Rule]] = {
-    "fadd": [plus_minus_zero, add_of_negated, sum_of_two_exponentials],
-    "fsub": [minus_zero, zero_minus, sub_of_negated],
-    "fmul": [times_one, times_minus_one, product_of_negated],
-    "fdiv": [times_one, times_minus_one, product_of_negated, divide_by_power_of_two],
-    "fneg": [double_negation],
-    "fabs": [magnitude_of_sign],
-    "fmin": [same_operands],
-    "fmax": [same_operands],
-    "fma": [fma_of_neutral],
-    **{name: [whole_already] for name in _ROUNDINGS},
+    "fadd": [plus_minus_zero, sum_of_two_exponentials],
+    "fsub": [minus_zero, zero_minus],
+    "fmul": [times_one, times_minus_one],
+    "fdiv": [times_one, times_minus_one, divide_by_power_of_two],
 }

@@ -1,4 +1,5 @@
 """Rules of integer arithmetic.  All hold modulo 2**bits, as integers wrap, unless one says more.
+What no pass on tiles asks for is left to LLVM, which has the algebra of each element.
 
 A uniform operand stands on the right (`uniform_on_the_right`).  Multiplications stay: `mul` by a
 power of two is what address analysis reads, and LLVM makes shifts of it.
@@ -7,25 +8,13 @@ power of two is what address analysis reads, and LLVM makes shifts of it.
 from __future__ import annotations
 
 from tritonc.analysis.values import (
-    all_ones,
-    constant_of,
     defined_by,
     int_of,
     is_uniform,
-    wrap,
 )
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Tile, element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
-
-
-def negated(value: Value) -> Value | None:
-    """x, where the value is 0 - x, or the float -x."""
-    op = defined_by(value, "fneg")
-    if op is not None:
-        return op.operands[0]
-    op = defined_by(value, "sub")
-    return op.operands[1] if op is not None and int_of(op.operands[0]) == 0 else None
 
 
 def right_zero_is_neutral(op: Op, r: Rewriter) -> Value | None:
@@ -72,42 +61,7 @@ def minus_constant(op: Op, r: Rewriter) -> Value | None:
     c = int_of(b)
     if c is None:
         return None
-    return r.value("add", a, r.constant(wrap(-c, element(a.type).bits), b.type))
-
-
-def double_negation(op: Op, r: Rewriter) -> Value | None:
-    """0 - (0 - x) = x."""
-    a, b = op.operands
-    return negated(b) if int_of(a) == 0 else None
-
-
-def add_of_negated(op: Op, r: Rewriter) -> Value | None:
-    """x + (0 - y) = x - y, and y before x."""
-    a, b = op.operands
-    for x, y in ((a, b), (b, a)):
-        found = negated(y)
-        if found is not None:
-            return r.value("sub" if op.name == "add" else "fsub", x, found)
-    return None
-
-
-def sub_of_negated(op: Op, r: Rewriter) -> Value | None:
-    """x - (0 - y) = x + y."""
-    a, b = op.operands
-    found = negated(b)
-    if found is None:
-        return None
-    return r.value("add" if op.name == "sub" else "fadd", a, found)
-
-
-def add_of_sub(op: Op, r: Rewriter) -> Value | None:
-    """(x - y) + y = y + (x - y) = x."""
-    a, b = op.operands
-    for x, y in ((a, b), (b, a)):
-        inner = defined_by(x, "sub")
-        if inner is not None and inner.operands[1] is y:
-            return inner.operands[0]
-    return None
+    return r.value("add", a, r.constant(-c, b.type))
 
 
 def remainder_by_hand(op: Op, r: Rewriter) -> Value | None:
@@ -124,23 +78,13 @@ def remainder_by_hand(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
-def sub_of_add(op: Op, r: Rewriter) -> Value | None:
-    """(x + y) - y = x, and (x + y) - x = y."""
-    a, b = op.operands
-    inner = defined_by(a, "add")
-    if inner is None:
-        return None
-    x, y = inner.operands
-    return x if y is b else y if x is b else None
-
-
 def shift_left_is_product(op: Op, r: Rewriter) -> Value | None:
     """x << c = x * 2**c, for a constant c below the width."""
     a, b = op.operands
     by, bits = int_of(b), element(a.type).bits
     if by is None or not 0 <= by < bits:
         return None
-    return r.value("mul", a, r.constant(wrap(1 << by, bits), b.type))
+    return r.value("mul", a, r.constant(1 << by, b.type))
 
 
 def signed_division_of_naturals(op: Op, r: Rewriter) -> Value | None:
@@ -172,11 +116,9 @@ def and_with_constant(op: Op, r: Rewriter) -> Value | None:
     """x & 0 = 0; x & c = x, if c has all the bits that x can have."""
     a, b = op.operands
     c = int_of(b)
-    if c == 0:
-        return b
-    if c is None:
-        return None
-    if c == all_ones(element(a.type).bits):
+    if c is None or c == 0:
+        return None if c is None else b
+    if _all_ones(b):
         return a
     low, high = r.facts.interval(a)
     covers = (1 << high.bit_length()) - 1 if low >= 0 else -1
@@ -185,8 +127,11 @@ def and_with_constant(op: Op, r: Rewriter) -> Value | None:
 
 def or_with_all_ones(op: Op, r: Rewriter) -> Value | None:
     """x | -1 = -1."""
-    b = op.operands[1]
-    return b if int_of(b) == all_ones(element(b.type).bits) else None
+    return op.operands[1] if _all_ones(op.operands[1]) else None
+
+
+def _all_ones(value: Value) -> bool:
+    return int_of(value) == (1 if element(value.type).bits == 1 else -1)
 
 
 def absorb(op: Op, r: Rewriter) -> Value | None:
@@ -215,24 +160,6 @@ def minimum_by_bounds(op: Op, r: Rewriter) -> Value | None:
     if bh <= al:
         return y if least else x
     return None
-
-
-def zero_shifted(op: Op, r: Rewriter) -> Value | None:
-    """0 << x = 0 >> x = 0."""
-    return op.operands[0] if int_of(op.operands[0]) == 0 else None
-
-
-def shift_of_shift(op: Op, r: Rewriter) -> Value | None:
-    """(x >> c) >> d = x >> (c + d), if c + d is below the width."""
-    x, b = op.operands
-    inner = defined_by(x, op.name)
-    if inner is None or constant_of(b) is None:
-        return None
-    c, d = int_of(inner.operands[1]), int_of(b)
-    bits = element(b.type).bits
-    if c is None or d is None or c < 0 or d < 0 or c + d >= bits:
-        return None
-    return r.again(op, inner.operands[0], r.constant(wrap(c + d, bits), b.type)).result
 
 
 def _block(op: Op, r: Rewriter) -> tuple[Value, Value] | None:
@@ -272,9 +199,8 @@ def remainder_of_block(op: Op, r: Rewriter) -> Value | None:
 _MINIMA: list[Rule] = [same_operands, minimum_by_bounds]
 
 RULES: dict[str, list[Rule]] = {
-    "add": [right_zero_is_neutral, add_of_negated, add_of_sub],
-    "sub": [right_zero_is_neutral, minus_itself, minus_constant, double_negation, sub_of_negated,
-            sub_of_add, remainder_by_hand],
+    "add": [right_zero_is_neutral],
+    "sub": [right_zero_is_neutral, minus_itself, minus_constant, remainder_by_hand],
     "mul": [times_zero, right_one_is_neutral, times_minus_one],
     "sdiv": [right_one_is_neutral, times_minus_one, signed_division_of_naturals,
              quotient_of_block],
@@ -284,8 +210,8 @@ RULES: dict[str, list[Rule]] = {
     "and": [same_operands, and_with_constant, absorb],
     "or": [right_zero_is_neutral, same_operands, or_with_all_ones, absorb],
     "xor": [right_zero_is_neutral, minus_itself],
-    "shl": [right_zero_is_neutral, zero_shifted, shift_left_is_product],
-    "lshr": [right_zero_is_neutral, zero_shifted, shift_of_shift],
-    "ashr": [right_zero_is_neutral, zero_shifted, shift_of_shift],
+    "shl": [right_zero_is_neutral, shift_left_is_product],
+    "lshr": [right_zero_is_neutral],
+    "ashr": [right_zero_is_neutral],
     "smin": _MINIMA, "smax": _MINIMA, "umin": _MINIMA, "umax": _MINIMA,
 }

@@ -8,18 +8,12 @@ a defined value for an undefined one, never the reverse; so `select c, x, false`
 from __future__ import annotations
 
 from tritonc.analysis.facts import full
-from tritonc.analysis.values import constant_of, defined_by, int_of, speculatable, wrap
+from tritonc.analysis.values import constant_of, defined_by, int_of, speculatable
 from tritonc.ir.core import Op, Value
+from tritonc.ir.ops import OPPOSITE, SWAPPED
 from tritonc.ir.types import I1, element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
-_SWAPPED = {"eq": "eq", "ne": "ne", "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle",
-            "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule",
-            "oeq": "oeq", "one": "one", "une": "une", "ord": "ord", "uno": "uno",
-            "olt": "ogt", "ole": "oge", "ogt": "olt", "oge": "ole"}
-_INVERSE = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle",
-            "ult": "uge", "uge": "ult", "ule": "ugt", "ugt": "ule",
-            "oeq": "une", "une": "oeq", "ord": "uno", "uno": "ord"}
 _STRICT = {"sle": ("slt", 1), "sge": ("sgt", -1), "ule": ("ult", 1), "uge": ("ugt", -1)}
 
 
@@ -45,7 +39,7 @@ def compare_constant_on_the_right(op: Op, r: Rewriter) -> Value | None:
     a, b = op.operands
     if constant_of(a) is None or constant_of(b) is not None:
         return None
-    return r.value(op.name, b, a, predicate=_SWAPPED[op.attributes["predicate"]])
+    return r.value(op.name, b, a, predicate=SWAPPED[op.attributes["predicate"]])
 
 
 def compare_with_itself(op: Op, r: Rewriter) -> Value | None:
@@ -89,7 +83,7 @@ def compare_strictly(op: Op, r: Rewriter) -> Value | None:
     bound = c if predicate[0] == "s" else c & ((1 << bits) - 1)
     if not low <= bound + by <= high:
         return None
-    return r.value("icmp", a, r.constant(wrap(c + by, bits), b.type), predicate=predicate)
+    return r.value("icmp", a, r.constant(c + by, b.type), predicate=predicate)
 
 
 def compare_of_truth(op: Op, r: Rewriter) -> Value | None:
@@ -110,7 +104,7 @@ def not_of_compare(op: Op, r: Rewriter) -> Value | None:
     compare = inverted.op if inverted is not None else None
     if compare is None or compare.name not in ("icmp", "fcmp"):
         return None
-    inverse = _INVERSE.get(compare.attributes["predicate"])
+    inverse = OPPOSITE.get(compare.attributes["predicate"])
     return r.value(compare.name, *compare.operands, predicate=inverse) if inverse else None
 
 
@@ -240,7 +234,7 @@ def _comparisons(value: Value, depth: int = 3) -> bool:
     if op is None or not depth:
         return False
     if op.name == "icmp":
-        return op.attributes["predicate"] in _INVERSE
+        return op.attributes["predicate"] in OPPOSITE
     return op.name in ("and", "or", "reshape", "broadcast", "splat") and all(
         _comparisons(v, depth - (op.name in ("and", "or"))) for v in op.operands)
 
@@ -250,7 +244,7 @@ def _opposite_of(value: Value, r: Rewriter) -> Value:
     op = value.op
     assert op is not None
     if op.name == "icmp":
-        return r.value("icmp", *op.operands, predicate=_INVERSE[op.attributes["predicate"]])
+        return r.value("icmp", *op.operands, predicate=OPPOSITE[op.attributes["predicate"]])
     opposites = [_opposite_of(v, r) for v in op.operands]
     if op.name in ("and", "or"):
         return r.value("or" if op.name == "and" else "and", *opposites)

@@ -93,13 +93,6 @@ def reduce_of_unit_axes(op: Op, r: Rewriter) -> Value | None:
     return r.value("reshape", op.operands[0], type=op.result.type)
 
 
-def argreduce_of_unit_axis(op: Op, r: Rewriter) -> Value | None:
-    """The only index is 0."""
-    if shape(op.operands[0].type)[op.attributes["axis"]] != 1:
-        return None
-    return r.constant(0, op.result.type)
-
-
 def scan_of_unit_axis(op: Op, r: Rewriter) -> Value | None:
     """A scan of one element is the element."""
     x = op.operands[0]
@@ -119,7 +112,6 @@ RULES: dict[str, list[Rule]] = {
     "reshape": [to_its_own_type, moved_uniform, reshape_of_scalar, same_again],
     "trans": [moved_uniform, trans_of_trans, trans_of_unit_axes],
     "reduce": [reduce_of_unit_axes, reduce_of_uniform],
-    "argreduce": [argreduce_of_unit_axis],
     "scan": [scan_of_unit_axis],
     "range": [range_of_one],
 }

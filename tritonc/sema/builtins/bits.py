@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.frontend import syntax
 from tritonc.sema.builtins import library
 from tritonc.sema.builtins.moves import structure
@@ -11,9 +9,7 @@ from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, operators
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import INT, INT_TYPE, UINT, ULONG, Number, ctype
-from tritonc.sema.types.term import Term, good
-
-Lower = Callable[[Context, syntax.Call, list[Term]], Term]
+from tritonc.sema.types.term import Term
 
 
 def integers(context: Context, node: syntax.Call, arguments: list[Term], unify: bool = True
@@ -36,21 +32,17 @@ def _unsigned(context: Context, term: Term) -> Term:
     return convert.number(context, term, ULONG if element.ir.bits == 64 else UINT)
 
 
-def counted(name: str) -> Lower:
+def counted(name: str, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """popc and clz: an int."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        (x,) = integers(context, node, arguments)
-        return convert.number(context, context.op(name, x.type, x), INT)
-
-    return lower
+    (x,) = integers(context, node, arguments)
+    return convert.number(context, context.op(name, x.type, x), INT)
 
 
 def zeros_below(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """ctz(x): the ones of ~x & (x - 1)."""
     (x,) = integers(context, node, arguments)
-    minus = Term(x.type, constant=-1)
-    below = context.op("and", x.type, context.op("xor", x.type, x, minus),
-                       context.op("add", x.type, x, minus))
+    below = context.op("and", x.type, context.op("xor", x.type, x, x.like(-1)),
+                       context.op("add", x.type, x, x.like(-1)))
     return convert.number(context, context.op("popc", x.type, below), INT)
 
 
@@ -59,50 +51,36 @@ def reversed_bits(context: Context, node: syntax.Call, arguments: list[Term]) ->
     return context.op("brev", x.type, x)
 
 
-def high_product(unsigned: bool) -> Lower:
+def high_product(unsigned: bool, context: Context, node: syntax.Call, arguments: list[Term]
+                 ) -> Term:
     """mulhi(a, b) in the type of its arguments, umulhi(a, b) without signs."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        a, b = integers(context, node, arguments)
-        if unsigned:
-            a, b = _unsigned(context, a), _unsigned(context, b)
-        element = a.type.arithmetic
-        return context.op("smulhi" if element.signed else "umulhi", a.type, a, b)
-
-    return lower
+    a, b = integers(context, node, arguments)
+    if unsigned:
+        a, b = _unsigned(context, a), _unsigned(context, b)
+    return context.op("smulhi" if a.type.arithmetic.signed else "umulhi", a.type, a, b)
 
 
-def rotation(left: bool) -> Lower:
+def rotation(left: bool, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """rotl(x, n), rotr(x, n): by n modulo the width."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        x, n = integers(context, node, arguments, unify=False)
-        result = _funnel(context, x, x, _count(context, n, x), left)
-        return Term(x.type, result.value, result.constant)
-
-    return lower
+    x, n = integers(context, node, arguments, unify=False)
+    result = _funnel(context, x, x, n, left)
+    return Term(x.type, result.value, result.constant)
 
 
-def funnel(left: bool) -> Lower:
+def funnel(left: bool, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """funnelshift_l(low, high, n), funnelshift_r(low, high, n): 32 bits of the 64 of high:low."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        low, high, n = integers(context, node, arguments, unify=False)
-        low, high = convert.number(context, low, UINT), convert.number(context, high, UINT)
-        return _funnel(context, low, high, _count(context, n, low), left)
-
-    return lower
-
-
-def _count(context: Context, n: Term, x: Term) -> Term:
-    """n modulo the width of x, in x's type."""
-    element = x.type.arithmetic
-    n = convert.number(context, n, element)
-    return context.op("and", n.type, n, Term(n.type, constant=element.ir.bits - 1))
+    low, high, n = integers(context, node, arguments, unify=False)
+    low, high = convert.number(context, low, UINT), convert.number(context, high, UINT)
+    return _funnel(context, low, high, n, left)
 
 
 def _funnel(context: Context, low: Term, high: Term, n: Term, left: bool) -> Term:
-    """(high << n) | (low >> (width - n)), or the other way; one more place makes n = 0 right."""
-    type, element = low.type, low.type.arithmetic
-    one = Term(type, constant=1)
-    rest = context.op("xor", type, n, Term(type, constant=element.ir.bits - 1))
+    """(high << n) | (low >> (width - n)), or the other way, with n modulo the width; one more
+    place makes n = 0 right."""
+    type, width = low.type, low.type.arithmetic.ir.bits
+    one, most = low.like(1), low.like(width - 1)
+    n = context.op("and", type, convert.number(context, n, type.arithmetic), most)
+    rest = context.op("xor", type, n, most)
     if left:
         up = context.op("shl", type, high, n)
         down = context.op("lshr", type, context.op("lshr", type, low, one), rest)
@@ -131,15 +109,13 @@ def _words(context: Context, offset: Term) -> tuple[Term, Term]:
     if element.ir.bits < 64:
         return low, Term(ctype(UINT, offset.shape), constant=0)
     wide = convert.number(context, offset, ULONG)
-    high = context.op("lshr", wide.type, wide, Term(wide.type, constant=32))
+    high = context.op("lshr", wide.type, wide, wide.like(32))
     return low, convert.number(context, high, UINT)
 
 
 def _seeded(context: Context, node: syntax.Call, arguments: list[Term]) -> list[Term]:
     """The integers of a call to the library's random numbers, the first as a seed."""
-    if context.constant_for is not None:
-        good(constants.not_constant(context, node.span, context.constant_for,
-                                    f"'{node.callee}' is a function of the library"))
+    constants.check_constant(context, node.span, f"'{node.callee}' is a function of the library")
     found = integers(context, node, arguments, unify=False)
     return [convert.number(context, arguments[0], ULONG), *found[1:]]
 
@@ -153,12 +129,8 @@ def philox(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     return structure("philox", tuple(f"c{i}" for i in range(4)), words)
 
 
-def random(name: str) -> Lower:
+def random(name: str, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """rand, randn and randint of a seed and an offset."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        seed, offset = _seeded(context, node, arguments)
-        low, high = _words(context, offset)
-        return library.call(context, "random.tc", name, [seed, low, high], 32, node.span)
-
-    return lower
+    seed, offset = _seeded(context, node, arguments)
+    return library.call(context, "random.tc", name, [seed, *_words(context, offset)], 32, node.span)
 

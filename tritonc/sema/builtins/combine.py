@@ -37,7 +37,7 @@ def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: Fun
     context.at(first)
     x = good(implicit.assign(context, x, ctype(type.element, x.shape), first,
                              f"what '{entity.name}' combines",
-                             Note(f"'{entity.name}' is declared here", entity.span)))
+                             entity.note))
     function = _combiner(context, entity, type, node)
     context.at(node.span)
     left = x.shape if scan else x.shape[:axis] + x.shape[axis + 1 :]
@@ -79,7 +79,7 @@ def _combined_type(context: Context, entity: FunctionEntity, given: CType, node:
     """What the function takes twice and gives once."""
     if entity.node.body is None:
         context.refuse("combining-function", node.span, f"'{entity.name}' is declared but has no "
-                       "body in this file", Note("it is declared here", entity.span))
+                       "body in this file", entity.note)
     types: list[CType | None] = []
     if len(entity.node.parameters) == 2:
         instance = generics.instance(context, entity, [Term(given)] * 2, [node.span] * 2)
@@ -92,7 +92,7 @@ def _combined_type(context: Context, entity: FunctionEntity, given: CType, node:
     if first is None or any(t is not first for t in types) or not _plain(first):
         context.refuse("combining-function", node.span, f"'{node.callee}' needs a function that "
                        "combines two numbers, or two structs of numbers, to one of the same type; "
-                       f"'{entity.name}' does not", Note("it is declared here", entity.span))
+                       f"'{entity.name}' does not", entity.note)
     return first
 
 
@@ -133,7 +133,7 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
         raise Refused
     if result.type is not type:
         context.refuse("combining-function", call, f"'{entity.name}' combines {type}, but gives "
-                       f"{result.type}", Note("it is declared here", entity.span))
+                       f"{result.type}", entity.note)
     results = [inner.value(leaf) for leaf in result.leaves()]
     inner.emit("ret")
     inner.ssa.finish(kernel)

@@ -5,25 +5,19 @@ All uses of an axis's global range agree on its tile, which sets the grid.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import INT, INT_TYPE, ctype
-from tritonc.sema.types.term import POISON, Refused, Term
+from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span
 
-Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 AXES = 3
 
 
 def _axis(context: Context, node: syntax.Call, term: Term) -> int:
     span = node.arguments[0].span
-    if context.constant_for is not None:
-        constants.not_constant(context, node.span, context.constant_for,
-                               "it differs from instance to instance")
-        raise Refused
+    constants.check_constant(context, node.span, "it differs from instance to instance")
     axis = constants.integer_of(context, term, span, f"the axis of {node.callee}")
     if not 0 <= axis < AXES:
         context.refuse("launch-axis", span, f"a launch has axes 0 to {AXES - 1}, found {axis}")
@@ -40,10 +34,8 @@ def global_range(context: Context, node: syntax.Call, arguments: list[Term]) -> 
     if isinstance(extent_node, syntax.TypeSpec) or len(node.template) != 1:
         return context.error("global-range", node.span, "get_global_range takes one extent: "
                              "get_global_range[T](axis)")
-    shape = constants.extents(context, (extent_node,), extent_node.span)
-    if shape is None:
-        return POISON
-    return slice_of(context, node, arguments[0], shape[0])
+    (extent,) = constants.extents(context, (extent_node,))
+    return slice_of(context, node, arguments[0], extent)
 
 
 def slice_of(context: Context, node: syntax.Call, axis_term: Term, extent: int) -> Term:
@@ -67,13 +59,10 @@ def _agree(context: Context, axis: int, extent: int, span: Span) -> None:
                        "per axis", Note("the other use is here", earlier))
 
 
-def of_axis(name: str) -> Lower:
+def of_axis(name: str, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """`get_program_id(axis)`, `get_num_programs(axis)`."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        axis = _axis(context, node, arguments[0])
-        if context.live:
-            context.kernel.tile.setdefault(axis, 1)
-        context.at(node.span)
-        return context.op(name, INT_TYPE, axis=axis)
-
-    return lower
+    axis = _axis(context, node, arguments[0])
+    if context.live:
+        context.kernel.tile.setdefault(axis, 1)
+    context.at(node.span)
+    return context.op(name, INT_TYPE, axis=axis)

@@ -101,7 +101,6 @@ def inline(context: Context, entity: FunctionEntity, arguments: list[Term],
 
 def _lifted(context: Context, spec: syntax.TypeSpec, shape: shapes.Shape) -> CType:
     type = constants.resolve_type(context, spec)
-    assert type is not None
     return type if type.shape else ctype(type.element, shape)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.frontend import syntax
 from tritonc.sema.builtins import library, tiles
 from tritonc.sema.context import Context, decayed
@@ -13,8 +11,6 @@ from tritonc.sema.operations.operators import negate
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import FLOAT, Number
 from tritonc.sema.types.term import Term, good
-
-Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
 
 def _unified(context: Context, node: syntax.Call, arguments: list[Term],
@@ -27,57 +23,48 @@ def _unified(context: Context, node: syntax.Call, arguments: list[Term],
     return [decayed(t) for t in convert.unify(context, node.span, *arguments, compute=compute)]
 
 
-def function(name: str) -> Lower:
-    """A function of one float; integers convert to float."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        (x,) = _unified(context, node, arguments)
-        element = x.type.element
-        if isinstance(element, Number) and not element.is_float:
-            x = convert.number(context, x, FLOAT)
-        return context.op(name, x.type, x)
-
-    return lower
+def _floats(context: Context, node: syntax.Call, arguments: list[Term]) -> list[Term]:
+    """The arguments in one float type; integers convert to float."""
+    found = _unified(context, node, arguments)
+    is_float = found[0].type.arithmetic.is_float
+    return found if is_float else [convert.number(context, t, FLOAT) for t in found]
 
 
-def library_function(file: str, name: str, count: int = 1, whole: tuple[int, ...] = ()) -> Lower:
+def function(name: str, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """A function of one float."""
+    (x,) = _floats(context, node, arguments)
+    return context.op(name, x.type, x)
+
+
+def library_function(file: str, name: str, whole: tuple[int, ...], context: Context,
+                     node: syntax.Call, arguments: list[Term]) -> Term:
     """A function of floats in the library; at the places `whole` it takes an int."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          f"'{node.callee}' is a function of the library")
-        floats = [t for at, t in enumerate(arguments) if at not in whole]
-        operands = _unified(context, node, floats)
-        integers = [arguments[at] for at in whole]
-        for at, term in zip(whole, integers):
-            element = term.type.element
-            if not isinstance(element, Number) or not element.is_int:
-                return context.error("type-mismatch", node.arguments[at].span, "an integer is "
-                                     f"expected here, found {term.type}")
-        shapes.meet_shapes(context, node.span, *operands, *integers)
-        element = operands[0].type.element
-        if isinstance(element, Number) and not element.is_float:
-            operands = [convert.number(context, t, FLOAT) for t in operands]
-        rest = iter(operands)
-        ordered = [arguments[at] if at in whole else next(rest) for at in range(len(arguments))]
-        return library.real(context, file, name, ordered, node.span, whole)
-
-    return lower
+    constants.check_constant(context, node.span, f"'{node.callee}' is a function of the library")
+    floats = [t for at, t in enumerate(arguments) if at not in whole]
+    operands = _unified(context, node, floats)
+    integers = [arguments[at] for at in whole]
+    for at, term in zip(whole, integers):
+        element = term.type.element
+        if not isinstance(element, Number) or not element.is_int:
+            return context.error("type-mismatch", node.arguments[at].span, "an integer is "
+                                 f"expected here, found {term.type}")
+    shapes.meet_shapes(context, node.span, *operands, *integers)
+    rest = iter(_floats(context, node, operands))
+    ordered = [t if at in whole else next(rest) for at, t in enumerate(arguments)]
+    return library.real(context, file, name, ordered, node.span, whole)
 
 
-def extremum(operation: str) -> Lower:
+def extremum(operation: str, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """min and max, of several arguments or of the elements of one tile."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        if len(arguments) == 1:
-            if not arguments[0].shape:
-                return context.error("call-arguments", node.span, f"'{node.callee}' takes two "
-                                     f"arguments or more, or one tile; found {arguments[0].type}")
-            return tiles.reduction(operation)(context, node, arguments)
-        result, *others = _unified(context, node, arguments)
-        for other in others:
-            result = _pick(context, operation, result, other)
-        return result
-
-    return lower
+    if len(arguments) == 1:
+        if not arguments[0].shape:
+            return context.error("call-arguments", node.span, f"'{node.callee}' takes two "
+                                 f"arguments or more, or one tile; found {arguments[0].type}")
+        return tiles.reduction(operation, context, node, arguments)
+    result, *others = _unified(context, node, arguments)
+    for other in others:
+        result = _pick(context, operation, result, other)
+    return result
 
 
 def _pick(context: Context, operation: str, a: Term, b: Term) -> Term:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from tritonc.frontend import syntax
@@ -22,7 +21,6 @@ from tritonc.sema.types.ctypes import (
 from tritonc.sema.types.term import NOTHING, Refused, Term, good
 from tritonc.source import Span
 
-Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 Shape = tuple[int, ...]
 
 # atomic_add_float_64x32 and f32_atomic_add state the type in their names.
@@ -31,29 +29,24 @@ _NAMED_TYPES = {"float": "float32", "f32": "float32", "double": "float64", "f64"
                 "half": "float16", "f16": "float16", "int": "int32", "long": "int64"}
 
 
-def atomic(operation: str) -> Lower:
+def atomic(operation: str, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """p, v (cas: p, compare, v), and a mask if there is one argument more."""
     count = {"cas": 3, "load": 1}.get(operation, 2)
-
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        target, shape = _stated(context, node)
-        pointer = arguments[0]
-        element = pointer.type.element
-        if target is not None and isinstance(element, PointerTo) and element.target is not target:
-            return context.error("type-mismatch", node.arguments[0].span, f"this spelling is for "
-                                 f"{target}, the pointer is {pointer.type}")
-        mask = arguments[count] if len(arguments) > count else None
-        words = _said(context)
-        tile = next((t for t in arguments if t.shape), None)
-        if words.order not in ("", "relaxed") and tile is not None:
-            return context.error("atomic-order", node.span, "the accesses of a tile, here "
-                                 f"{tile.type}, have no order; '{words.order}' applies only to a "
-                                 "scalar pointer")
-        return memory.atomic(context, operation, pointer, arguments[1:count], mask, shape,
-                             node.span, [a.span for a in node.arguments[: len(arguments)]],
-                             used=context.statement is not node, words=words)
-
-    return lower
+    target, shape = _stated(context, node)
+    pointer = arguments[0]
+    element = pointer.type.element
+    if target is not None and isinstance(element, PointerTo) and element.target is not target:
+        return context.error("type-mismatch", node.arguments[0].span, f"this spelling is for "
+                             f"{target}, the pointer is {pointer.type}")
+    mask = arguments[count] if len(arguments) > count else None
+    words = _said(context)
+    tile = next((t for t in arguments if t.shape), None)
+    if words.order not in ("", "relaxed") and tile is not None:
+        return context.error("atomic-order", node.span, f"the accesses of a tile, here {tile.type},"
+                             f" have no order; '{words.order}' applies only to a scalar pointer")
+    return memory.atomic(context, operation, pointer, arguments[1:count], mask, shape, node.span,
+                         [a.span for a in node.arguments[: len(arguments)]],
+                         used=context.statement is not node, words=words)
 
 
 def _said(context: Context) -> memory.Words:
@@ -98,12 +91,9 @@ def _stated(context: Context, node: syntax.Call) -> tuple[Number | None, Shape |
         context.refuse("call-arguments", node.span, f"'{node.callee}' takes an element type and "
                        f"extents first: {node.callee}(float, TM, TN)(p, v, mask)")
     type = constants.value_type(context, first, "the type of an atomic operation")
-    if type is None or not isinstance(type.element, Number):
+    if not isinstance(type.element, Number):
         raise Refused
-    shape = constants.extents(context, tuple(extents), first.span)
-    if shape is None:
-        raise Refused
-    return type.element, shape
+    return type.element, constants.extents(context, tuple(extents))
 
 
 def barrier(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:

@@ -6,24 +6,14 @@ from tritonc.frontend import syntax
 from tritonc.sema.builtins.tiles import axis_of
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
+from tritonc.sema.operations.operators import compare
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import BOOL, INT, NUMBERS, Number, PointerTo, Struct, ctype
-from tritonc.sema.types.shapes import Shape
+from tritonc.sema.types.shapes import Shape, along
 from tritonc.sema.types.term import Term
 from tritonc.source import Note
 
 SIGNED = {8: "int8", 16: "int16", 32: "int32", 64: "int64"}
-
-
-def along(context: Context, shape: Shape, axis: int) -> Term:
-    """0, 1, 2, ... along an axis, in that shape."""
-    line = context.op("range", ctype(INT, (shape[axis],)), start=0, stop=shape[axis])
-    flat = tuple(n if d == axis else 1 for d, n in enumerate(shape))
-    return shapes.broadcast(context, shapes.reshape(context, line, flat), shape)
-
-
-def _number(context: Context, value: int, shape: Shape) -> Term:
-    return Term(ctype(INT, shape), constant=value)
 
 
 def take(context: Context, x: Term, index: Term, axis: int) -> Term:
@@ -53,9 +43,13 @@ def flip(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """flip(x, axis)."""
     x, axis_term = arguments
     axis = axis_of(context, node, x, axis_term)
-    last = _number(context, x.shape[axis] - 1, x.shape)
-    back = context.op("sub", last.type, last, along(context, x.shape, axis))
-    return take(context, x, back, axis)
+    return take(context, x, from_end(context, x.shape, axis), axis)
+
+
+def from_end(context: Context, shape: Shape, axis: int) -> Term:
+    """..., 2, 1, 0 along an axis, in that shape."""
+    at = along(context, shape, axis)
+    return context.op("sub", at.type, at.like(shape[axis] - 1), at)
 
 
 def join(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -70,9 +64,8 @@ def _beside(context: Context, a: Term, b: Term, axis: int) -> Term:
     one = (*a.shape[:axis], 1, *a.shape[axis:])
     shape = (*a.shape[:axis], 2, *a.shape[axis:])
     a, b = (shapes.broadcast(context, shapes.reshape(context, t, one), shape) for t in (a, b))
-    first = context.op("icmp", ctype(BOOL, shape), along(context, shape, axis),
-                       _number(context, 0, shape), predicate="eq")
-    return context.op("select", a.type, first, a, b)
+    at = along(context, shape, axis)
+    return context.op("select", a.type, compare(context, "==", at, at.like(0)), a, b)
 
 
 def cat(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -93,12 +86,10 @@ def cat(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     if m == n:
         return shapes.reshape(context, _beside(context, a, b, axis), shape)
     at = along(context, shape, axis)
-    inside = context.op("icmp", ctype(BOOL, shape), at, _number(context, m, shape),
-                        predicate="slt")
-    zero = _number(context, 0, shape)
-    behind = context.op("sub", at.type, at, _number(context, m, shape))
-    left = take(context, a, context.op("select", at.type, inside, at, zero), axis)
-    right = take(context, b, context.op("select", at.type, inside, zero, behind), axis)
+    inside = compare(context, "<", at, at.like(m))
+    behind = context.op("sub", at.type, at, at.like(m))
+    left = take(context, a, context.op("select", at.type, inside, at, at.like(0)), axis)
+    right = take(context, b, context.op("select", at.type, inside, at.like(0), behind), axis)
     return context.op("select", left.type, inside, left, right)
 
 
@@ -130,9 +121,9 @@ def _part(context: Context, x: Term, axis: int, at: int) -> Term:
         bits = convert.address(context, x)
     elif element.is_float:
         bits = context.op("bitcast", ctype(NUMBERS[SIGNED[element.ir.bits]], x.shape), x)
-    here = context.op("icmp", ctype(BOOL, x.shape), along(context, x.shape, axis),
-                      _number(context, at, x.shape), predicate="eq")
-    zero = Term(bits.type, constant=False if element is BOOL else 0)
+    place = along(context, x.shape, axis)
+    here = compare(context, "==", place, place.like(at))
+    zero = bits.like(False if element is BOOL else 0)
     chosen = context.op("select", bits.type, here, bits, zero)
     found = context.op("reduce", ctype(bits.type.element, shape), chosen, kind="or", axes=[axis])
     if isinstance(element, PointerTo):
@@ -160,9 +151,9 @@ def histogram(context: Context, node: syntax.Call, arguments: list[Term]) -> Ter
     context.at(node.span)
     if element.ir.bits == 64:  # what is outside stays so
         least = "smin" if element.signed else "umin"
-        x = context.op(least, x.type, x, Term(x.type, constant=bins))
+        x = context.op(least, x.type, x, x.like(bins))
         if element.signed:
-            x = context.op("smax", x.type, x, Term(x.type, constant=-1))
+            x = context.op("smax", x.type, x, x.like(-1))
     numbers = context.value(convert.number(context, x, INT))
     return context.op("histogram", ctype(INT, (bins,)), Term(ctype(INT, x.shape), numbers),
                       extent=bins)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.frontend import syntax
-from tritonc.sema.builtins.moves import SIGNED, along, structure, take
+from tritonc.sema.builtins.moves import SIGNED, from_end, structure, take
 from tritonc.sema.builtins.tiles import axis_of
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
+from tritonc.sema.operations.operators import compare
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import BOOL, INT, LONG, NUMBERS, UINT, Number, ctype
 from tritonc.sema.types.term import Term
@@ -61,7 +62,7 @@ def _sorted(context: Context, keys: Term, axis: int, descending: bool) -> Term:
         keys = _padded(context, keys, size, descending)
     keys = _network(context, keys, size, size, descending)
     if size != n:
-        keys = take(context, keys, along(context, (rows, n, inner), 1), 1)
+        keys = take(context, keys, shapes.along(context, (rows, n, inner), 1), 1)
     return shapes.reshape(context, keys, shape)
 
 
@@ -87,7 +88,7 @@ def _greatest_first(context: Context, keys: Term, axis: int, k: int) -> Term:
         keys = shapes.reshape(context, keys, (rows, size, inner))
         keys = _merged(context, keys, size, block, True)
     if block != k:
-        keys = take(context, keys, along(context, (rows, k, inner), 1), 1)
+        keys = take(context, keys, shapes.along(context, (rows, k, inner), 1), 1)
     return shapes.reshape(context, keys, (*shape[:axis], k, *shape[axis + 1 :]))
 
 
@@ -117,17 +118,16 @@ def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     context.at(node.span)
     x = Term(x.type, context.value(x))
     keys = convert.number(context, _keys(context, x, element), LONG)
-    high = context.op("shl", keys.type, keys, Term(keys.type, constant=32))
-    last = Term(ctype(INT, x.shape), constant=n - 1)
-    place = context.op("sub", last.type, last, along(context, x.shape, axis))
-    low = convert.number(context, convert.number(context, place, UINT), LONG)
+    high = context.op("shl", keys.type, keys, keys.like(32))
+    place = convert.number(context, from_end(context, x.shape, axis), UINT)
+    low = convert.number(context, place, LONG)
     both = context.op("or", keys.type, high, low)
     both = _greatest_first(context, both, axis, k)
-    found_key = context.op("ashr", both.type, both, Term(both.type, constant=32))
+    found_key = context.op("ashr", both.type, both, both.like(32))
     signed = NUMBERS[SIGNED[max(element.ir.bits, 8)]]
     values = _values(context, convert.number(context, found_key, signed), element)
     place = convert.number(context, both, INT)
-    indices = context.op("sub", place.type, Term(place.type, constant=n - 1), place)
+    indices = context.op("sub", place.type, place.like(n - 1), place)
     for part in (values, indices):
         _note(context, part, x, axis)
     return structure("topk", ("values", "indices"), [values, indices])
@@ -137,8 +137,8 @@ def _flipped(context: Context, bits: Term) -> Term:
     """Of negative numbers all bits but the sign changed: integers in the order of floats."""
     element = bits.type.arithmetic
     width = element.ir.bits
-    sign = context.op("ashr", bits.type, bits, Term(bits.type, constant=width - 1))
-    mask = context.op("lshr", bits.type, sign, Term(bits.type, constant=1))
+    sign = context.op("ashr", bits.type, bits, bits.like(width - 1))
+    mask = context.op("lshr", bits.type, sign, bits.like(1))
     return context.op("xor", bits.type, bits, mask)
 
 
@@ -180,14 +180,13 @@ def _padded(context: Context, keys: Term, size: int, descending: bool) -> Term:
     """With keys that come last behind the others."""
     rows, n, inner = keys.shape
     shape = (rows, size, inner)
-    at = along(context, shape, 1)
-    inside = context.op("icmp", ctype(BOOL, shape), at, Term(at.type, constant=n),
-                        predicate="slt")
-    index = context.op("smin", at.type, at, Term(at.type, constant=n - 1))
+    at = shapes.along(context, shape, 1)
+    inside = compare(context, "<", at, at.like(n))
+    index = context.op("smin", at.type, at, at.like(n - 1))
     taken = take(context, keys, index, 1)
     element = keys.type.arithmetic
     last = -1 - _greatest(element) if descending else _greatest(element)
-    return context.op("select", taken.type, inside, taken, Term(taken.type, constant=last))
+    return context.op("select", taken.type, inside, taken, taken.like(last))
 
 
 def _network(context: Context, keys: Term, n: int, block: int, descending: bool) -> Term:
@@ -219,16 +218,16 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
     both = shapes.broadcast(context, shapes.reshape(context, both, (split[0], 1, split[2])), split)
     other = context.op("xor", pairs.type, pairs, both)
     # The later of two keeps the greater, but where bit `run` of its place is set.
-    place = along(context, (rows, n, inner), 1)
+    place = shapes.along(context, (rows, n, inner), 1)
     later = _bit(context, place, near)
     back = _bit(context, place, run) if run < n else None
     greater = later if back is None else context.op("xor", later.type, later, back)
     if descending:
-        greater = context.op("xor", greater.type, greater, Term(greater.type, constant=True))
+        greater = context.op("xor", greater.type, greater, greater.like(True))
     greater = shapes.reshape(context, greater, split)
     element = keys.type.arithmetic
     if element.ir.bits > WORD:  # one comparison and one choice, each of two words
-        less = context.op("icmp", greater.type, pairs, other, predicate="slt")
+        less = compare(context, "<", pairs, other)
         own = context.op("xor", less.type, less, greater)
         kept = context.op("select", pairs.type, own, pairs, other)
     else:  # one instruction, minimum or maximum
@@ -239,6 +238,5 @@ def _step(context: Context, keys: Term, n: int, run: int, near: int, descending:
 
 
 def _bit(context: Context, place: Term, bit: int) -> Term:
-    masked = context.op("and", place.type, place, Term(place.type, constant=bit))
-    return context.op("icmp", ctype(BOOL, place.shape), masked, Term(place.type, constant=0),
-                      predicate="ne")
+    masked = context.op("and", place.type, place, place.like(bit))
+    return compare(context, "!=", masked, place.like(0))

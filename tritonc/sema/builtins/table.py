@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from tritonc.frontend import syntax
@@ -60,7 +60,7 @@ def _row(signature: str, least: int, most: int | None, doc: str, lower: Lower,
 
 
 def _math(name: str, doc: str, *spellings: str) -> Builtin:
-    return _row(f"{name}(x)", 1, 1, doc, math.function(name), *spellings)
+    return _row(f"{name}(x)", 1, 1, doc, partial(math.function, name), *spellings)
 
 
 def _library(file: str, signature: str, doc: str, *spellings: str,
@@ -68,11 +68,11 @@ def _library(file: str, signature: str, doc: str, *spellings: str,
     name, _, parameters = signature.partition("(")
     count = parameters.count(",") + 1
     return _row(signature, count, count, doc,
-                math.library_function(f"{file}.tc", name, count, whole), *spellings)
+                partial(math.library_function, f"{file}.tc", name, whole), *spellings)
 
 
 def _atomic(operation: str, doc: str, *spellings: str) -> Builtin:
-    return _row(f"atomic_{operation}(p, v, mask)", 2, 3, doc, memory.atomic(operation),
+    return _row(f"atomic_{operation}(p, v, mask)", 2, 3, doc, partial(memory.atomic, operation),
                 f"__atomic_{operation}", *spellings, template=True, effects=True,
                 access=(*ORDERS, *SCOPES))
 
@@ -83,14 +83,14 @@ BUILTINS: tuple[Builtin, ...] = (
          "the axis, an int tile; without [T], the whole initialiser of a 1-D tile, whose length "
          "it takes.", launch.global_range, template=True),
     _row("get_program_id(axis)", 1, 1, "This instance's index along the axis.",
-         launch.of_axis("get_program_id"), "get_range_id"),
+         partial(launch.of_axis, "get_program_id"), "get_range_id"),
     _row("get_num_programs(axis)", 1, 1, "How many instances lie along the axis.",
-         launch.of_axis("get_num_programs"), "get_num_program"),
+         partial(launch.of_axis, "get_num_programs"), "get_num_program"),
     # elementwise
     _row("min(a, b, ...)", 1, None, "The least of the arguments, a number rather than a NaN; the "
-         "least element of one tile.", math.extremum("min")),
+         "least element of one tile.", partial(math.extremum, "min")),
     _row("max(a, b, ...)", 1, None, "The greatest of the arguments, a number rather than a NaN; "
-         "the greatest element of one tile.", math.extremum("max")),
+         "the greatest element of one tile.", partial(math.extremum, "max")),
     _row("abs(x)", 1, 1, "The magnitude.", math.magnitude, "fabs", "fabsf"),
     _row("select(c, a, b)", 3, 3, "a where c holds, else b; both are evaluated.",
          math.select),
@@ -114,35 +114,35 @@ BUILTINS: tuple[Builtin, ...] = (
           "nearbyintf"),
     # of integers
     _row("popc(x)", 1, 1, "How many bits of an integer are 1, an int.",
-         bits.counted("popc"), "__popc", "__popcll"),
+         partial(bits.counted, "popc"), "__popc", "__popcll"),
     _row("clz(x)", 1, 1, "How many zeros stand above the highest 1, an int; the width, of 0.",
-         bits.counted("clz"), "__clz", "__clzll"),
+         partial(bits.counted, "clz"), "__clz", "__clzll"),
     _row("ctz(x)", 1, 1, "How many zeros stand below the lowest 1, an int; the width, of 0.",
          bits.zeros_below),
     _row("brev(x)", 1, 1, "The bits in the opposite order.", bits.reversed_bits,
          "__brev", "__brevll"),
     _row("mulhi(a, b)", 2, 2, "The high half of the product, in the arguments' type.",
-         bits.high_product(False), "__mulhi", "__mul64hi"),
+         partial(bits.high_product, False), "__mulhi", "__mul64hi"),
     _row("umulhi(a, b)", 2, 2, "The high half of the product of unsigned numbers.",
-         bits.high_product(True), "__umulhi", "__umul64hi"),
+         partial(bits.high_product, True), "__umulhi", "__umul64hi"),
     _row("rotl(x, n)", 2, 2, "The bits rotated up by n modulo the width.",
-         bits.rotation(True)),
+         partial(bits.rotation, True)),
     _row("rotr(x, n)", 2, 2, "The bits rotated down by n modulo the width.",
-         bits.rotation(False)),
+         partial(bits.rotation, False)),
     _row("funnelshift_l(low, high, n)", 3, 3, "The upper 32 bits of high:low << n modulo 32.",
-         bits.funnel(True), "__funnelshift_l"),
+         partial(bits.funnel, True), "__funnelshift_l"),
     _row("funnelshift_r(low, high, n)", 3, 3, "The lower 32 bits of high:low >> n modulo 32.",
-         bits.funnel(False), "__funnelshift_r"),
+         partial(bits.funnel, False), "__funnelshift_r"),
     _row("cdiv(a, b)", 2, 2, "(a + b - 1) / b, of integers.", bits.ceiling_quotient,
          divides=True),
     _row("philox(seed, c0, c1, c2, c3)", 5, 5, "Philox 4x32-10 of a counter of four words, as "
          "Triton's `tl.philox`: members `c0`, `c1`, `c2` and `c3`.", bits.philox),
     _row("randint(seed, offset)", 2, 2, "A random unsigned int, by Philox 4x32-10 as Triton's "
-         "`tl.randint`.", bits.random("randint")),
+         "`tl.randint`.", partial(bits.random, "randint")),
     _row("rand(seed, offset)", 2, 2, "A random float of [0, 1), that of Triton's `tl.rand`.",
-         bits.random("rand")),
+         partial(bits.random, "rand")),
     _row("randn(seed, offset)", 2, 2, "A random float, normally distributed, as `tl.randn`'s.",
-         bits.random("randn")),
+         partial(bits.random, "randn")),
     # of the library
     _library("exponential", "pow(x, y)", "x to the y.", "powf"),
     _library("exponential", "exp10(x)", "10 to the x.", "exp10f"),
@@ -185,21 +185,21 @@ BUILTINS: tuple[Builtin, ...] = (
     _library("gamma", "lgamma(x)", "The logarithm of the gamma function's magnitude.", "lgammaf"),
     # across elements
     _row("sum(x, axis)", 1, 2, "The sum along an axis, a negative one from the end; of all "
-         "elements without axis.", tiles.reduction("add"), "__sum"),
+         "elements without axis.", partial(tiles.reduction, "add"), "__sum"),
     _row("prod(x, axis)", 1, 2, "The product along an axis, or of all elements.",
-         tiles.reduction("mul")),
+         partial(tiles.reduction, "mul")),
     _row("any(x, axis)", 1, 2, "Whether any element along the axis, or any at all, is true.",
-         tiles.truth_reduction("or")),
+         partial(tiles.truth_reduction, "or")),
     _row("all(x, axis)", 1, 2, "Whether all elements, or all along the axis, are true.",
-         tiles.truth_reduction("and")),
+         partial(tiles.truth_reduction, "and")),
     _row("argmax(x, axis)", 1, 2, "The index of the greatest element, the first on a tie; without "
-         "axis, the index in row-major order.", tiles.arg_reduction("max")),
+         "axis, the index in row-major order.", partial(tiles.arg_reduction, "max")),
     _row("argmin(x, axis)", 1, 2, "The index of the least element, the first on a tie; without "
-         "axis, the index in row-major order.", tiles.arg_reduction("min")),
+         "axis, the index in row-major order.", partial(tiles.arg_reduction, "min")),
     _row("cumsum(x, axis)", 1, 2, "Inclusive sums along an axis; without axis, of all elements in "
-         "row-major order.", tiles.scan("add")),
+         "row-major order.", partial(tiles.scan, "add")),
     _row("cumprod(x, axis)", 1, 2, "Inclusive products along an axis; without axis, of all "
-         "elements in row-major order.", tiles.scan("mul")),
+         "elements in row-major order.", partial(tiles.scan, "mul")),
     _row("reduce(x, axis, operation)", 2, 3, "The elements along an axis combined by sum, prod, "
          "max, min, any, all, or a function of the program's own; all elements, in row-major "
          "order, without axis.", tiles.named_reduction, words=(1, 2), functions=True,
@@ -242,13 +242,13 @@ BUILTINS: tuple[Builtin, ...] = (
     _atomic("xor", "*p ^= v, atomically."),
     _atomic("xchg", "*p = v, atomically.", "__atomic_exch", "atomic_exch"),
     _row("atomic_cas(p, compare, v, mask)", 3, 4, "*p = v where *p equals compare, atomically; "
-         "gives the old value.", memory.atomic("cas"), "__atomic_cas", template=True,
+         "gives the old value.", partial(memory.atomic, "cas"), "__atomic_cas", template=True,
          effects=True, access=(*ORDERS, *SCOPES)),
     _row("atomic_load(p, mask)", 1, 2, "*p, by one access that no other stands for; with the words "
-         "relaxed or acquire, and block, gpu or system.", memory.atomic("load"),
+         "relaxed or acquire, and block, gpu or system.", partial(memory.atomic, "load"),
          effects=True, access=("relaxed", "acquire", *SCOPES)),
     _row("atomic_store(p, v, mask)", 2, 3, "*p = v, by one access; with the words relaxed or "
-         "release, and block, gpu or system.", memory.atomic("store"), effects=True,
+         "release, and block, gpu or system.", partial(memory.atomic, "store"), effects=True,
          access=("relaxed", "release", *SCOPES)),
     _row("load(p, mask)", 1, 2, "*p, or *?(mask) p; with the words stream (read once: the first to "
          "leave the caches) or keep.", memory.plain_load, effects=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from tritonc.frontend import syntax
@@ -13,8 +12,6 @@ from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import STRING_TYPE, ctype
 from tritonc.sema.types.term import Term, good
-
-Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
 
 def tile_and_axis(context: Context, node: syntax.Call, arguments: list[Term]
@@ -44,24 +41,19 @@ def axis_of(context: Context, node: syntax.Call, x: Term, term: Term, place: int
     return axis % rank
 
 
-def reduction(operation: str) -> Lower:
+def reduction(operation: str, context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """f(x) and f(x, axis)."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        x, axis = tile_and_axis(context, node, arguments)
-        axes = list(range(len(x.shape))) if axis is None else [axis]
-        return subscripts.reduce(context, x, operation, axes, node.span)
-
-    return lower
+    x, axis = tile_and_axis(context, node, arguments)
+    axes = list(range(len(x.shape))) if axis is None else [axis]
+    return subscripts.reduce(context, x, operation, axes, node.span)
 
 
-def truth_reduction(operation: str) -> Lower:
+def truth_reduction(operation: str, context: Context, node: syntax.Call, arguments: list[Term]
+                    ) -> Term:
     """any and all: elements count as conditions do."""
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        x = good(convert.truth(context, arguments[0], node.arguments[0].span,
-                               f"what '{node.callee}' reduces"))
-        return reduction(operation)(context, node, [x, *arguments[1:]])
-
-    return lower
+    x = good(convert.truth(context, arguments[0], node.arguments[0].span,
+                           f"what '{node.callee}' reduces"))
+    return reduction(operation, context, node, [x, *arguments[1:]])
 
 
 def _flat(context: Context, x: Term, axis: int | None) -> tuple[Term, int]:
@@ -70,20 +62,16 @@ def _flat(context: Context, x: Term, axis: int | None) -> tuple[Term, int]:
     return shapes.reshape(context, x, (x.type.size,)), 0
 
 
-def arg_reduction(operation: str) -> Lower:
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        x, axis = _flat(context, *tile_and_axis(context, node, arguments))
-        return subscripts.argreduce(context, x, operation, axis, node.span)
-
-    return lower
+def arg_reduction(operation: str, context: Context, node: syntax.Call, arguments: list[Term]
+                  ) -> Term:
+    x, axis = _flat(context, *tile_and_axis(context, node, arguments))
+    return subscripts.argreduce(context, x, operation, axis, node.span)
 
 
-def scan(operation: str, reverse: bool = False) -> Lower:
-    def lower(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-        x, axis = _flat(context, *tile_and_axis(context, node, arguments[:2]))
-        return subscripts.scan(context, x, operation, axis, node.span, reverse)
-
-    return lower
+def scan(operation: str, context: Context, node: syntax.Call, arguments: list[Term],
+         reverse: bool = False) -> Term:
+    x, axis = _flat(context, *tile_and_axis(context, node, arguments[:2]))
+    return subscripts.scan(context, x, operation, axis, node.span, reverse)
 
 
 _KINDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
@@ -127,7 +115,7 @@ def named_reduction(context: Context, node: syntax.Call, arguments: list[Term]) 
             x = _flattened(context, x)
         return combine.combine(context, node, x, axis or 0, operation, False)
     numbers = _numbers(context, node, arguments[:at], operation)
-    return reduction(_KINDS[operation])(context, node, numbers)
+    return reduction(_KINDS[operation], context, node, numbers)
 
 
 def _flattened(context: Context, x: Term) -> Term:
@@ -151,7 +139,7 @@ def named_scan(context: Context, node: syntax.Call, arguments: list[Term]) -> Te
         axis = axis_of(context, node, arguments[0], arguments[1])
         return combine.combine(context, node, arguments[0], axis, operation, True, reverse)
     numbers = _numbers(context, node, arguments, operation)
-    return scan(_KINDS[operation], reverse)(context, node, numbers)
+    return scan(_KINDS[operation], context, node, numbers, reverse)
 
 
 def product(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:

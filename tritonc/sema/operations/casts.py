@@ -19,15 +19,14 @@ from tritonc.sema.types.ctypes import (
     Struct,
     ctype,
 )
-from tritonc.sema.types.term import NOTHING, POISON, Term, good
+from tritonc.sema.types.term import NOTHING, Term, good
 from tritonc.source import Span
 
 
 def cast(context: Context, node: syntax.Cast) -> Term:
-    type = constants.resolve_type(context, node.type)
     term = context.operand(node.operand)
-    if type is None or term.poisoned:
-        return POISON
+    type = constants.resolve_type(context, node.type)
+    good(term)
     if isinstance(type.element, Struct):
         return context.error("struct-value", node.span, f"nothing converts to the struct {type}; "
                              f"({type}){{...}} makes one of its members")
@@ -36,10 +35,9 @@ def cast(context: Context, node: syntax.Cast) -> Term:
 
 
 def bitcast(context: Context, node: syntax.Bitcast) -> Term:
-    to = constants.value_type(context, node.type, "the type of a bitcast")
     term = context.operand(node.operand)
-    if to is None or term.poisoned:
-        return POISON
+    to = constants.value_type(context, node.type, "the type of a bitcast")
+    good(term)
     if isinstance(to.element, Struct):
         return context.error("struct-value", node.type.span, f"the struct {to} has no bits")
     source = term.type.element

@@ -46,7 +46,7 @@ def number(context: Context, term: Term, to: Number) -> Term:
     if source.ir is to.ir:
         return Term(type, term.value, term.constant)
     if to is BOOL:
-        zero = Term(term.type, constant=0.0 if source.is_float else 0)
+        zero = term.like(0.0 if source.is_float else 0)
         if source.is_float:
             return context.op("fcmp", type, term, zero, predicate="une")
         return context.op("icmp", type, term, zero, predicate="ne")

@@ -90,7 +90,7 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
         if to is BOOL:
             value = convert.address(context, term)
             return context.op("icmp", ctype(BOOL, term.shape), value,
-                              Term(value.type, constant=0), predicate="ne")
+                              value.like(0), predicate="ne")
         if isinstance(to, PointerTo):
             return _implicit_pointer(context, term, source, to, span, what, *notes)
         return context.error("type-mismatch", span, f"{what} is {to}, but the value is "

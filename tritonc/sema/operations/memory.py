@@ -157,7 +157,7 @@ def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> 
     target = pointee(context, pointer, span, user)
     element = pointer.type.element
     assert isinstance(element, PointerTo)
-    if element.space == CONSTANT:
+    if element.space == CONSTANT and context.frame is not None:
         context.refuse("constant-memory", span, f"{pointer.type} points to constant memory, which "
                        "only the host and statements outside functions may fill")
     if element.const:

@@ -63,7 +63,7 @@ def _both_bool(operator: str, left: Term, right: Term) -> bool:
 def _literals(operator: str, a: Term, b: Term) -> Term:
     assert not isinstance(a.constant, int | str | None)
     assert not isinstance(b.constant, int | str | None)
-    return Term(a.type, constant=exact.compute(operator, a.constant, b.constant))
+    return a.like(exact.compute(operator, a.constant, b.constant))
 
 
 def _divide(context: Context, operator: str, a: Term, b: Term, span: Span) -> Term:
@@ -181,7 +181,7 @@ def _offset(context: Context, offset: Term, negative: bool) -> Term:
     elif element.ir.bits < 32:
         offset = convert.number(context, offset, INT)
     if negative:
-        zero = Term(offset.type, constant=0)
+        zero = offset.like(0)
         offset = context.op("sub", offset.type, zero, offset)
     return offset
 
@@ -229,7 +229,7 @@ def unary(context: Context, operator: str, term: Term, span: Span) -> Term:
     if operator == "+":
         return value
     if operator == "~":
-        return context.op("xor", value.type, value, Term(value.type, constant=-1))
+        return context.op("xor", value.type, value, value.like(-1))
     return negate(context, value)
 
 
@@ -238,14 +238,14 @@ def negate(context: Context, value: Term) -> Term:
     element = value.type.arithmetic
     if element is LITERAL:
         assert not isinstance(value.constant, int | str | None)
-        return Term(value.type, constant=exact.negate(value.constant))
+        return value.like(exact.negate(value.constant))
     if element.is_float:
         return context.op("fneg", value.type, value)
-    return context.op("sub", value.type, Term(value.type, constant=0), value)
+    return context.op("sub", value.type, value.like(0), value)
 
 
 def invert(context: Context, condition: Term) -> Term:
     """not condition, of bools."""
-    return context.op("xor", condition.type, condition, Term(condition.type, constant=True))
+    return context.op("xor", condition.type, condition, condition.like(True))
 
 

@@ -6,8 +6,7 @@ what is said of the struct (assignment, a choice, passing and returning) is said
 
 from __future__ import annotations
 
-from tritonc.frontend import syntax
-from tritonc.frontend.foreign import FOREIGN, plain
+from tritonc.frontend import foreign, syntax
 from tritonc.sema.context import Context
 from tritonc.sema.operations import implicit
 from tritonc.sema.scope import Variable
@@ -34,8 +33,6 @@ def literal(context: Context, node: syntax.StructValue) -> Term:
         return context.error("struct-value", node.span, "a list in braces is the value of a struct "
                              "only where its type is known; write (name){...}")
     type = constants.value_type(context, node.type, "the value")
-    if type is None:
-        return POISON
     return _made(context, node, type, "the value")
 
 
@@ -75,8 +72,7 @@ def member(context: Context, node: syntax.Member) -> Term:
     if part is not None:
         return context.read(part, node.span)
     base = good(context.operand(node.base, structs=True))
-    at = _place(context, node, base.type)
-    return POISON if at is None else base.members[at]
+    return base.members[_place(context, node, base.type)]
 
 
 def part_of(context: Context, node: syntax.Expression) -> Variable | None:
@@ -89,8 +85,7 @@ def part_of(context: Context, node: syntax.Expression) -> Variable | None:
         if base is None or not isinstance(base.type.element, Struct) or \
                 not base.type.element.array:
             return None
-        at = place_in(context, node, base.type.element)
-        return None if at is None else base.parts[at]
+        return base.parts[place_in(context, node, base.type.element)]
     if not isinstance(node, syntax.Member):
         return None
     base = part_of(context, node.base)
@@ -100,49 +95,42 @@ def part_of(context: Context, node: syntax.Expression) -> Variable | None:
     return base.parts[names.index(node.name)] if node.name in names else None
 
 
-def place_in(context: Context, node: syntax.Subscript, array: Struct) -> int | None:
-    """The number of the element that a subscript names; None after a message."""
+def place_in(context: Context, node: syntax.Subscript, array: Struct) -> int:
+    """The number of the element that a subscript names."""
     (entry, *more) = node.entries
     if more or not isinstance(entry, syntax.Index):
-        context.error("subscript", node.span, "an array of tiles has one index, a constant; "
-                      "a subscript of its tile follows, as in x[0][:, newaxis]")
-        return None
+        context.refuse("subscript", node.span, "an array of tiles has one index, a constant; "
+                       "a subscript of its tile follows, as in x[0][:, newaxis]")
     at = constants.integer(context, entry.index, "the index of an array of tiles")
-    if at is None:
-        return None
     if not 0 <= at < len(array.members):
-        context.error("subscript-index", entry.span, f"the array has {len(array.members)} tiles, "
-                      f"0 to {len(array.members) - 1}, found {at}")
-        return None
+        context.refuse("subscript-index", entry.span, f"the array has {len(array.members)} tiles, "
+                       f"0 to {len(array.members) - 1}, found {at}")
     return at
 
 
 def element(context: Context, node: syntax.Subscript, base: Term) -> Term:
     """`base[i]` of an array of tiles."""
     assert isinstance(base.type.element, Struct)
-    at = place_in(context, node, base.type.element)
-    return POISON if at is None else base.members[at]
+    return base.members[place_in(context, node, base.type.element)]
 
 
 def is_array(type: CType) -> bool:
     return isinstance(type.element, Struct) and type.element.array
 
 
-def _place(context: Context, node: syntax.Member, type: CType) -> int | None:
-    """The number of a member; None after a message."""
+def _place(context: Context, node: syntax.Member, type: CType) -> int:
+    """The number of a member."""
     struct = type.element
     if not isinstance(struct, Struct):
-        notes = () if node.name not in FOREIGN else (Note(plain(FOREIGN[node.name])),)
+        notes = foreign.notes(node.name)
         if node.name == "T":
             notes = (Note("trans(x) is the transpose"),)
-        context.error("struct-value", node.span, f"{type} is no struct, and has no members",
-                      *notes)
-        return None
+        context.refuse("struct-value", node.span, f"{type} is no struct, and has no members",
+                       *notes)
     names = [name for name, _ in struct.members]
     if node.name not in names:
         near = closest(node.name, names)
-        context.error("struct-value", node.name_span, f"{struct} has no member '{node.name}'" + (
+        context.refuse("struct-value", node.name_span, f"{struct} has no member '{node.name}'" + (
             f"; did you mean '{near}'?" if near else f"; it has {', '.join(names)}"),
             suggestion=near)
-        return None
     return names.index(node.name)

@@ -43,9 +43,7 @@ def subscript(context: Context, node: syntax.Subscript) -> Term:
     if base.members:
         return context.operand(node.base)  # which says that it is a struct
     if is_memory(base, node):
-        if context.constant_for is not None:
-            return constants.not_constant(context, node.span, context.constant_for,
-                                          "p[i] loads from memory")
+        constants.check_constant(context, node.span, "p[i] loads from memory")
         return load(context, indexed(context, base, node), None, node.span, node.span, widen)
     entries = node.entries
     for entry in entries:
@@ -231,17 +229,31 @@ def reduce(context: Context, term: Term, operation: str, axes: list[int], span: 
 
 
 def argreduce(context: Context, term: Term, operation: str, axis: int, span: Span) -> Term:
-    """The index of the first greatest or least element along an axis."""
-    element = term.type.element
+    """The index of the first greatest or least element along an axis: the least of the places where
+    it stands.  A NaN equals nothing, so that it never wins; where all are NaNs, the index is 0."""
+    element, whole = term.type.element, term.shape
     if not isinstance(element, Number):
         return context.error("reduction", span, f"pointers have no order, found {term.type}")
     context.at(span)
     if promote(element) is not element:
         term = convert.number(context, term, promote(element))
         element = promote(element)
-    left = tuple(n for d, n in enumerate(term.shape) if d != axis)
-    return context.op("argreduce", ctype(INT, left), term, kind=kind_of(operation, element),
-                      axis=axis)
+    left = tuple(n for d, n in enumerate(whole) if d != axis)
+    best = context.op("reduce", ctype(element, left), term, kind=kind_of(operation, element),
+                      axes=(axis,))
+    if left:
+        best = shapes.reshape(context, best, (*whole[:axis], 1, *whole[axis + 1 :]))
+    best = shapes.broadcast(context, best, whole)
+    hit = context.op("fcmp" if element.is_float else "icmp", ctype(BOOL, whole), term, best,
+                     predicate="oeq" if element.is_float else "eq")
+    places = shapes.along(context, whole, axis)
+    chosen = context.op("select", places.type, hit, places, Term(places.type, constant=whole[axis]))
+    found = context.op("reduce", ctype(INT, left), chosen, kind="smin", axes=(axis,))
+    if not element.is_float:
+        return found
+    lost = context.op("icmp", ctype(BOOL, left), found, Term(found.type, constant=whole[axis]),
+                      predicate="eq")
+    return context.op("select", found.type, lost, Term(found.type, constant=0), found)
 
 
 def scan(context: Context, term: Term, operation: str, axis: int, span: Span,

@@ -39,11 +39,14 @@ def settle(context: Context) -> None:
     found = walk.needs()
     deciding = walk.deciding()
     made: dict[tuple[Block, Need], Term] = {}
+    before: dict[Op, list[Op]] = {}
     for pending in region.pending:
-        _guard(context, pending, found, made)
         op = pending.op
+        before[op] = _guard(context, pending, found, made)
         if op.name == "load" and op.result in deciding:
             op.attributes["other"] = 0.0 if is_float(op.result.type) else 0
+    for block in {pending.block: None for pending in region.pending}:
+        block.ops = [each for op in block.ops for each in (*before.get(op, ()), op)]
 
 
 class _Walk:
@@ -176,7 +179,7 @@ def _back(op: Op, need: Need, to: tuple[int, ...], at: int) -> Need:
     if name == "trans":
         order = attributes["permutation"]
         return needs.turn(need, tuple(order.index(d) for d in range(len(order))))
-    if name in ("reduce", "argreduce", "reduce_with"):
+    if name in ("reduce", "reduce_with"):
         axes = attributes["axes"] if name == "reduce" else [attributes["axis"]]
         kept = tuple(1 if d in axes else n for d, n in enumerate(to))
         return needs.expand(needs.reshape(need, kept), to)
@@ -196,7 +199,8 @@ def _back(op: Op, need: Need, to: tuple[int, ...], at: int) -> Need:
 
 
 def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, None]],
-           made: dict[tuple[Block, Need], Term]) -> None:
+           made: dict[tuple[Block, Need], Term]) -> list[Op]:
+    """Guard an operation; gives what computes the guard, which has to stand before it."""
     op = pending.op
     shape = shape_of(op.result.type)
     wanted = list(found.get(op.result, ()))
@@ -206,7 +210,7 @@ def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, Non
                       f"{_MOST} conditions",
                       Note("before the predicate, '*?(mask) p' states the elements to load"),
                       Note("the predicate is here", pending.mask.span))
-        return
+        return []
     if not wanted:
         wanted = [_of_unread(pending, shape)]
     block = context.builder.block
@@ -225,8 +229,7 @@ def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, Non
     if holds.constant is not True:
         _apply(context, op, holds)
     context.builder.block = block
-    at = pending.block.ops.index(op)
-    pending.block.ops[at:at] = new.ops
+    return new.ops
 
 
 def _of_unread(pending: Pending, shape: tuple[int, ...]) -> Need:

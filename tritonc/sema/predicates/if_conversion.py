@@ -115,7 +115,7 @@ def merge(context: Context, variable: Variable, new: Term, span: Span) -> Term:
     mask = context.mask
     if mask is None or mask is variable.mask:
         return new
-    declared = Note(f"'{variable.name}' is declared here", variable.span)
+    declared = variable.note
     if not variable.type.shape:
         context.refuse("predicated-scalar", span, f"'{variable.name}' is a scalar, but this "
                        "assignment is under a tile predicate, which holds for each element on its "

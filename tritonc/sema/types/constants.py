@@ -3,9 +3,13 @@
 A constant expression is lowered as any other; its operations fold.  Meanwhile
 `context.constant_for` says what wants it, so that what can never be constant is reported at its
 place, and operations go to a block that is thrown away.
+
+What has no value, or is no type, is refused after a message.
 """
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
@@ -49,12 +53,16 @@ def not_constant(context: Context, span: Span, what: str, found: str = "", *note
                          *notes)
 
 
-def integer(context: Context, node: syntax.Expression, what: str) -> int | None:
-    """The value of a constant integer expression; None after a message."""
-    try:
-        return integer_of(context, constant(context, node, what), node.span, what)
-    except Refused:
-        return None
+def check_constant(context: Context, span: Span, found: str, *notes: Note) -> None:
+    """Refuse what has no value at compile time, if a constant expression is being read."""
+    if context.constant_for is not None:
+        not_constant(context, span, context.constant_for, found, *notes)
+        raise Refused
+
+
+def integer(context: Context, node: syntax.Expression, what: str) -> int:
+    """The value of a constant integer expression."""
+    return integer_of(context, constant(context, node, what), node.span, what)
 
 
 def integer_of(context: Context, term: Term, span: Span, what: str) -> int:
@@ -70,115 +78,102 @@ def integer_of(context: Context, term: Term, span: Span, what: str) -> int:
     return number
 
 
-def extents(context: Context, nodes: tuple[syntax.Expression, ...], span: Span
-            ) -> tuple[int, ...] | None:
-    """The extents of a tile; None after a message."""
+def extents(context: Context, nodes: tuple[syntax.Expression, ...]) -> tuple[int, ...]:
+    """The extents of a tile; refused after messages about all of them."""
     found: list[int] = []
-    right = True
     for node in nodes:
-        number = integer(context, node, "the extent of a tile")
-        if number is None:
-            right = False
-        elif number < 1:
-            context.error("tile-extent", node.span, "the extent of a tile must be positive, found "
-                          f"{number}")
-            right = False
-        else:
+        with suppress(Refused):
+            number = integer(context, node, "the extent of a tile")
+            if number < 1:
+                context.refuse("tile-extent", node.span, "the extent of a tile must be positive, "
+                               f"found {number}")
             found.append(number)
-    if not right:
-        return None
-    try:
-        shapes.check_size(context, tuple(found), span)
-    except Refused:
-        return None
+    if len(found) < len(nodes):
+        raise Refused
+    if nodes:
+        shapes.check_size(context, tuple(found), nodes[0].span.to(nodes[-1].span))
     return tuple(found)
 
 
-def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType | None:
-    """The type that the source spells; None after a message."""
+def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType:
+    """The type that the source spells."""
     if spec.count is not None:
         return _array(context, spec, spec.count)
-    shape: tuple[int, ...] | None = ()
-    if spec.extents is not None:
-        span = spec.extents[0].span.to(spec.extents[-1].span) if spec.extents else spec.span
-        shape = extents(context, spec.extents, span)
-    element: Element
-    if spec.scalar == "auto":
-        context.error("auto-type", spec.span, "'auto' takes its type from a value, and there is "
-                      "none here")
-        return None
-    if spec.scalar.startswith("struct "):
-        struct = struct_of(context, spec)
-        if struct is None or not _may_be(context, spec, struct):
-            return None
-        element = struct
-    else:
-        element = NUMBERS[spec.scalar]
-    if spec.pointer:
-        assert isinstance(element, Number)
-        if element is VOID:
-            context.error("void-type", spec.span, "a pointer to void is not supported; name the "
-                          "type of what it points to")
-            return None
-        pointer = pointer_to(element, spec.const, spec.space, spec.volatile)
-        return None if shape is None else ctype(pointer, shape)
+    element = element_of(context, spec)
     if element is VOID and spec.extents is not None:
-        context.error("void-type", spec.span, "there are no tiles of void")
-        return None
-    return None if shape is None else ctype(element, shape)
+        context.refuse("void-type", spec.span, "there are no tiles of void")
+    return ctype(element, extents(context, spec.extents or ()))
+
+
+def element_of(context: Context, spec: syntax.TypeSpec) -> Element:
+    """The type without its extents."""
+    if spec.scalar == "auto":
+        context.refuse("auto-type", spec.span, "'auto' takes its type from a value, and there is "
+                       "none here")
+    if spec.scalar.startswith("struct "):
+        return _struct(context, spec)
+    element = NUMBERS[spec.scalar]
+    if not spec.pointer:
+        return element
+    if element is VOID:
+        context.refuse("void-type", spec.span, "a pointer to void is not supported; name the type "
+                       "of what it points to")
+    return pointer_to(element, spec.const, spec.space, spec.volatile)
 
 
 MOST_ELEMENTS = 256  # of an array of tiles
 
 
-def _array(context: Context, spec: syntax.TypeSpec, count: syntax.Expression) -> CType | None:
+def _array(context: Context, spec: syntax.TypeSpec, count: syntax.Expression) -> CType:
     """An array of tiles."""
-    number = integer(context, count, "the count of an array")
-    plain = syntax.TypeSpec(spec.span, spec.scalar, spec.const, spec.pointer, spec.space,
-                            spec.const_pointer, spec.extents, volatile=spec.volatile)
-    type = resolve_type(context, plain)
-    if number is None or type is None:
-        return None
+    number = None
+    with suppress(Refused):
+        number = integer(context, count, "the count of an array")
+    type = ctype(element_of(context, spec), extents(context, spec.extents or ()))
+    if number is None:
+        raise Refused
     if not 1 <= number <= MOST_ELEMENTS:
-        context.error("tile-extent", count.span, f"an array has 1 to {MOST_ELEMENTS} tiles, found "
-                      f"{number}")
-        return None
+        context.refuse("tile-extent", count.span, f"an array has 1 to {MOST_ELEMENTS} tiles, found "
+                       f"{number}")
     return array_of(type, number)
 
 
-def struct_of(context: Context, spec: syntax.TypeSpec) -> Struct | None:
-    """The struct that a type names, its members resolved once; None after a message."""
-    unit = context.unit
-    if spec.scalar not in unit.resolved:
-        node = unit.structs[spec.scalar]
-        unit.resolved[spec.scalar] = None
-        scope, context.scope = context.scope, unit.scope
-        types = [value_type(context, m.type, f"member '{m.name}'") for m in node.members]
-        context.scope = scope
-        if node.members and None not in types:
-            unit.resolved[spec.scalar] = Struct(node.name or "struct", tuple(
-                (m.name, type) for m, type in zip(node.members, types, strict=True) if type))
-    return unit.resolved[spec.scalar]
-
-
-def _may_be(context: Context, spec: syntax.TypeSpec, struct: Struct) -> bool:
-    """Whether there are pointers to, or tiles of, the struct, if the type is one."""
+def _struct(context: Context, spec: syntax.TypeSpec) -> Struct:
+    """The struct that a type names."""
+    struct = struct_of(context, spec.scalar)
+    if struct is None:
+        raise Refused
     if spec.pointer:
-        context.error("struct-value", spec.span, f"there are no pointers to structs; {struct} is "
-                      "a value, and memory is reached by a pointer for each member")
-        return False
+        context.refuse("struct-value", spec.span, f"there are no pointers to structs; {struct} is "
+                       "a value, and memory is reached by a pointer for each member")
     tile = next((name for name, type in struct.members if type.shape), None)
     if spec.extents is not None and tile is not None:
-        context.error("struct-value", spec.span, f"there are no tiles of {struct}, whose member "
-                      f"'{tile}' is a tile itself")
-        return False
-    return True
+        context.refuse("struct-value", spec.span, f"there are no tiles of {struct}, whose member "
+                       f"'{tile}' is a tile itself")
+    return struct
 
 
-def value_type(context: Context, spec: syntax.TypeSpec, what: str) -> CType | None:
+def struct_of(context: Context, key: str) -> Struct | None:
+    """A struct, its members resolved once; None after a message."""
+    unit = context.unit
+    if key not in unit.resolved:
+        node = unit.structs[key]
+        unit.resolved[key] = None
+        scope, context.scope = context.scope, unit.scope
+        types: list[tuple[str, CType]] = []
+        for member in node.members:
+            with suppress(Refused):
+                type = value_type(context, member.type, f"member '{member.name}'")
+                types.append((member.name, type))
+        context.scope = scope
+        if node.members and len(types) == len(node.members):
+            unit.resolved[key] = Struct(node.name or "struct", tuple(types))
+    return unit.resolved[key]
+
+
+def value_type(context: Context, spec: syntax.TypeSpec, what: str) -> CType:
     """Like `resolve_type`, for something that must have a value."""
     type = resolve_type(context, spec)
-    if type is not None and type.element is VOID:
-        context.error("void-type", spec.span, f"{what} cannot be void")
-        return None
+    if type.element is VOID:
+        context.refuse("void-type", spec.span, f"{what} cannot be void")
     return type

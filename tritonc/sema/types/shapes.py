@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.sema.context import Context
-from tritonc.sema.types.ctypes import ctype
+from tritonc.sema.types.ctypes import INT, ctype
 from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span
 
@@ -61,6 +61,13 @@ def reshape(context: Context, term: Term, shape: Shape) -> Term:
     if term.constant is not None:
         return Term(type, constant=term.constant)
     return context.op("reshape" if term.shape else "splat", type, term)
+
+
+def along(context: Context, shape: Shape, axis: int) -> Term:
+    """0, 1, 2, ... along an axis, in that shape."""
+    line = context.op("range", ctype(INT, (shape[axis],)), start=0, stop=shape[axis])
+    flat = tuple(n if d == axis else 1 for d, n in enumerate(shape))
+    return broadcast(context, reshape(context, line, flat), shape)
 
 
 def check_size(context: Context, shape: Shape, span: Span) -> None:

@@ -51,6 +51,10 @@ class Term:
             return constant & ((1 << element.ir.bits) - 1)
         return int(constant)
 
+    def like(self, constant: Constant) -> Term:
+        """A constant of the same type."""
+        return Term(self.type, constant=constant)
+
     def leaves(self) -> list[Term]:
         """The values of a struct, or the value itself."""
         return [leaf for m in self.members for leaf in m.leaves()] if self.members else [self]

@@ -23,13 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import inf, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Module
 from tritonc.source import CompileError
-from tritonc.tune.model.cost import cost
-from tritonc.tune.model.features import Feature, Profile, features
+from tritonc.tune.model.cost import SPILLS, cost
+from tritonc.tune.model.features import Profile, features
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
@@ -62,12 +62,24 @@ def middle(space: Mapping[str, Sequence[int]]) -> Binding:
     return {name: values[(len(values) - 1) // 2] for name, values in space.items() if values}
 
 
+def neighbours(space: Mapping[str, Sequence[int]]) -> dict[str, Binding]:
+    """For each tunable that has several values, the middle combination with another one of it."""
+    start = middle(space)
+    return {name: {**start, name: other} for name, values in space.items()
+            if (other := next((v for v in values if v != start.get(name)), None)) is not None}
+
+
 class Ranked(NamedTuple):
-    """A combination, its relative time, and what the model read of it (None: nothing)."""
+    """A combination, its relative time, and what the model read of it; () for nothing."""
 
     cost: float
     binding: Binding
-    profile: Profile | None
+    profile: Profile
+
+    @property
+    def runs(self) -> bool:
+        """Whether the model knows of nothing that makes it slower than any other candidate."""
+        return self.cost < SPILLS and bool(self.profile)
 
 
 def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
@@ -95,7 +107,7 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             lowered = _profile(lower, binding)
             if lowered is not None:
                 found.append(Ranked(cost(lowered, target, extents), binding, lowered))
-        found += [Ranked(inf, binding, None)
+        found += [Ranked(inf, binding, ())
                   for binding in islice(candidates, MAX_COMBINATIONS - MAX_LOWERED)]
     return sorted(found, key=lambda candidate: candidate.cost)
 
@@ -129,44 +141,60 @@ def _profile(lower: Lower, binding: Binding) -> Profile | None:
     return tuple(feature._replace(place=(number, feature.place[1]))
                  for number, kernel in enumerate(module.kernels) for feature in features(kernel))
 
+
 def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lower
                ) -> Callable[[Binding], Profile] | None:
-    """A function from a combination to its profile, from n + 1 lowered ones; None if there is no
-    such rule."""
-    start = middle(space)
-    base = _profile(lower, start)
-    if base is None:
+    """A function from a combination to its profile; None if there is no such rule."""
+    def read(binding: Binding) -> tuple[Profile, list[int]] | None:
+        """All but the extents, and those."""
+        profile = _profile(lower, binding)
+        return None if profile is None else (
+            tuple(f._replace(extents=(0,) * len(f.extents)) for f in profile),
+            [extent for f in profile for extent in f.extents])
+
+    found = multiples({name: space[name] for name in names}, read)
+    if found is None:
         return None
-    # For each feature and axis, the tunables that it is a multiple of.
-    factors: list[list[set[str]]] = [[set() for _ in f.extents] for f in base]
-    for name in names:
-        other = next((v for v in space[name] if v != start[name]), None)
-        if other is None:
-            continue
-        varied = _profile(lower, {**start, name: other})
-        if varied is None or [_same(f) for f in varied] != [_same(f) for f in base]:
-            return None
-        for i, (feature, change) in enumerate(zip(base, varied, strict=True)):
-            for axis, (old, new) in enumerate(zip(feature.extents, change.extents, strict=True)):
-                if new * start[name] == old * other:
-                    factors[i][axis].add(name)
-                elif new != old:
-                    return None
+    rest, numbers = found
 
     def predict(binding: Binding) -> Profile:
-        found = []
-        for feature, axes in zip(base, factors, strict=True):
-            extents = []
-            for extent, multiple in zip(feature.extents, axes, strict=True):
-                for name in sorted(multiple):
-                    extent = extent * binding[name] // start[name]
-                extents.append(extent)
-            found.append(feature._replace(extents=tuple(extents)))
-        return tuple(found)
+        extents = iter(numbers(binding))
+        return tuple(f._replace(extents=tuple(islice(extents, len(f.extents)))) for f in rest)
 
     return predict
 
 
-def _same(feature: Feature) -> Feature:
-    """All but the extents."""
-    return feature._replace(extents=(0,) * len(feature.extents))
+Rest = TypeVar("Rest")
+
+
+def multiples(space: Mapping[str, Sequence[int]],
+              read: Callable[[Binding], tuple[Rest, list[int]] | None]
+              ) -> tuple[Rest, Callable[[Binding], list[int]]] | None:
+    """What is alike in all combinations, and a function from one to its numbers, each of which is a
+    multiple of some tunables or of none; from n + 1 that are read.  None if there is no such rule.
+    """
+    start = middle(space)
+    base = read(start)
+    if base is None:
+        return None
+    rest, numbers = base
+    factors: list[set[str]] = [set() for _ in numbers]  # the tunables of each number
+    for name, other in neighbours(space).items():
+        varied = read(other)
+        if varied is None or varied[0] != rest:
+            return None
+        for old, new, multiple in zip(numbers, varied[1], factors, strict=True):
+            if new * start[name] == old * other[name]:
+                multiple.add(name)
+            elif new != old:
+                return None
+
+    def predict(binding: Binding) -> list[int]:
+        found = []
+        for number, multiple in zip(numbers, factors, strict=True):
+            for name in sorted(multiple):
+                number = number * binding[name] // start[name]
+            found.append(number)
+        return found
+
+    return rest, predict

@@ -139,11 +139,10 @@ def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Targ
         return None
     rows = []
     for row in ranked(space, lower, target):
-        if row.cost < 1e6 and row.profile:
-            key = tuple(row.binding[name] for name in space)
-            rows.append(_Candidate(row.binding, row.profile, form.tiles[key],
-                                   *computing(row.profile, target),
-                                   formula(row.profile, form.depths[key], target)))
+        if row.runs:
+            tile, depths = form.cuts(row.binding)
+            rows.append(_Candidate(row.binding, row.profile, tile, *computing(row.profile, target),
+                                   formula(row.profile, depths, target)))
     whole = next((row for row in rows if row.binding == large), None)
     return whole and (rows, whole, form)
 

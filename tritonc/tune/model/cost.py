@@ -17,6 +17,7 @@ from tritonc.tune.model.features import Feature, Profile, joined, stage_bytes
 from tritonc.tune.model.residency import Chained, busy, crowded, held
 from tritonc.tune.model.rows import stream_cost
 
+SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
 # Numbers that GPUs from sm_60 on share, or nearly so.
 _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulators and more each
 _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
@@ -56,7 +57,7 @@ def _mean(chains: list[list[Feature]], target: Target) -> float:
     """Of the chains of products of several loops, which are taken to be as long: each takes time
     for each of its products.  If one does not fit into registers, what that one costs."""
     costs = [_chain_cost(chain, target) for chain in chains]
-    if max(costs) >= 1e6:
+    if max(costs) >= SPILLS:
         return max(costs)
     return sum(cost * len(chain) for cost, chain in zip(costs, chains, strict=True)) / sum(
         map(len, chains))
@@ -70,7 +71,7 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     products = [Chained(dot.extents[-3], dot.extents[-2], dot.extents[-1], dot.left, dot.again,
                         dot.added, dot.short) for dot in dots]
     if crowded(products, dots[0].bytes):
-        return 1e6 + held(products, dots[0].bytes)  # spills: any other candidate is better
+        return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)
 
 
@@ -120,12 +121,12 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     registers = target.registers_per_thread - _OTHERS if carried else MATRIX_ACCUMULATORS
     if (held > MATRIX_ACCUMULATORS or held + carried / threads > registers or stages < 2
             or threads > target.threads_per_block):
-        return 1e6 + held + stage  # spills, or does not run: any other candidate is better
+        return SPILLS + held + stage
     # What threads compute for wgmma: words that they read, and two sets of operands, of which one
     # is in flight.
     words = sum(size * k * dot.bytes / 4 / threads for size, raw in zip((m, n), dot.raw) if raw)
     if wide and held + 2 * words > target.registers_per_thread - _BESIDE_OPERANDS:
-        return 1e6 + held + stage
+        return SPILLS + held + stage
     late = 1.2 if wide and words and held + 3 * words > IN_FLIGHT_REGISTERS else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
@@ -163,7 +164,7 @@ def _dot_cost(dot: Feature, target: Target, carried: int) -> float:
                  target.shared_per_multiprocessor // (shared + target.shared_reserved),
                  target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor)
     if registers > target.registers_per_thread or shared > target.static_shared or blocks < 1:
-        return 1e6 + registers + shared  # spills, or does not run: any other candidate is better
+        return SPILLS + registers + shared
     resident = blocks * threads / 32
     hidden = min(1.0, resident / _WARPS_THAT_HIDE_LATENCY)
     idle = min(1.0, results / threads / 4)  # threads that hold copies do nothing new

@@ -10,19 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from tritonc.analysis import axis_info
+from tritonc.analysis import axis_info, row_loops
 from tritonc.analysis.quotients import of_program
-from tritonc.analysis.row_loops import (
-    adds_tiles,
-    adds_to_few,
-    columns_alone,
-    ends_by_tile,
-    recurrence,
-    reducing_passes,
-    several_passes,
-    sums_columns,
-    windows_of_bytes,
-)
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
@@ -111,7 +100,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                               short=_short(cfg.innermost.get(block)),
                               computed=_computed(kernel, cfg, op))
                 yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
-            elif op.name in ("reduce", "argreduce", "scan", "reduce_with", "scan_with"):
+            elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))
@@ -130,10 +119,11 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing."""
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
-    for asks in (ends_by_tile, recurrence, columns_alone, several_passes, reducing_passes,
-                 sums_columns, adds_tiles, adds_to_few, windows_of_bytes):
-        if asks(kernel, cfg):
-            return asks.__name__
+    for name in ("ends_by_tile", "recurrence", "columns_alone", "several_passes",
+                 "reducing_passes", "sums_columns", "adds_tiles", "adds_to_few",
+                 "windows_of_bytes"):
+        if getattr(row_loops, name)(kernel, cfg):
+            return name
     return "turned" if _turns(kernel) else ""
 
 

@@ -12,7 +12,7 @@ that waits for memory, and how many blocks run at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
-from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, ranked
+from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.cluster_blocks import IN_MEMORY, cluster_sizes, priced_in_memory
 from tritonc.tune.model.cluster_blocks import priced as cost_of
 from tritonc.tune.model.features import features
@@ -28,6 +28,7 @@ from tritonc.tune.model.loops import Around, forms, loops_around
 from tritonc.tune.model.times import formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
+from tritonc.variants.variant import tile_of
 
 if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
     import numpy as np
@@ -57,13 +58,12 @@ _MOST_IN_MEMORY = 2  # variants
 
 
 class Form(NamedTuple):
-    """What of a launch the work depends on.  `tiles` and `depths`: for a combination, how it cuts
-    the range and the loops."""
+    """What of a launch the work depends on.  `cuts`: for a combination its tile, and how much of
+    each loop a step takes."""
 
     axes: int
     loops: tuple[Around, ...]
-    tiles: Mapping[tuple[int, ...], tuple[int, ...]]
-    depths: Mapping[tuple[int, ...], tuple[int, ...]]
+    cuts: Callable[[Binding], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 class Member(NamedTuple):
@@ -97,13 +97,11 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     launch.  `lower` makes a module with one kernel for a combination, and takes values outside of
     `space` from elsewhere.
     """
-    names = [name for name in space if space[name]]
-    base = {name: general[name] for name in names}
-    form = form_of({name: space[name] for name in names}, lower)
+    base = {name: general[name] for name in space if space[name]}
+    form = form_of(space, lower)
     if form is None:
         return None
-    rows = [row for row in ranked(space, lower, target) if row.cost < 1e6 and row.profile]
-    rows = rows[:_MOST_PRICED]
+    rows = [row for row in ranked(space, lower, target) if row.runs][:_MOST_PRICED]
     if all(row.binding != base for row in rows):
         rows += [row for row in ranked({n: [v] for n, v in base.items()}, lower, target)
                  if row.profile]
@@ -111,16 +109,14 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
-    scaled, computed = (any(getattr(f, name) for row in rows for f in row.profile or ())
+    scaled, computed = (any(getattr(f, name) for row in rows for f in row.profile)
                         for name in ("scaled", "computed"))
     # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
     for blocks in cluster_sizes(kernel, target) if form.axes < 3 else (1,):
         more = {"cluster_k": blocks} if blocks > 1 else {}
         for row in rows:
-            key = tuple(row.binding[name] for name in names)
-            assert row.profile is not None
-            found = cost_of(row.profile, form.depths[key], target, blocks)
-            tile = form.tiles[key]
+            tile, depths = form.cuts(row.binding)
+            found = cost_of(row.profile, depths, target, blocks)
             if found is not None and (blocks == 1 or not computed or (
                     blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)):
                 known.append(({**row.binding, **more}, found, tile))
@@ -138,22 +134,22 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)
-        members += _in_memory([row for row in rows if row.profile], names, form, target, least)
+        members += _in_memory(rows, form, target, least)
     return Portfolio(known[first][1], tuple(members), form.loops, served, worst)
 
 
-def _in_memory(rows: Sequence[Ranked], names: Sequence[str], form: Form, target: Target,
-               least: np.ndarray) -> list[Member]:
+def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.ndarray
+               ) -> list[Member]:
     """The combinations that save most at sizes which take `least` without memory of the launch."""
     import numpy as np
 
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
     for blocks in IN_MEMORY:
         for row in rows:
-            key = tuple(row.binding[name] for name in names)
-            cost = priced_in_memory(row.profile or (), form.depths[key], target, blocks)
+            tile, depths = form.cuts(row.binding)
+            cost = priced_in_memory(row.profile, depths, target, blocks)
             if cost is not None:
-                known.append(({**row.binding, "memory_k": blocks}, cost, form.tiles[key]))
+                known.append(({**row.binding, "memory_k": blocks}, cost, tile))
     members: list[Member] = []
     times = _times(known, form) if known else np.ones((1, 1))
     while known and len(members) < _MOST_IN_MEMORY:
@@ -180,7 +176,7 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     """The combination that takes the least time at one range, `arguments` being the scalars that
     are known of a launch; None where the model knows no cost.  It has `cluster_k`, if that is not
     1: one of `clusters`, or of all that are legal for None."""
-    rows = [row for row in ranked(space, lower, target) if row.cost < 1e6 and row.profile]
+    rows = [row for row in ranked(space, lower, target) if row.runs]
     if rows and clusters is None:
         (kernel,) = lower(rows[0].binding).kernels
         clusters = cluster_sizes(kernel, target)
@@ -200,11 +196,7 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
              blocks: int = 1) -> list[int] | None:
     """The times of combinations at one range, to compare with each other, in clusters of `blocks`;
     None where the model knows no cost."""
-    names = [name for name in space if space[name]]
-    if not rows:
-        return None
-    form = form_of({name: space[name] for name in names}, lower)
-    if form is None:
+    if not rows or (form := form_of(space, lower)) is None:
         return None
     (kernel,) = lower(rows[0].binding).kernels
     known = [arguments.get(value.name, 0) for value in kernel.parameters]
@@ -213,12 +205,10 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     lengths = [choice.length(loop._asdict(), known) for loop in form.loops]
 
     def taken(row: Ranked) -> int:
-        key = tuple(row.binding[name] for name in names)
-        assert row.profile is not None
-        found = cost_of(row.profile, form.depths[key], target, blocks)
-        if found is None:
-            return choice.LARGEST
-        return int(choice.time(found, form.tiles[key], extents, lengths))
+        tile, depths = form.cuts(row.binding)
+        found = cost_of(row.profile, depths, target, blocks)
+        return choice.LARGEST if found is None else int(
+            choice.time(found, tile, extents, lengths))
 
     return [taken(row) for row in rows]
 
@@ -323,46 +313,38 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -
 def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:
     """How each combination cuts the range and the loop, from n + 1 lowered ones, as the model
     predicts extents; None if the kernel has no product, or there is no such rule."""
-    base = middle(space)
-    here = _cuts(lower, base)
-    if here is None or prod(map(len, space.values())) > _MOST_LISTED:
+    space = {name: values for name, values in space.items() if values}
+    base, others = middle(space), neighbours(space)
+    if prod(map(len, space.values())) > _MOST_LISTED:
         return None
-    tile, loops = here
-    others = {name: other for name, values in space.items()
-              if (other := next((v for v in values if v != base[name]), None)) is not None}
-    elsewhere = {}
+    known = {tuple(binding.values()): _cuts(lower, binding)
+             for binding in (base, *others.values())}
+    tile, loops = known[tuple(base.values())] or ((), ())
+    if any(found is None or (len(found[0]), len(found[1])) != (len(tile), len(loops))
+           for found in known.values()):
+        return None
+    counted: list[str | None] = [None] * len(loops)  # the tunable whose tiles each loop counts
     for name, other in others.items():
-        there = _cuts(lower, {**base, name: other})
-        if there is None or len(there[0]) != len(tile) or len(there[1]) != len(loops):
-            return None
-        elsewhere[name] = there
-    counted = [next((name for name, (_, around) in elsewhere.items()
-                     if _counts_steps(loops[i], around[i], base[name], others[name])), None)
-               for i in range(len(loops))]
-    loops = _in_elements(loops, counted, base)
-    cuts = [*tile, *(loop.depth for loop in loops)]
-    factors: list[set[str]] = [set() for _ in cuts]
-    for name, other in others.items():
-        new_tile, around = elsewhere[name]
-        around = _in_elements(around, counted, {**base, name: other})
-        if forms(around) != forms(loops):
-            return None
-        new_cuts = [*new_tile, *(loop.depth for loop in around)]
-        for place, (old, new) in enumerate(zip(cuts, new_cuts, strict=True)):
-            if new * base[name] == old * other:
-                factors[place].add(name)
-            elif new != old:
-                return None
-    tiles, depths = {}, {}
-    for values in product(*space.values()):
-        binding = dict(zip(space, values, strict=True))
-        found = []
-        for cut, names in zip(cuts, factors, strict=True):
-            for name in sorted(names):
-                cut = cut * binding[name] // base[name]
-            found.append(max(cut, 1))
-        tiles[values], depths[values] = tuple(found[:len(tile)]), tuple(found[len(tile):])
-    return Form(len(tile), loops, tiles, depths)
+        _, around = known[tuple(other.values())] or ((), ())
+        counted = [now or (name if _counts_steps(one, two, base[name], other[name]) else None)
+                   for now, one, two in zip(counted, loops, around, strict=True)]
+
+    def read(binding: Binding) -> tuple[tuple[Around, ...], list[int]]:
+        """The loops but for their depths; the tile and those."""
+        own, around = known[tuple(binding.values())] or ((), ())
+        around = _in_elements(around, counted, binding)
+        return (tuple(loop._replace(depth=0) for loop in around),
+                [*own, *(loop.depth for loop in around)])
+
+    found = multiples(space, read)
+    if found is None:
+        return None
+
+    def cuts(binding: Binding) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        numbers = tuple(max(number, 1) for number in found[1](binding))
+        return numbers[:len(tile)], numbers[len(tile):]
+
+    return Form(len(tile), _in_elements(loops, counted, base), cuts)
 
 
 def _counts_steps(here: Around, there: Around, base: int, other: int) -> bool:
@@ -387,5 +369,4 @@ def _cuts(lower: Lower, binding: Mapping[str, int]
         return None
     if not any(op.name == "dot" for op in kernel.ops()):
         return None
-    tile = tuple(kernel.tile.get(axis, 1) for axis in range(max(kernel.tile, default=-1) + 1))
-    return tile, loops_around(kernel)
+    return tuple(tile_of(kernel)), loops_around(kernel)

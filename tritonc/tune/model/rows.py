@@ -54,19 +54,20 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     cache (16384 floats: 0.082 ms by 512, 0.097 by 256, 0.139 by 128).
     """
     kernel, name = lower(chosen), next(iter(space))
-    loops, again = rows_around(kernel), loaded_again(kernel, Cfg(kernel))
+    cfg = Cfg(kernel)
+    loops, again = rows_around(kernel), loaded_again(kernel, cfg)
     size = sum(scalar(pointee(load.operands[0].type)).bytes for load in again.values()
                if any(op.name == "get_program_id" for op in slice_of(load.operands[:1])))
     if len(space) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
             or loops.depth != chosen[name] or not size or not (
-                several_passes(kernel) or reducing_passes(kernel)):
+                several_passes(kernel, cfg) or reducing_passes(kernel, cfg)):
         return []
     found, least = [], None
     for threads, held in _ROW_THREADS.items():
         most = held // size if held is not None else None
         wanted = max(threads * _STREAM_EACH, _STREAM_ELEMENTS)
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
-        same = several_passes(kernel) and tile == chosen[name] == threads * _STREAM_EACH
+        same = several_passes(kernel, cfg) and tile == chosen[name] == threads * _STREAM_EACH
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
             binding = {name: tile, "num_warps": threads // 32}

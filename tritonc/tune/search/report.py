@@ -6,13 +6,14 @@ default stand under the roofs that memory and arithmetic are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from math import ceil, floor, log10
 
 from tritonc.launch.cuda import Peaks
 from tritonc.source import CompileError
 from tritonc.tune.search.journal import Record
+from tritonc.tune.search.progress import text
 from tritonc.tune.search.schedule import Choice, Search
 from tritonc.tune.search.tuner import Task
 from tritonc.tune.timing.rates import amount, rates
@@ -55,32 +56,36 @@ def report(task: Task, device: str, peaks: Peaks | None,
 
 def _sizes(choices: Sequence[Choice]) -> str:
     """What serves each size."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("size", "ms", "times best", "times "
-                                                           "default", "with"))
     rows = []
     for choice in choices:
         default = "–" if choice.default is None else (
             f"{choice.milliseconds / choice.default:.3f}")
-        cells = [_text(choice.size), f"{choice.milliseconds:#.4g}",
-                 f"{choice.milliseconds / (choice.fastest or choice.milliseconds):.3f}", default,
-                 _text(choice.best)]
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
-    members = len({_text(choice.best) for choice in choices})
-    return (f"<h2>{len(choices)} sizes, {members} variants</h2>\n"
-            f'<div class="wide"><table><tr>{head}</tr>\n' + "\n".join(rows)
-            + "\n</table></div>")
+        rows.append([text(choice.size), f"{choice.milliseconds:#.4g}",
+                     f"{choice.milliseconds / (choice.fastest or choice.milliseconds):.3f}",
+                     default, text(choice.best)])
+    members = len({text(choice.best) for choice in choices})
+    return f"<h2>{len(choices)} sizes, {members} variants</h2>\n" + _rows(
+        ("size", "ms", "times best", "times default", "with"), rows)
+
+
+def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    return (f'<div class="wide"><table><tr>{names}</tr>\n'
+            + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table></div>")
 
 
 def _size(task: Task, peaks: Peaks | None, choice: Choice, search: Search
           ) -> list[str]:
     size = ", ".join(f"{name} = {value}" for name, value in choice.size.items())
     records = search.ranking(choice.size)
-    speed = "".join(f", {rate}" for rate in rates(task.problem, choice.size, choice.milliseconds))
+    speed = rates(task.problem, choice.size, choice.milliseconds)
     default = "" if choice.default is None else (
         f" The default takes {choice.default:.4g} ms, {choice.default / choice.milliseconds:.3f} "
         "times as long.")
     return [f"<h2>{escape(size) or 'The problem'}</h2>",
-            f"<p>Best: {escape(_text(choice.best))}: {choice.milliseconds:.4g} ms{speed}.{default}"
+            f"<p>Best: {escape(text(choice.best))}: {choice.milliseconds:.4g} ms{speed}.{default}"
             "</p>", _table(task, choice, records),
             "<p>–, and <i>own</i> below: the pass's own choice. Each dot is a candidate, the line "
             "joins the best of each value.</p>",
@@ -90,30 +95,19 @@ def _size(task: Task, peaks: Peaks | None, choice: Choice, search: Search
 
 def _table(task: Task, choice: Choice, records: Sequence[Record]) -> str:
     names = [*task.space.parameters]
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("", "ms", "times best", *names))
     rows = []
     for place, record in enumerate(records[:_ROWS], 1):
         milliseconds = record.milliseconds or 0.0
         best = records[0].milliseconds or 1.0
-        cells = [str(place), f"{milliseconds:#.4g}", f"{milliseconds / best:.3f}",
-                 *(str(record.candidate.get(name, "–")) for name in names)]
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return (f'<div class="wide"><table><tr>{head}</tr>\n' + "\n".join(rows)
-            + "\n</table></div>")
-
-
-def _text(binding: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in binding.items()) or "no choice"
+        rows.append([str(place), f"{milliseconds:#.4g}", f"{milliseconds / best:.3f}",
+                     *(str(record.candidate.get(name, "–")) for name in names)])
+    return _rows(("", "ms", "times best", *names), rows)
 
 
 def _failures(search: Search) -> str:
-    reasons: dict[str, int] = {}
-    for record in search.journal.records.values():
-        if record.error:
-            reasons[record.error] = reasons.get(record.error, 0) + 1
-    if not reasons:
+    most = search.reasons()[:_ROWS]
+    if not most:
         return ""
-    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_ROWS]
     rows = "\n".join(f"<tr><td>{count}</td><td style='text-align: left'>{escape(reason)}</td></tr>"
                      for reason, count in most)
     return f"<h2>Candidates without a time</h2>\n<table>{rows}</table>"

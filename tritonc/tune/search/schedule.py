@@ -18,7 +18,7 @@ At the end the best few are measured again, all beside each other, and that deci
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
@@ -158,6 +158,11 @@ class Search:
         records = [r for c in self.candidates if (r := self.journal.get(size, c)) is not None
                    and r.milliseconds is not None]
         return sorted(records, key=lambda r: r.milliseconds or 0.0)
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why candidates have no time, and how many each; the most frequent first."""
+        found = Counter(r.error for r in self.journal.records.values() if r.error)
+        return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
     def run(self) -> None:
         """Measure what is not measured yet.  Raises CannotStart if it cannot be measured."""

@@ -113,13 +113,13 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
         if binding != default:
             candidates.append(binding)
     return Space({**tunables, **meta}, frozenset(tunables), candidates,
-                 {name_of(row.binding): row.profile for row in ranking if row.profile is not None})
+                 {name_of(row.binding): row.profile for row in ranking if row.profile})
 
 
 def _at(launches: Sequence[KnownLaunch], ranking: Sequence[Ranked],
         tunables: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> list[Ranked]:
     """A ranking by how near each comes to the best at that launch where it comes nearest."""
-    rows = [row for row in ranking if row.cost < 1e6 and row.profile]
+    rows = [row for row in ranking if row.runs]
     nearest = [float("inf")] * len(rows)
     for launch in launches:
         times = times_at(tunables, lower, target, rows, launch.extents, launch.arguments) if (
@@ -130,7 +130,7 @@ def _at(launches: Sequence[KnownLaunch], ranking: Sequence[Ranked],
     if not launches:
         return list(ranking)
     order = sorted(range(len(rows)), key=lambda i: nearest[i])
-    left = [row for row in ranking if not (row.cost < 1e6 and row.profile)]
+    left = [row for row in ranking if not row.runs]
     return [*(rows[i]._replace(cost=nearest[i]) for i in order), *left]
 
 
@@ -172,7 +172,7 @@ def _ordered(ranking: Sequence[Ranked], choices: Sequence[Mapping[str, int]], ta
     found: list[tuple[float, Binding]] = []
     for price, binding, profile in ranking:
         for bound in choices:
-            if profile is None or can_run(profile, {**fixed, **bound}, target):
+            if not profile or can_run(profile, {**fixed, **bound}, target):
                 found.append((price * (1 + DEVIATION * len(bound)), {**binding, **bound}))
     found.sort(key=lambda pair: pair[0])
     return (binding for _, binding in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -192,28 +193,22 @@ def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
     """What was found, a line for each size, and why other candidates cannot run."""
     lines = []
     for choice in choices:
-        speed = "".join(f", {rate}" for rate in rates(task.problem, choice.size,
-                                                      choice.milliseconds))
+        speed = rates(task.problem, choice.size, choice.milliseconds)
         lines.append(f"{task.spec.kernel} {text(choice.size)}: {choice.milliseconds:.4g} ms{speed} "
                      f"with {text(choice.best)}")
         if choice.default is not None:
             lines.append(f"  the default, {text(search.candidates[0])}, takes {choice.default:.4g} "
                          f"ms, {choice.default / choice.milliseconds:.3f} times as long")
     lines += portfolio_lines(choices)
-    reasons: dict[str, int] = {}
-    kernels = set()
-    for record in search.journal.records.values():
-        if record.error:
-            reasons[record.error] = reasons.get(record.error, 0) + 1
-        if record.digest:
-            kernels.add(record.digest)
+    kernels = {r.digest for r in search.journal.records.values() if r.digest}
     seconds = time.monotonic() - search.started
     lines.append(f"  {search.done} of {search.total} done, which are {len(kernels)} different "
                  f"kernels, in {seconds:.0f} s")
+    reasons = dict(search.reasons())
     if (slow := reasons.pop(TOO_SLOW, 0)):
         lines.append(f"  {slow} not compiled: {TOO_SLOW}")
-    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    lines += [f"  {count} cannot run: {reason}" for reason, count in most[:_SHOWN]]
+    lines += [f"  {count} cannot run: {reason}"
+              for reason, count in [*reasons.items()][:_SHOWN]]
     if search.slowed:
         lines.append(f"  the GPU was slowed during {search.slowed} measurements")
     if search.done < search.total:
@@ -224,9 +219,7 @@ def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
 
 def portfolio_lines(choices: Sequence[Choice]) -> list[str]:
     """How few sets of values serve the sizes, and how well."""
-    members: dict[str, int] = {}
-    for choice in choices:
-        members[text(choice.best)] = members.get(text(choice.best), 0) + 1
+    members = Counter(text(choice.best) for choice in choices)
     worst = max((choice.milliseconds / choice.fastest for choice in choices if choice.fastest),
                 default=1.0)
     if len(choices) < 2:

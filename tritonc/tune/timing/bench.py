@@ -21,7 +21,6 @@ from tritonc.tune.search.progress import text
 from tritonc.tune.search.space import facts
 from tritonc.tune.timing.cuda_device import CudaDevice
 from tritonc.tune.timing.measure import Device, measure
-from tritonc.tune.timing.peaks import measured_peaks
 from tritonc.tune.timing.rates import rates
 from tritonc.tune.timing.torch_peer import PEER, BesideTorch
 from tritonc.tune.workers.jobs import Compiler, Illegal, Job, Measured, Spec
@@ -73,13 +72,14 @@ def bench(source: SourceFile, options: Options, sizes: Sequence[Mapping[str, int
 
 
 def _peaks(device: CudaDevice, name: str, target: Target) -> tuple[float, float]:
-    """FLOP/s and bytes/s that the GPU reaches with what a kernel computes with; 0: unknown."""
-    found = measured_peaks(device.gpu)
+    """FLOP/s and bytes/s of the GPU with what a kernel computes with, at the clocks that its driver
+    states; 0: unknown."""
+    found = device.gpu.peaks()
     lowered = device.module({})
     module = Module([k for k in lowered.kernels if k.name == name], lowered.constants)
     dots = [f for kernel in module.kernels for f in features(kernel) if f.kind == "dot"]
     if "dot on tensor cores" in facts(module, target):
-        return found.f16 * 2 / max(dot.bytes for dot in dots), found.memory
+        return found.tensor * 2 / max(dot.bytes for dot in dots), found.memory
     return 0.0 if any(dot.bytes > 4 for dot in dots) else found.f32, found.memory
 
 
@@ -90,7 +90,7 @@ def _line(problem: Problem, name: str, size: Mapping[str, int], found: object, c
         return Line(f"{head}: {getattr(found, 'reason', found)}", False)
     *others, samples = found.samples
     low, middle, high = quantiles(samples, n=4) if len(samples) > 1 else samples * 3
-    speed = "".join(f", {rate}" for rate in rates(problem, size, median(samples), peaks))
+    speed = rates(problem, size, median(samples), peaks)
     beside = "".join(f"; {median(other) / middle:.3f} times as fast as {against}, "
                      f"{median(other):.4g} ms" for other in others)
     return Line(f"{head}: {middle:.4g} ms (spread {(high - low) / 2 / middle:.1%}){speed} "

@@ -20,10 +20,10 @@ def amount(expression: Expression | None, size: Mapping[str, int]) -> float | No
 
 
 def rates(problem: Problem, size: Mapping[str, int], milliseconds: float,
-          peaks: tuple[float, float] = (0.0, 0.0)) -> list[str]:
-    """`["52.7 TFLOP/s", "810 GB/s"]`, as far as the problem states them; and what share that is of
+          peaks: tuple[float, float] = (0.0, 0.0)) -> str:
+    """`, 52.7 TFLOP/s, 810 GB/s`, as far as the problem states them; and what share that is of
     `peaks`, operations and bytes per second, where those are known."""
-    found = []
+    found = ""
     for expression, unit, scale, peak in ((problem.flops, "TFLOP/s", 1e-9, peaks[0]),
                                           (problem.bytes, "GB/s", 1e-6, peaks[1])):
         try:
@@ -32,5 +32,5 @@ def rates(problem: Problem, size: Mapping[str, int], milliseconds: float,
             continue  # it names what only a compiled kernel has
         if value is not None:
             share = f" ({value * 1e3 / milliseconds / peak:.2f} of the peak)" if peak else ""
-            found.append(f"{value * scale / milliseconds:.4g} {unit}{share}")
+            found += f", {value * scale / milliseconds:.4g} {unit}{share}"
     return found

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from tritonc.launch.data import Data
+from tritonc.manifest import DTYPES
 from tritonc.source import fail
 from tritonc.tune.timing.cuda_device import CudaDevice
 from tritonc.tune.workers.jobs import Code
 
 PEER = Code({}, "the peer", b"", 0, 0, ())  # stands for the expression in a measurement
-_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "tf32": "float32",
-           "f64": "float64", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "i1": "bool",
-           "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}  # fmt: skip
 
 
 class BesideTorch:
@@ -84,7 +82,7 @@ class BesideTorch:
         for value in data.arguments:
             if value.pointer:
                 held = torch.from_numpy(np.array(value.view()))
-                self.names[value.name] = held.cuda().to(getattr(torch, _DTYPES[value.element.name]))
+                self.names[value.name] = held.cuda().to(getattr(torch, DTYPES[value.element.name]))
             else:
                 self.names[value.name] = value.view()
         for _ in range(3):  # before anything is recorded, as torch asks

@@ -17,33 +17,21 @@ from importlib import import_module
 from pickle import dumps
 from typing import Any, NamedTuple
 
-from tritonc.launch.cuda import Peaks
 from tritonc.source import fail
 from tritonc.tune.workers.jobs import Spec
-from tritonc.tune.workers.sites import Executors, Local, Size, local_gpus
+from tritonc.tune.workers.sites import Executors, Local, Site, Size, local_gpus
 
 Find = Callable[[Sequence[int] | None, int, float], Local | None]
 
 
-class _Worker(NamedTuple):
-    """What a worker says of itself; no GPUs: an empty device."""
-
-    address: str
-    device: str
-    target: str
-    gpus: int
-    jobs: int
-    peaks: Peaks | None
-
-
 @dataclass(frozen=True)
-class Cluster:
-    """A `sites.Site`."""
+class Cluster(Site):
+    """The workers of a scheduler; those at `addresses` have GPUs like the first that has any."""
 
     client: Any
     find: Find
     timeout: float
-    workers: Sequence[_Worker]  # the first has GPUs
+    addresses: Sequence[str]
 
     @staticmethod
     def connect(address: str, timeout: float, find: Find = local_gpus) -> Cluster:
@@ -58,38 +46,16 @@ class Cluster:
                        "pip install distributed") from None
         try:
             client = distributed.Client(address, timeout=10)
-            found = client.run(_describe, find, timeout)
+            found: dict[str, Site] = dict(sorted(client.run(_describe, find, timeout).items()))
         except (OSError, ValueError) as error:
             raise fail("no-cluster", None, f"no scheduler answers at {address}: {error}") from None
-        workers = [_Worker(name, *facts) for name, facts in sorted(found.items())]
-        workers.sort(key=lambda worker: worker.gpus == 0)
-        if not workers or not workers[0].gpus:
+        first = next((site for site in found.values() if site.measurers), None)
+        if first is None:
             raise fail("no-device", None, f"no worker of {address} has a GPU")
-        return Cluster(client, find, timeout, workers)
-
-    @property
-    def device(self) -> str:
-        return self.workers[0].device
-
-    @property
-    def target(self) -> str:
-        return self.workers[0].target
-
-    @property
-    def peaks(self) -> Peaks | None:
-        return self.workers[0].peaks
-
-    @property
-    def jobs(self) -> int:
-        return sum(worker.jobs for worker in self.workers)
-
-    @property
-    def measurers(self) -> int:
-        return sum(worker.gpus for worker in self._alike())
-
-    def _alike(self) -> list[_Worker]:
-        """The workers whose GPUs are like those of the first."""
-        return [worker for worker in self.workers if worker.device == self.device]
+        alike = {name: site for name, site in found.items() if site.device == first.device}
+        return Cluster(first.device, first.target, sum(s.measurers for s in alike.values()),
+                       sum(s.jobs for s in found.values()), first.peaks, client, find, timeout,
+                       [*alike])
 
     @contextmanager
     def executors(self, spec: Spec, sizes: Sequence[Size], seed: int) -> Iterator[Executors]:
@@ -97,8 +63,7 @@ class Cluster:
         try:
             yield Executors(
                 _Remote(self.client.get_executor(pure=False), where, 0),
-                _Remote(self.client.get_executor(
-                    pure=False, workers=[worker.address for worker in self._alike()]), where, 1))
+                _Remote(self.client.get_executor(pure=False, workers=self.addresses), where, 1))
         finally:
             self.client.run(_close)
             self.client.close()
@@ -131,14 +96,12 @@ class _Remote(NamedTuple):
 _started: dict[str, tuple[ExitStack, Executors]] = {}
 
 
-def _describe(find: Find, timeout: float, dask_worker: Any = None
-              ) -> tuple[str, str, int, int, Any]:
-    """The facts of a `_Worker`; dask hands it over."""
+def _describe(find: Find, timeout: float, dask_worker: Any = None) -> Site:
+    """What a worker has, which dask hands over."""
     threads = int(dask_worker.state.nthreads)
     local = find(None, threads, timeout)
-    if local is None:
-        return "", "", 0, threads, None
-    return local.device, local.target, local.measurers, threads, local.peaks
+    return Site("", "", 0, threads, None) if local is None else Site(
+        local.device, local.target, local.measurers, threads, local.peaks)
 
 
 def _threads() -> int:
@@ -153,7 +116,7 @@ def _run(where: _Where, kind: int, function: Callable[[Any, Any], Any], argument
     if key not in _started:
         local = where.find(None, _threads(), where.timeout)
         if local is None:
-            local = Local("", "", [], _threads(), where.timeout, _no_device)
+            local = Local("", "", 0, _threads(), None, [], where.timeout, _no_device)
         stack = ExitStack()
         executors = stack.enter_context(local.executors(where.spec, where.sizes, where.seed))
         if _started.setdefault(key, (stack, executors))[0] is not stack:

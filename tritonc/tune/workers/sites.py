@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from tritonc.launch.cuda import Peaks
 from tritonc.tune.search.schedule import Executor
@@ -26,55 +26,39 @@ class Executors(NamedTuple):
     measuring: Executor
 
 
-class Site(Protocol):
-    """GPUs of one kind, and processors.  `device` is their name, `target` what to compile for,
-    `jobs` compilations and `measurers` measurements go on at a time."""
-
-    @property
-    def device(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def peaks(self) -> Peaks | None: ...
-    @property
-    def jobs(self) -> int: ...
-    @property
-    def measurers(self) -> int: ...
-
-    def executors(self, spec: Spec, sizes: Sequence[Size], seed: int) -> Any:
-        """A context in which there are Executors."""
-        ...
-
-
 @dataclass(frozen=True)
-class Local:
-    """This machine: `jobs` processes that compile, and one that measures for each GPU."""
+class Site:
+    """GPUs of one kind, and processors.  `device` is their name, `target` what to compile for;
+    so many measurements and compilations go on at a time."""
 
     device: str
     target: str
-    indices: Sequence[int]
+    measurers: int
     jobs: int
+    peaks: Peaks | None
+
+    def executors(self, spec: Spec, sizes: Sequence[Size], seed: int
+                  ) -> AbstractContextManager[Executors]:
+        """A context in which there are Executors."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Local(Site):
+    """This machine: `jobs` processes that compile, and one that measures for each GPU."""
+
+    indices: Sequence[int]
     timeout: float  # seconds that a candidate may take
     open_device: Open
-    peaks: Peaks | None = None
-
-    @property
-    def measurers(self) -> int:
-        return len(self.indices)
 
     @contextmanager
     def executors(self, spec: Spec, sizes: Sequence[Size], seed: int) -> Iterator[Executors]:
-        with (Workers(measuring_setups(self.open_device, self.indices, spec, sizes, seed),
-                      self.timeout, eager=True) as measuring,
+        setups = [SetUp(self.open_device, (spec, index, list(sizes), seed))
+                  for index in self.indices]
+        with (Workers(setups, self.timeout, eager=True) as measuring,
               Workers([SetUp(Compiler, (spec,))] * self.jobs, COMPILE_SECONDS, eager=True
                       ) as compiling):
             yield Executors(compiling, measuring)
-
-
-def measuring_setups(open_device: Open, indices: Sequence[int], spec: Spec, sizes: Sequence[Size],
-                     seed: int) -> list[SetUp]:
-    """How the measuring processes of one machine start."""
-    return [SetUp(open_device, (spec, index, list(sizes), seed)) for index in indices]
 
 
 def local_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local | None:
@@ -93,4 +77,5 @@ def local_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local
     gpus = {index: Gpu(index) for index in indices}
     first = gpus[indices[0]]
     alike = [index for index, gpu in gpus.items() if gpu.name == first.name]
-    return Local(first.name, first.target, alike, jobs, timeout, CudaDevice, first.peaks())
+    return Local(first.name, first.target, len(alike), jobs, first.peaks(), alike, timeout,
+                 CudaDevice)

@@ -1,0 +1,44 @@
+"""Loops that count: a phi that moves by a number, and the test at the header that ends the loop."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tritonc.analysis.values import defined_by, int_of
+from tritonc.ir.cfg import Loop
+from tritonc.ir.core import Op, Value
+from tritonc.ir.ops import OPPOSITE, SWAPPED
+
+
+class Counter(NamedTuple):
+    """The loop runs while `phi predicate limit` holds, and `phi` moves by `step`."""
+
+    phi: Op
+    step: int
+    predicate: str
+    limit: Value
+
+
+def step_of(loop: Loop, phi: Op) -> int | None:
+    """By how much a phi of the loop's header moves in each iteration; None if not by a number."""
+    after = loop.next(phi).op if loop.latch is not None else None
+    if after is None or after.name not in ("add", "sub") or after.operands[0] is not phi.result:
+        return None
+    step = int_of(after.operands[1])
+    return step if step is None or after.name == "add" else -step
+
+
+def counter_of(loop: Loop) -> Counter | None:
+    """What the test at the header counts, of a loop with a preheader and one latch."""
+    end, phis = loop.header.terminator, loop.header.phis()
+    test = defined_by(end.operands[0], "icmp") if end.name == "cond_br" else None
+    ways = [block in loop for block in end.blocks]
+    if test is None or sum(ways) != 1 or loop.preheader is None or loop.latch is None:
+        return None
+    (phi, limit), predicate = test.operands, test.attributes["predicate"]
+    if phi.op not in phis:
+        phi, limit, predicate = limit, phi, SWAPPED[predicate]
+    step = step_of(loop, phi.op) if phi.op in phis and limit.op not in phis else None
+    if phi.op is None or step is None:
+        return None
+    return Counter(phi.op, step, predicate if ways[0] else OPPOSITE[predicate], limit)

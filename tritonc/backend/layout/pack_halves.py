@@ -1,0 +1,227 @@
+"""pack_halves: neighbours of small integers share a register, and one instruction computes both.
+
+Before:  %x = zext %b : i32<8, 128>             After:  %p = pack (zext %b : i16) : i32<8, 64>
+         %s = add %x, %y                                %t = add %p, %q
+         %m = smax %s, %z                               %n = umax_halves %t, %r
+         %c = truncate %m : i8<8, 128>                  %c = truncate (unpack %n) : i8<8, 128>
+
+The word of two integers a and b is a + 65536 b, modulo 2**32.  Sums, differences and products by a
+number are those of words, whatever the signs, for they are linear.  All else needs the halves as
+they are, a and b from 0 to 65535: where bounds are known that 16 bits hold, a bias makes them so.
+Minima and maxima, masks, shifts to the right, and the way back to elements are such.
+
+The truth of a comparison is the highest bit of a half, whatever stands below it: a - b + 0x8000 has
+it where a >= b, for numbers that are less than 0x8000 apart.
+
+Neighbours are pairs of a thread's registers along the last axis, as wide accesses leave them.  What
+is connected is packed as a whole, where that takes fewer instructions (`halves`).  After all passes
+that read elementwise operations by their form.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tritonc.analysis.values import int_of
+from tritonc.backend.layout.halves import (
+    BY_NUMBER,
+    CASTS,
+    CHOICES,
+    EXTREMES,
+    HALF,
+    Candidates,
+    bias_of,
+    in_pairs,
+    uniform,
+)
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import ROWS
+from tritonc.ir.types import I1, I8, I16, I32, Type, scalar, with_element
+
+TWICE = HALF + 1  # times a number: the word that has it in both halves
+TRUE = HALF >> 1
+
+
+def pack_halves(kernel: Kernel, context: Context) -> bool:
+    """Compute in pairs what is known to fit."""
+    if not any(in_pairs(v) and scalar(v.type) in (I8, I16)
+               for op in kernel.ops() if op.name in (*CASTS, *EXTREMES) for v in op.operands):
+        return False
+    candidates = Candidates(kernel, "halves" in context.target.features)
+    packed = {op for group in candidates.groups() if candidates.gain(group) > 1 for op in group}
+    if packed:
+        _Rewriter(candidates, packed).run()
+    return bool(packed)
+
+
+class _Rewriter:
+    """Puts operations on words in the place of those on elements."""
+
+    def __init__(self, candidates: Candidates, packed: set[Op]) -> None:
+        self.candidates, self.packed = candidates, packed
+        self.words: dict[tuple[Value, bool], Value] = {}  # of a value, read without sign or with
+        self.build = Builder(Block(""))
+
+    def run(self) -> None:
+        kernel = self.candidates.kernel
+        leaves: dict[Value, dict[bool, None]] = defaultdict(dict)
+        for op in self.packed:
+            for v in self.candidates.leaves(op):
+                leaves[v][self.candidates.signless(op)] = None
+        apart: dict[Value, Value] = {}
+        phis: list[tuple[Op, Op]] = []
+        for block in Cfg(kernel).order:
+            old, block.ops = block.ops, []
+            self.build, made = Builder(block), list[Op]()
+            for op in old:
+                self.build.span = op.span
+                if op.name != "phi":
+                    self._follow(made, leaves, apart)
+                if op not in self.packed:
+                    self.build.insert(op)
+                elif op.name == "phi":
+                    phi = Op("phi", [], {}, (self._type(op.result),), None, op.span, [*op.blocks])
+                    self.build.insert(phi)
+                    self.words[op.result, False] = phi.result
+                    phis.append((op, phi))
+                elif op.name == "cmpp":
+                    word, (holds, fails) = self._word(op, op.operands[0]), op.results
+                    self.words[holds, False] = word
+                    self.words[fails, False] = self.build.value("xor", word, self._number(
+                        word.type, TRUE * TWICE))
+                else:
+                    self.words[op.result, False] = self._compute(op)
+                made.append(op)
+        for op, phi in phis:
+            for value, block in zip(op.operands, op.blocks, strict=True):
+                self.build = Builder(block, len(block.ops) - 1)
+                phi.operands.append(self._word(op, value))
+        for op in kernel.ops():
+            op.replace_inputs(apart)
+
+    def _follow(self, made: list[Op], leaves: dict[Value, dict[bool, None]],
+                apart: dict[Value, Value]) -> None:
+        """Words of what others made, elements of what was made in words."""
+        for op in made:
+            for result in op.results:
+                for unsigned in leaves.get(result, ()):
+                    self.words[result, unsigned] = self._pack(result, unsigned)
+            if op in self.packed and any(r not in self.packed for r in self.candidates.readers.get(
+                    op.results[0], ())):
+                apart[op.results[0]] = self._unpack(op.results[0])
+        made.clear()
+
+    def _type(self, value: Value) -> Type:
+        """Of the words of a value."""
+        return ROWS["pack"].rule([with_element(value.type, I16)], {}, None)[0]
+
+    def _sum(self, word: Value, number: int) -> Value:
+        """Each half and a number."""
+        if not number:
+            return word
+        return self.build.value("add", word, self._number(word.type, number * TWICE))
+
+    def _number(self, t: Type, number: int) -> Value:
+        number &= (1 << 32) - 1
+        return self.build.constant(number - (number >> 31 << 32), t)
+
+    def _pack(self, value: Value, unsigned: bool) -> Value:
+        kind, half = scalar(value.type), with_element(value.type, I16)
+        low = self.candidates.bounds(value, unsigned)[0]
+        if kind != I16:
+            name = "truncate" if kind == I32 else "zext" if unsigned else "sext"
+            value = self.build.value(name, value, type=half)
+        word = self.build.value("pack", value)
+        if low >= 0:
+            return word
+        sign = self._number(word.type, (HALF >> 1) * TWICE)
+        return self._sum(self.build.value("xor", word, sign), -(HALF >> 1))
+
+    def _unpack(self, value: Value) -> Value:
+        kind, half = scalar(value.type), with_element(value.type, I16)
+        low = self.candidates.bounds(value)[0]
+        bias = HALF >> 1 if low < 0 and kind == I16 else bias_of(low)
+        word = self._sum(self.words[value, False], bias)
+        if kind == I16 and bias:
+            word = self.build.value("xor", word, self._number(word.type, bias * TWICE))
+        elements = self.build.value("unpack", word, type=half)
+        if kind == I16:
+            return elements
+        if kind == I8:
+            return self.build.value("truncate", elements, type=value.type)
+        wide = self.build.value("zext", elements, type=value.type)
+        return self.build.value("sub", wide, self.build.constant(bias, wide.type)) if bias else wide
+
+    def _word(self, op: Op, value: Value) -> Value:
+        """The words of an operand."""
+        if value.op in self.packed:
+            return self.words[value, False]
+        one, unsigned = uniform(value), self.candidates.signless(op)
+        if one is None:
+            return self.words[value, unsigned]
+        number, t, kind = int_of(one), self._type(value), scalar(value.type)
+        if number is not None:
+            number = TRUE * number if kind == I1 else number & (1 << kind.bits) - 1 if (
+                unsigned) else number
+            return self._number(t, number * TWICE)
+        if kind != I32:
+            one = self.build.value("zext" if unsigned else "sext", one, type=I32)
+        elif (span := self.candidates.span(op, value)) != self.candidates.bounds(value):
+            one = self.build.value("smax", one, self.build.constant(span[0], I32))
+            one = self.build.value("smin", one, self.build.constant(span[1], I32))
+        twice = self.build.value("mul", one, self.build.constant(TWICE, I32))
+        return self.build.value("splat", twice, type=t)
+
+    def _compute(self, op: Op) -> Value:
+        """The words of a result."""
+        value, read = self.build.value, self.candidates.read(op)
+        if op.name in CASTS and not read:
+            return self._shift(self._word(op, op.operands[0]), 15)
+        words = [self._word(op, v) for v in (read or op.operands)]
+        if op.name in CASTS:
+            return words[0]
+        if op.name in BY_NUMBER:
+            return self._by_number(op, words[0])
+        if op.name == "icmp" and op.attributes["predicate"] not in ("eq", "ne"):
+            predicate = op.attributes["predicate"]
+            a, b = words if predicate[1] == "g" else words[::-1]
+            above = self._number(a.type, (TRUE - (predicate[2] == "t")) * TWICE)
+            return value("add", a, value("sub", above, b))
+        if op.name not in (*EXTREMES, *CHOICES, "icmp"):
+            return value(op.name, *words)
+        bias = bias_of(min(self.candidates.span(op, v)[0] for v in read))
+        words = [self._sum(word, bias) for word in words]
+        if op.name in CHOICES:
+            return self._sum(self._chosen(op, words), -bias)
+        a, b = words
+        if op.name == "icmp":
+            differ = value("xor", a, b)
+            if op.attributes["predicate"] == "ne":
+                return self._sum(differ, TRUE - 1)
+            return value("sub", self._number(differ.type, TRUE * TWICE), differ)
+        return self._sum(value(f"u{op.name[1:]}_halves", a, b), -bias)
+
+    def _chosen(self, op: Op, words: list[Value]) -> Value:
+        """The one of the words that conditions choose: of a psi the last whose condition holds."""
+        value, found = self.build.value, words[-1 if op.name == "select" else 0]
+        for condition, word in [(op.operands[0], words[0])] if op.name == "select" else zip(
+                op.operands[2::2], words[1:], strict=True):
+            mask = value("spread_halves", self._word(op, condition))
+            found = value("xor", found, value("and", value("xor", word, found), mask))
+        return found
+
+    def _by_number(self, op: Op, word: Value) -> Value:
+        number = int_of(op.operands[1])
+        assert number is not None
+        if op.name in ("mul", "shl"):
+            return self.build.value(op.name, word, self._number(word.type, number))
+        bias = bias_of(self.candidates.bounds(op.operands[0])[0])
+        return self._sum(self._shift(self._sum(word, bias), number), -(bias >> number))
+
+    def _shift(self, word: Value, number: int) -> Value:
+        moved = self.build.value("lshr", word, self._number(word.type, number))
+        return self.build.value("and", moved, self._number(
+            word.type, (HALF - 1 >> number) * TWICE))

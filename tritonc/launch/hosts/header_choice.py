@@ -1,0 +1,164 @@
+"""The C by which a header chooses among the variants of a kernel; `tritonc.variants.choice` is the
+definition.
+
+For a kernel `k` with variants:
+
+    k_variants                                  how many there are beside the general entry
+    k_variant(range0, ..., arguments...)        the number of the one that a launch takes
+    k_allowed(range0, ..., arguments...)        a bit for each variant that may run
+    k_launch_variant(number, range0, ..., stream, arguments...)
+
+And if variants take memory for sums (`backend.launch.sum_in_memory`):
+
+    k_workspace_bytes(range0, ..., arguments...)
+    k_launch_workspace(range0, ..., stream, workspace, bytes, arguments...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tritonc.launch.hosts.header_kernel import KernelFunctions
+from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach
+
+
+def choosing(of: KernelFunctions) -> Iterator[str]:
+    """`name`_allowed and `name`_variant."""
+    unused = [f"  (void){each};" for each in (*of.axes, *of.names)]
+    yield "/* A bit for each variant that may run with these arguments; bit 0: the general one. */"
+    yield of.head("allowed", returns="uint64_t")
+    yield from unused
+    yield "  return 1"
+    yield from _bits(of, False)
+    yield "      ;\n}\n"
+    rule = {"cost": _cost, "nearest": _nearest, "first": _first}[of.kernel["choice"]["rule"]]
+    if of.in_memory:
+        yield of.head("choose", ["uint64_t allowed"], returns="unsigned")
+        yield from unused
+        yield from rule(of)
+        yield "}\n"
+        yield "/* The variant that a launch takes which has memory. */"
+        yield of.head("in_memory", returns="unsigned")
+        yield f"  const uint64_t allowed = {of.name}_allowed({of.call})"
+        yield from _bits(of, True)
+        yield f"      ;\n  return {of.name}_choose(allowed, {of.call});\n}}\n"
+    yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
+    yield of.head("variant", returns="unsigned")
+    if of.in_memory:
+        yield f"  return {of.name}_choose({of.name}_allowed({of.call}), {of.call});\n}}\n"
+    else:
+        yield f"  const uint64_t allowed = {of.name}_allowed({of.call});"
+        yield from rule(of)
+        yield "}\n"
+
+
+def _bits(of: KernelFunctions, in_memory: bool) -> Iterator[str]:
+    for number, variant in enumerate(of.variants, 1):
+        if is_in_memory(variant) == in_memory:
+            conditions = [*_reaches(variant, of.axes), *_facts(of, variant)]
+            if in_memory:
+                conditions.append(f"{_count(of.axes, variant['tile'])} <= {MOST_IN_MEMORY}")
+            joined = " && ".join(conditions) or "1"
+            yield f"         | (uint64_t)({joined}) << {number}"
+
+
+def _count(axes: Sequence[str], tile: Sequence[int]) -> str:
+    """How many tiles there are."""
+    count = "1"
+    for axis, part in zip(axes, tile, strict=True):
+        count = f"tritonc_tiles({count}, {axis}, {part})"
+    return count
+
+
+def _reaches(variant: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
+    """What extents a variant's tile can cover."""
+    return [f"{axis} <= INT64_C({reach(part, i)})"
+            for i, (axis, part) in enumerate(zip(axes, variant["tile"], strict=True))]
+
+
+def _facts(of: KernelFunctions, variant: Mapping[str, Any]) -> list[str]:
+    found = []
+    for fact in variant["requires"]:
+        own, row = of.names[fact["argument"]], of.kernel["parameters"][fact["argument"]]
+        name = f"(uintptr_t){own}" if "access" in row else own
+        if "multiple_of" in fact:
+            found.append(f"{name} % {fact['multiple_of']} == 0")
+        signed = _as_signed(row["type"], own)
+        found += [f"{signed} {relation} {_constant(fact[key])}"
+                  for key, relation in (("at_least", ">="), ("at_most", "<=")) if key in fact]
+    return found
+
+
+def _constant(number: int) -> str:
+    """A number of 64 bits; the least has no literal of its own."""
+    return "INT64_MIN" if number == -(1 << 63) else f"INT64_C({number})"
+
+
+def _as_signed(type: str, name: str) -> str:
+    """The bits of an integer as a signed number."""
+    bits = {"unsigned char": 8, "unsigned short": 16, "unsigned int": 32,
+            "unsigned long long": 64}.get(type)
+    return name if bits is None else f"(int{bits}_t){name}"
+
+
+def _number(of: KernelFunctions, what: Mapping[str, Any]) -> str:
+    if "range" in what:
+        return of.axes[int(what["range"])]
+    name = of.names[int(what["argument"])]
+    wide = of.kernel["parameters"][what["argument"]]["type"] == "unsigned long long"
+    return f"tritonc_signed({name})" if wide else name
+
+
+def _cost(of: KernelFunctions) -> Iterator[str]:
+    kernel, choice, axes = of.kernel, of.kernel["choice"], of.axes
+    for place, loop in enumerate(choice["loops"]):
+        length = f"INT64_C({loop['factor']})"
+        for argument in loop["arguments"]:
+            number = _number(of, {"argument": argument})
+            length = f"tritonc_length({length}, {number})"
+        yield f"  const int64_t length_{place} = {length};"
+    yield "  uint64_t least = UINT64_MAX, time;"
+    yield "  unsigned best = 0;"
+    tiles = [kernel["tile"], *(variant["tile"] for variant in of.variants)]
+    for number in (*range(1, len(tiles)), 0):
+        *numbers, depths = choice["costs"][number]
+        steps = "1"
+        for place, depth in enumerate(depths):
+            steps = f"tritonc_steps({steps}, length_{place}, {depth})"
+        whole = " && ".join(f"{axis} % {part} == 0" for axis, part in zip(
+            axes, tiles[number], strict=True) if part > 1) or "1"
+        yield f"  time = tritonc_time({_count(axes, tiles[number])}, {whole},"
+        yield f"                      {steps},"
+        yield f"                      {', '.join(map(str, numbers))});"
+        condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"
+        yield f"  if ({condition}) {{\n    least = time;\n    best = {number};\n  }}"
+    yield "  return best;"
+
+
+def _nearest(of: KernelFunctions) -> Iterator[str]:
+    sizes, points = of.kernel["choice"]["sizes"], of.kernel["choice"]["points"]
+    if not points:
+        yield "  (void)allowed;\n  return 0;"
+        return
+    words = ", ".join(size["name"] for size in sizes)
+    yield f"  /* the logarithms of {words} where the kernel was tuned, and what was best there */"
+    yield f"  static const int32_t points[] = {{ /* {len(points)} */"
+    for point in points:
+        logarithms = ", ".join(str(log2(number)) for number in point["size"])
+        yield f"      {logarithms}, /* {', '.join(map(str, point['size']))} */"
+    yield "  };"
+    numbers = ", ".join(str(point["variant"]) for point in points)
+    yield f"  static const unsigned char variants[] = {{{numbers}}};"
+    yield f"  int32_t size[{len(sizes)}];"
+    for place, size in enumerate(sizes):
+        yield f"  size[{place}] = tritonc_log2({_number(of, size)});"
+    yield (f"  return tritonc_nearest(points, variants, {len(points)}, {len(sizes)}, size, "
+           "allowed);")
+
+
+def _first(of: KernelFunctions) -> Iterator[str]:
+    yield "  unsigned number;"
+    yield f"  for (number = 1; number <= {len(of.variants)}; number++)"
+    yield "    if (allowed >> number & 1)\n      return number;"
+    yield "  return 0;"

@@ -1,0 +1,241 @@
+"""The C of one kernel in a header: its constants, its check, its launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
+
+from tritonc.variants.choice import is_in_memory
+
+TYPES = {
+    "half": "TRITONC_HALF", "bfloat16": "TRITONC_BFLOAT16",
+    "float8_e4m3": "TRITONC_FLOAT8_E4M3", "float8_e5m2": "TRITONC_FLOAT8_E5M2",
+}  # fmt: skip
+# What parameters may not be called: keywords, names that the functions use, usual macros.
+_RESERVED = frozenset("""
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
+    const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit
+    export extern false float for friend goto if inline int int64_t long mutable namespace new
+    noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename typeof uintptr_t union
+    unsigned using virtual void volatile wchar_t while xor xor_eq concept requires co_await
+    co_return co_yield constinit consteval char8_t char16_t char32_t
+    arguments grid range range0 range1 range2 reason stream code
+    int8_t int16_t int32_t uint8_t uint16_t uint32_t uint64_t size_t
+    NULL EOF errno stdin stdout stderr linux unix
+    BUFSIZ BYTE_ORDER FILENAME NFDBITS alloca offsetof sched_priority
+""".split())
+# And, of kernels with variants, what the functions that choose use.
+_LOCAL = frozenset("variant variants allowed length least time best number points size".split())
+# Of cuda.h, whose functions are macros for their newest versions, of runtime.h, of C's own headers.
+_RESERVED_PATTERN = re.compile(
+    r"CU|cu[A-Z]|TRITONC|tritonc_|_|RESOURCE_ABI_|RTLD_|SCHED_|SEEK_|EXIT_|FD_|SIG_"
+    r"|U?INT(\d|MAX|PTR|_)|(SIZE|PTRDIFF|WCHAR|WINT|RAND|TMP|FOPEN|FILENAME|MB_CUR)_(MAX|MIN)"
+    r"|[LP]_tmp|L_ctermid|W(IF|EXIT|STOP|TERM|CONT|NO|UN)[A-Z]+$|(BIG|LITTLE|PDP)_ENDIAN"
+    r"|(be|le)\d\dtoh|hto[bl]e\d\d")
+
+
+class KernelFunctions:
+    """Kernel number `index` of the entries of `module`, whose functions begin with `name`."""
+
+    def __init__(self, module: str, name: str, index: int, kernel: Mapping[str, Any]) -> None:
+        self.module, self.name, self.index, self.kernel = module, name, index, kernel
+        self.variants: Sequence[Mapping[str, Any]] = kernel.get("variants", ())
+        self.in_memory = takes_memory(kernel)
+        own = [f"{name}_{word}" for word in (
+            "check", *("variant", "allowed", "launch_variant") * bool(self.variants),
+            *("in_memory", "choose", "workspace_bytes") * self.in_memory)]
+        used = {f"{module}_module", *own, *("workspace", "bytes", "needed") * self.in_memory}
+        self.names = parameter_names(kernel["parameters"],
+                                     used | (_LOCAL if self.variants else set()))
+        self.axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
+        self.parameters = [_declaration(p, n)
+                           for p, n in zip(kernel["parameters"], self.names, strict=True)]
+        self.call = ", ".join([*self.axes, *self.names])
+
+    def lines(self) -> Iterator[str]:
+        """All of it."""
+        from tritonc.launch.hosts.header_choice import choosing  # which is made of these functions
+
+        yield f"/* ---- {self.name} ---- */"
+        yield from self._constants()
+        yield from self._check()
+        if self.variants:
+            yield from choosing(self)
+            yield "/* Launches one variant, if it may run with these arguments. */"
+            yield self.head("launch_variant", ["unsigned variant"], ["CUstream stream"])
+            yield from self._start("variant", (
+                f"variant > {len(self.variants)} || !({self.name}_allowed({self.call})"
+                " >> variant & 1)"))
+        if self.in_memory:
+            yield from self._with_memory()
+        if self.kernel["assumptions"]:
+            yield ("/* The arguments must be such that "
+                   + ",\n * ".join(self.kernel["assumptions"]) + ". */")
+        yield self.head("launch", between=["CUstream stream"])
+        yield from self._start(f"{self.name}_variant({self.call})" if self.variants else "")
+
+    def head(self, word: str, before: Sequence[str] = (), between: Sequence[str] = (),
+             after: Sequence[str] = (), returns: str = "CUresult") -> str:
+        """The head of a function that takes extents and arguments, in lines of no more than 100
+        columns where that can be."""
+        parameters = [*before, *(f"int64_t {axis}" for axis in self.axes), *between,
+                      *self.parameters, *after]
+        lines = [f"static inline {returns} {self.name}_{word}("]
+        for at, parameter in enumerate(parameters):
+            text = parameter + (") {" if at == len(parameters) - 1 else ",")
+            if len(lines[-1]) + len(text) < 99:
+                lines[-1] += text if lines[-1].endswith("(") else f" {text}"
+            else:
+                lines.append(f"    {text}")
+        if not parameters:
+            lines[-1] += "void) {"
+        return "\n".join(lines)
+
+    def _constants(self) -> Iterator[str]:
+        constants = {word: self.kernel[word] for word in (
+            "threads", "shared_bytes", "dynamic_shared_bytes")}
+        constants |= {f"tile{axis}": extent for axis, extent in enumerate(self.kernel["tile"])}
+        constants |= {f"tunable_{name}": v for name, v in self.kernel["tunables"].items()}
+        constants |= {"variants": len(self.variants)} if self.variants else {}
+        listed = ",\n".join(f"  {self.name}_{name} = {v}" for name, v in constants.items())
+        yield f"enum {{\n{listed}\n}};\n"
+
+    def _range(self) -> str:
+        return f"  const int64_t range[3] = {{{', '.join([*self.axes, '1', '1', '1'][:3])}}};"
+
+    def _start(self, number: str, refused: str = "") -> Iterator[str]:
+        """The body of a launch of the variant of this number."""
+        yield self._range()
+        yield f"  void *arguments[] = {{{', '.join(f'&{n}' for n in self.names) or 'NULL'}}};"
+        given = ", ".join([*self.axes, *self.names, "NULL"])
+        yield f"  CUresult code = {self.name}_check({given});"
+        if refused:
+            yield f"  if (code == CUDA_SUCCESS && ({refused}))"
+            yield "    code = CUDA_ERROR_INVALID_VALUE;"
+        yield "  return code != CUDA_SUCCESS ? code : tritonc_launch("
+        index = f"{self.index} + {number}" if number else f"{self.index}"
+        yield f"      &{self.module}_module, {index}, range, stream, arguments);\n}}\n"
+
+    def _with_memory(self) -> Iterator[str]:
+        """How much memory a launch takes for sums, and the launch that is given it."""
+        name, call, entry = self.name, self.call, f"{self.index} + "
+        module = f"{self.module}_module"
+        each = ", ".join(str(row.get("workspace", 0)) for row in (self.kernel, *self.variants))
+        addresses = ", ".join(f"&{n}" for n in (*self.names, "workspace"))
+        given = ["CUstream stream", "void *workspace", "size_t bytes"]
+        yield from (
+            "/* The bytes of memory that the launch below takes at best; 0 if it needs none. */",
+            self.head("workspace_bytes", returns="size_t"),
+            f"  static const size_t each[] = {{{each}}};",
+            self._range(),
+            f"  const unsigned variant = {name}_in_memory({call});",
+            f"  return tritonc_workspace(&{module}.kernels[{entry}variant], range,",
+            "                           each[variant]);\n}\n",
+            "/* A launch that may take memory of the device, aligned to 16 bytes, for sums; with "
+            "less",
+            " * than it takes at best, it does without.  The memory holds zeros before its first",
+            " * launch, and no two launches use it at the same time. */",
+            self.head("launch_workspace", between=given),
+            self._range(),
+            f"  void *arguments[] = {{{addresses}}};",
+            f"  const size_t needed = {name}_workspace_bytes({call});",
+            "  const int with = needed != 0 && workspace != NULL && bytes >= needed;",
+            f"  CUresult code = {name}_check({call}, NULL);",
+            "  if (code == CUDA_SUCCESS && (uintptr_t)workspace % 16 != 0)",
+            "    code = CUDA_ERROR_MISALIGNED_ADDRESS;",
+            "  return code != CUDA_SUCCESS ? code : tritonc_launch(",
+            f"      &{module}, {entry}(with ? {name}_in_memory({call})",
+            f"                                 : {name}_variant({call})), range, stream, "
+            "arguments);",
+            "}\n")
+
+    def _check(self) -> Iterator[str]:
+        yield ("/* Whether a launch over this range with these arguments is allowed.  If it is "
+               "not, *reason is a\n * sentence, unless reason is NULL. */")
+        yield self.head("check", after=["const char **reason"])
+        yield self._range()
+        yield "  unsigned grid[3];"
+        own = f"&{self.module}_module.kernels[{self.index}]"
+        yield f"  CUresult code = tritonc_grid({own}, range, grid, reason);"
+        pairs = [*zip(self.kernel["parameters"], self.names, strict=True)]
+        yield from (f"  (void){own};" for parameter, own in pairs if "multiple_of" not in parameter)
+        empty = "".join(f" || {axis} == 0" for axis in self.axes)
+        yield f"  if (code != CUDA_SUCCESS{empty})\n    return code;"
+        for parameter, own in pairs:
+            if (multiple := parameter.get("multiple_of")) is None:
+                continue
+            if "access" in parameter:
+                value, error = f"(uintptr_t){own}", "CUDA_ERROR_MISALIGNED_ADDRESS"
+                sentence = f"{parameter['name']} is not aligned to {multiple} bytes"
+            else:
+                value, error = own, "CUDA_ERROR_INVALID_VALUE"
+                sentence = f"{parameter['name']} is not a multiple of {multiple}"
+            yield f"  if ({value} % {multiple} != 0)"
+            yield f"    return tritonc_refuse({error}, {literal(sentence)}, reason);"
+        yield "  return code;\n}\n"
+
+
+def takes_memory(kernel: Mapping[str, Any]) -> bool:
+    """Whether a variant takes memory of the launch."""
+    return any(map(is_in_memory, kernel.get("variants", ())))
+
+
+def identifier(name: str) -> str:
+    """A name as C allows it.
+
+    >>> identifier("my-kernel.v2"), identifier("2d")
+    ('my_kernel_v2', '_2d')
+    """
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
+    return f"_{plain}" if plain[0].isdigit() else plain
+
+
+def literal(text: str | bytes) -> str:
+    r"""A C string, without trigraphs, of plain ASCII.
+
+    >>> print(literal('a\t"b"??='), literal("é1"))
+    "a\t\"b\"\?\?=" "\303\2511"
+    """
+    plain = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t", "?": r"\?"}
+    return '"' + "".join(
+        plain.get(chr(byte)) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}")
+        for byte in (text.encode() if isinstance(text, str) else text)) + '"'
+
+
+def _declaration(parameter: Mapping[str, Any], name: str) -> str:
+    """A parameter in C; const where the kernel only reads what it points to."""
+    base, star, _ = parameter["type"].partition("*")
+    base = base.strip()
+    const = base.startswith("const ")
+    base = base.removeprefix("const ")
+    base = TYPES.get(base, base)
+    if not star:
+        return f"{base} {name}"
+    const = const or parameter["access"] == "read"
+    return f"{'const ' if const else ''}{base} *{name}"
+
+
+def parameter_names(parameters: Sequence[Mapping[str, Any]],
+                     used: Container[str] = ()) -> list[str]:
+    """The names of the source, with an underscore where C or this header has another use for one.
+
+    `used`: names that the kernel's own functions call.
+
+    >>> parameter_names([{"name": "new"}, {"name": "x"}, {"name": "new_"}])
+    ['new__', 'x', 'new_']
+    """
+    own = {parameter["name"] for parameter in parameters}
+    found: list[str] = []
+    for parameter in parameters:
+        name = identifier(parameter["name"])
+        if (name != parameter["name"] or name in _RESERVED or name in used
+                or _RESERVED_PATTERN.match(name)):
+            name = name.lstrip("_") if name.startswith("_") else name
+            name = identifier(name) + "_"
+            while name in own or name in found:
+                name += "_"
+        found.append(name)
+    return found

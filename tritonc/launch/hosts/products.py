@@ -1,0 +1,147 @@
+"""Kinds of output that are made of others: machine code of PTX, a header of the manifest, a source
+for torch of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tritonc import ptxas
+from tritonc.driver import Result
+from tritonc.source import fail
+from tritonc.variants.choice import restricted
+
+if TYPE_CHECKING:
+    from tritonc.problem.lines import Problem
+
+# What each kind is made of.
+MADE_OF: dict[str, tuple[str, ...]] = {
+    "cubin": ("ptx",), "fatbin": ("ptx", "cubin"), "header": ("manifest",),
+    "torch": ("manifest", "ptx"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a module becomes part of a host program."""
+
+    name: str  # of the module, for a header
+    embed: str | None = None  # the kind that a header holds
+    prefix: str = ""  # of what a header defines
+    ptxas: str | None = None  # where it is
+    line_info: bool = False
+    problems: Sequence[Problem] = ()  # that the source states, for operators of torch
+
+
+def kinds_to_compile(kinds: Sequence[str], embed: str | None) -> list[str]:
+    """What the driver has to give for these kinds of output.
+
+    >>> kinds_to_compile(["header", "tir"], embed="cubin")
+    ['tir', 'manifest', 'ptx']
+    """
+    wanted, pending = [], [*kinds, *([embed] if embed else [])]
+    while pending:
+        kind = pending.pop(0)
+        pending += [part for part in MADE_OF.get(kind, ()) if part not in pending]
+        if kind not in MADE_OF and kind not in wanted:
+            wanted.append(kind)
+    return wanted
+
+
+def programs_for(kinds: Sequence[str], embed: str | None, path: str | None) -> list[str]:
+    """The paths of the tools that make these kinds of output; `path` is what --ptxas says.
+
+    Raises CompileError where one is not installed.
+    """
+    needed = {*kinds, embed}
+    tools = ["ptxas"] if needed & {"cubin", "fatbin"} else []
+    return [ptxas.find(path, tool) for tool in (*tools, *["fatbinary"] * ("fatbin" in needed))]
+
+
+def make(kinds: Sequence[str], result: Result, settings: Settings, others: Sequence[Result] = ()
+         ) -> dict[str, str | bytes]:
+    """The text or bytes of each kind.  Raises CompileError where a tool is missing or fails.
+
+    `others` are for other targets, whose code a fatbin holds too; then all must be launched alike.
+    """
+    made: dict[str, str | bytes] = dict(result.outputs)
+    manifest = result.manifest
+    for other in others:
+        assert manifest is not None and other.manifest is not None
+        manifest = _alike(manifest, other.manifest)
+
+    def assembled(one: Result) -> bytes:
+        assert one.manifest is not None
+        return ptxas.assemble(one.outputs["ptx"], one.manifest["target"], ptxas=settings.ptxas,
+                              line_info=settings.line_info)
+
+    def of(kind: str) -> str | bytes:
+        if kind not in made:
+            assert manifest is not None, f"'{kind}' was not compiled for"
+            if kind == "cubin":
+                made[kind] = assembled(result)
+            elif kind == "fatbin":
+                cubin = of("cubin")
+                assert isinstance(cubin, bytes)
+                modules = {manifest["target"]: (result.outputs["ptx"], cubin)}
+                for other in others:
+                    assert other.manifest is not None
+                    modules[other.manifest["target"]] = other.outputs["ptx"], assembled(other)
+                made[kind] = ptxas.fatbin(modules, ptxas=settings.ptxas)
+            elif kind == "torch":
+                from tritonc.launch.hosts.torch_source import torch_source
+
+                made[kind] = torch_source(manifest, settings.name, settings.problems,
+                                          image=of(settings.embed or "ptx"),
+                                          prefix=settings.prefix)
+            else:
+                from tritonc.launch.hosts.header import (
+                    header,  # it loads the backend, -E does without
+                )
+
+                image = of(settings.embed) if settings.embed else None
+                made[kind] = header(manifest, settings.name, image=image, prefix=settings.prefix)
+        return made[kind]
+
+    return {kind: of(kind) for kind in kinds}
+
+
+def _alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest for both targets: a launch asks for the shared memory of the one that wants more.
+
+    Variants that are not launched alike are none any more.  Raises CompileError if something else
+    of a launch of the kernel itself differs.
+    """
+    kernels = []
+    for one, two in zip(first["kernels"], other["kernels"], strict=True):
+        if (key := _difference(one, two)) is not None:
+            raise fail("different-launches", None, f"kernel '{one['name']}' is not launched "
+                       f"alike: {key} is {one.get(key, 1)} for {first['target']}, "
+                       f"{two.get(key, 1)} for {other['target']}")
+        found = _larger(one, two)
+        if "variants" in one:
+            theirs = {variant["entry"]: variant for variant in two.get("variants", ())}
+            kept = [number for number, variant in enumerate(one["variants"], 1)
+                    if variant["entry"] in theirs
+                    and _difference(variant, theirs[variant["entry"]]) is None]
+            variants = [one["variants"][number - 1] for number in kept]
+            found["variants"] = [_larger(v, theirs[v["entry"]]) for v in variants]
+            found["choice"] = restricted(one["choice"], kept)
+            if not kept:
+                del found["variants"], found["choice"]
+        kernels.append(found)
+    return {**first, "kernels": kernels}
+
+
+_SHARED = ("shared_bytes", "dynamic_shared_bytes")
+
+
+def _difference(one: Mapping[str, Any], two: Mapping[str, Any]) -> str | None:
+    """What of two launches is not alike."""
+    return next((key for key in {**one, **two} if key not in (*_SHARED, "variants", "choice")
+                 and one.get(key) != two.get(key)), None)
+
+
+def _larger(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
+    return {**one, **{key: max(one[key], two[key]) for key in _SHARED}}

@@ -1,0 +1,120 @@
+"""A kernel's parameters as its manifest states them, and what an argument has to be for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import index
+from struct import calcsize, error, pack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tritonc.ir.formats import round_to
+from tritonc.ir.types import SCALARS
+from tritonc.launch import packing
+from tritonc.launch.packing import FORMATS, POINTER
+from tritonc.launch.python.arrays import DeviceArray
+from tritonc.manifest import TYPES
+
+
+class Parameter(NamedTuple):
+    """One parameter.  `dtype` is a pointer's elements' or a scalar's own, as torch calls it."""
+
+    name: str
+    type: str  # as C has it
+    pointer: bool
+    dtype: str
+    format: str  # of module struct
+    multiple: int  # of which an address or an integer must be one
+    read_only: bool  # of a pointer: the kernel writes nothing there
+    least: int | None  # an integer's bounds, as a signed number
+    greatest: int | None
+
+    @staticmethod
+    def read(row: Mapping[str, Any]) -> Parameter:
+        """From a row of the manifest."""
+        base = row["type"].removeprefix("const ").removesuffix("*").rstrip()
+        pointer = row["type"].endswith("*")
+        element, dtype = TYPES[base]
+        kind = POINTER if pointer else FORMATS[element]
+        if base.startswith("unsigned") and not pointer:
+            kind = kind.upper()
+        return Parameter(row["name"], row["type"], pointer, dtype, kind, row.get("multiple_of", 1),
+                         row.get("access") == "read", row.get("at_least"), row.get("at_most"))
+
+    @property
+    def size(self) -> int:
+        """Bytes of a scalar or of a pointer."""
+        return calcsize("=" + self.format)
+
+    @property
+    def is_float(self) -> bool:
+        return "float" in self.dtype
+
+    @property
+    def converter(self) -> Callable[[float], int | float] | None:
+        """What makes a number of an argument that module struct has no format for."""
+        return _Bits(self.type) if self.is_float and self.format in "HB" else None
+
+    def check_array(self, array: DeviceArray) -> None:
+        """Raises TypeError or ValueError for an array that the parameter cannot take."""
+        if self.dtype not in array.dtypes:
+            raise TypeError(f"'{self.type}' needs elements of {self.dtype}, found "
+                            f"{array.dtypes[0]}")
+        if array.address % self.multiple:
+            raise ValueError(f"address {array.address:#x} is not a multiple of {self.multiple}, as "
+                             "the kernel takes it to be")
+        if array.read_only and not self.read_only:
+            raise ValueError("the array is read-only, and the kernel writes there")
+
+    def number(self, value: Any) -> int | float:
+        """A scalar argument, ready to be packed.  Raises TypeError or ValueError."""
+        try:
+            if isinstance(value, str | bytes):
+                raise TypeError  # which float() would read
+            if self.converter is not None:
+                return self.converter(value)
+            if self.is_float:
+                number: int | float = float(value)
+            else:
+                number = bool(value) if self.format == "?" else index(value)
+            pack("=" + self.format, number)
+        except (error, OverflowError):
+            raise ValueError(f"{value} is no {self.type}") from None
+        except (TypeError, ValueError):
+            raise TypeError(f"'{self.type}' needs a "
+                            f"number{'' if self.is_float else ' without fraction'}, found "
+                            f"{value!r} of type {type(value).__qualname__}") from None
+        if self.is_checked:
+            self.check_number(number)
+        return number
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether `check_number` asks for anything."""
+        return not self.pointer and (self.multiple, self.least, self.greatest) != (1, None, None)
+
+    def check_number(self, value: Any) -> None:
+        """Raises ValueError for an integer that breaks a promise of the source."""
+        if value % self.multiple:
+            raise ValueError(f"{value} is not a multiple of {self.multiple}, but the kernel was "
+                             "compiled for one")
+        signed = value
+        if self.dtype.startswith("u") and value >> (bits := int(self.dtype[4:])) - 1:
+            signed -= 1 << bits
+        if self.least is not None and signed < self.least:
+            raise ValueError(f"{value} is less than {self.least}")
+        if self.greatest is not None and signed > self.greatest:
+            raise ValueError(f"{value} is more than {self.greatest}")
+
+
+class _Bits:
+    """The pattern of the nearest number of a short float type."""
+
+    def __init__(self, type: str) -> None:
+        self.element = SCALARS[TYPES[type][0]]
+
+    def __call__(self, value: float) -> int | float:
+        with np.errstate(all="ignore"):
+            held = round_to(self.element, np.asarray([float(value)]))
+        return packing.number(self.element, held[0])

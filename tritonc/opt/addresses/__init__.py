@@ -1,0 +1,1 @@
+"""Passes on what loops compute of addresses: counters, offsets, quotients, parts of one axis."""

@@ -1,0 +1,171 @@
+"""quotients and remainders of a sum are split into those of its parts.
+
+    body: %i = add (splat %k), %r             head: %q = phi [0], [%q + 32]
+          %a = sdiv %i, 2               ->    body: %a = add (splat %q), (sdiv %r, 2)
+          %b = srem %i, 2                           %b = srem %r, 2
+
+where 2 divides %k, a counter in steps of 64, and neither %k nor %r is negative:  (a + b) / c =
+a / c + b / c, and (a + b) % c = b % c.  The part of a loop's counter is a counter again, that of a
+program id a smaller multiple of it, that of `0 ... T` does not change and leaves the loop.  So
+weights of four bits and scales of groups along K have addresses of one form: a fixed tile, and a
+scalar that the loop moves.
+
+Divisors are powers of two.  A sum of signed numbers must be one of natural numbers (a quotient of
+negative ones rounds the other way); that no sum wraps is taken of indices only: what addresses
+memory, or what masks compare (docs/language.md).  Needs loops with preheaders and single latches.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.counters import step_of
+from tritonc.analysis.facts import Facts
+from tritonc.analysis.signs import known_signs
+from tritonc.analysis.values import int_of
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, add_incoming, make_phi
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import Type, is_int, is_pointer
+
+_QUOTIENTS = ("sdiv", "udiv")
+_REMAINDERS = ("srem", "urem")
+_OTHERS = ("load", "atomic_rmw", "atomic_cas")  # their operands are looked at by themselves
+
+
+def split_quotients(kernel: Kernel, context: Context) -> bool:
+    """Split those of indices whose parts can be told apart."""
+    wanted = [op for op in kernel.ops() if op.name in (*_QUOTIENTS, *_REMAINDERS)]
+    if not wanted:
+        return False
+    split, found = _Split(kernel), dict[Value, Value]()
+    for op in wanted:
+        new = split.apart(op) if op.operands[0] in split.indices else None
+        if new is not None:
+            found[op.result] = new
+    kernel.replace(found)
+    return bool(found)
+
+
+def _indices(kernel: Kernel) -> set[Value]:
+    """What addresses and masks of accesses are computed from."""
+    found: set[Value] = set()
+    stack = [v for op in kernel.ops() if op.operands and is_pointer(op.operands[0].type)
+             for v in ((op.operands[0],) if op.guard is None else (op.operands[0], op.guard))]
+    while stack:
+        value = stack.pop()
+        if value not in found:
+            found.add(value)
+            if value.op is not None and value.op.name not in _OTHERS:
+                stack += value.op.inputs()
+    return found
+
+
+class _Split:
+    """Places operations behind what they read; parts are made once."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.cfg, self.facts = kernel, Cfg(kernel), Facts(kernel)
+        self.signs = known_signs(kernel, self.cfg, kernel.entry)
+        self.indices = _indices(kernel)
+        self.made: dict[tuple[Value, int], Value | None] = {}
+
+    def apart(self, op: Op) -> Value | None:
+        """What equals the quotient or remainder; None where nothing is gained."""
+        value, by = op.operands[0], int_of(op.operands[1])
+        if by is None or by < 2 or by & by - 1:
+            return None
+        if value.op is None or value.op.name != "add":
+            return self.part(value, by) if op.name in _QUOTIENTS and self.natural(value) else None
+        for a, b in (value.op.operands, value.op.operands[::-1]):
+            if self.facts.factor(a) % by or self.facts.interval(b)[0] < 0 or not self.natural(a):
+                continue
+            below = self.facts.interval(b)[1] < by
+            if op.name in _REMAINDERS:
+                return b if below else self.make("srem", b, by)
+            first = self.part(a, by)
+            if first is not None:
+                return first if below else self.place(
+                    make_op("add", [first, self.make("sdiv", b, by)]))
+        return None
+
+    def natural(self, value: Value) -> bool:
+        return self.signs.holds(value)
+
+    # parts
+
+    def part(self, value: Value, by: int) -> Value | None:
+        """value / by, of a value by which that divides; None if it takes a division."""
+        if (value, by) not in self.made:
+            self.made[value, by] = None
+            self.made[value, by] = self._part(value, by)
+        return self.made[value, by]
+
+    def _part(self, value: Value, by: int) -> Value | None:
+        op, number = value.op, int_of(value)
+        if self.facts.factor(value) % by or op is None:
+            return None
+        if number is not None:
+            return self.constant(number // by, value.type, op)
+        if op.name in ("splat", "sext"):
+            inner = self.part(op.operands[0], by)
+            return None if inner is None else self.place(make_op(op.name, [inner], value.type))
+        if op.name == "mul":
+            for a, b in (op.operands, op.operands[::-1]):
+                if (factor := int_of(b)) is not None and factor % by == 0:
+                    return a if factor == by else self.place(make_op(
+                        "mul", [a, self.constant(factor // by, value.type, op)]))
+        return self.counter(op, by) if op.name == "phi" else None
+
+    def counter(self, phi: Op, by: int) -> Value | None:
+        """A counter of a loop in steps by which `by` divides, divided by it."""
+        block = self.cfg.block_of[phi]
+        loop = self.cfg.innermost.get(block)
+        if loop is None or loop.header is not block or loop.preheader is None \
+                or loop.latch is None or len(phi.operands) != 2 or not is_int(phi.result.type):
+            return None
+        step = step_of(loop, phi)
+        if step is None or step % by:
+            return None
+        first = self.part(loop.first(phi), by)
+        if first is None:
+            return None
+        new = make_phi([first], [loop.preheader], phi.result.name)
+        constant = make_op("constant", [], phi.result.type, value=abs(step) // by)
+        following = make_op("add" if step > 0 else "sub", [new.result, constant.result])
+        add_incoming(new, following.result, loop.latch)
+        loop.header.ops.insert(0, new)
+        loop.preheader.ops.insert(-1, constant)
+        loop.latch.ops.insert(-1, following)
+        self.cfg.block_of.update({new: loop.header, constant: loop.preheader,
+                                  following: loop.latch})
+        return new.result
+
+    # operations
+
+    def make(self, name: str, value: Value, by: int) -> Value:
+        """A division, before the loop where it is one of a range."""
+        op = value.op
+        assert op is not None
+        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        if op.name == "range" and loop is not None and loop.preheader is not None:
+            op = make_op("range", [], value.type, span=op.span, **op.attributes)
+            loop.preheader.ops.insert(-1, op)
+            self.cfg.block_of[op] = loop.preheader
+        return self.place(make_op(name, [op.result, self.constant(by, value.type, op)]))
+
+    def constant(self, number: int, t: Type, after: Op) -> Value:
+        return self.place(make_op("constant", [], t, value=number), [after])
+
+    def place(self, op: Op, behind: list[Op] | None = None) -> Value:
+        """Put an operation behind those whose results it reads, in the block of the last one."""
+        sources = behind or [v.op for v in op.operands if v.op is not None]
+        blocks = [self.cfg.block_of[source] for source in sources]
+        home = blocks[0]
+        for block in blocks[1:]:
+            home = block if self.cfg.dominates(home, block) else home
+        at = max([home.ops.index(source) for source, block in zip(sources, blocks, strict=True)
+                  if block is home] + [len(home.phis()) - 1])
+        home.ops.insert(at + 1, op)
+        self.cfg.block_of[op] = home
+        op.span = sources[0].span
+        return op.result

@@ -1,0 +1,172 @@
+"""A loop of a few iterations, whose number is known, becomes straight code.
+
+    head: %s = phi [0, pre], [%s1, body]            X with %s = 0
+          cond_br (%s < 2), body, exit       ->     X with %s = 1
+    body: X   %s1 = add %s, 1   br head             br exit
+
+Loops of one iteration always; others if their body, repeated, stays small, as around a product in
+a loop of its own, which would otherwise not be the innermost one, nor have a constant in the place
+of the counter.  The number is found by counting, exactly as the program would.
+
+`#pragma unroll` decides for its loop (the attribute `unroll` of its test): all iterations, none,
+or n of them in a row, if n divides their number, with one test for all.
+
+Needs preheaders and single latches.  What constants in the place of counters decide is folded here,
+so that the passes below see what is left.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.counters import counter_of
+from tritonc.analysis.values import int_of
+from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
+from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.numbers import fit, holds
+from tritonc.ir.types import scalar
+from tritonc.opt.cse import cse
+from tritonc.opt.dce import dce
+from tritonc.opt.fold_constants import fold_constants
+from tritonc.opt.peephole import peephole
+from tritonc.opt.simplify_cfg import simplify_cfg
+
+MOST_ITERATIONS = 4  # around a product, and
+MOST_ASKED = 1024  # of a loop that the source wants unrolled
+MOST_COPIED = 20_000  # operations
+MOST_OPERATIONS = 160  # of all iterations together; about two products with their masks
+ITERATIONS, OPERATIONS = 8, 256  # without a product, such as the taps of a filter
+_FREE = frozenset({"constant", "splat", "reshape", "broadcast", "cmpp", "phi", "br", "cond_br"})
+
+
+def unroll_loops(kernel: Kernel, context: Context) -> bool:
+    """Unroll the innermost loops that are short enough, until none is."""
+    changed = False
+    while _unroll_one(kernel, context):
+        while _unroll_one(kernel, context):
+            pass
+        for clean in (fold_constants, peephole, simplify_cfg, cse, dce):
+            clean(kernel, context)
+        changed = True
+    return changed
+
+
+def _unroll_one(kernel: Kernel, context: Context) -> bool:
+    cfg = Cfg(kernel)
+    outer = {loop.parent for loop in cfg.loops}
+    for loop in cfg.loops:
+        if loop in outer or loop.preheader is None or loop.latch is None \
+                or loop.latch is loop.header or not loop.one_exit:
+            continue
+        ops = list(loop.ops())
+        test, times = _asked(loop)
+        if test is not None and times is not None and times != 1:
+            test.attributes["unroll"] = 1
+            count, why = _possible(loop, times, len(ops))
+            if not why:
+                unroll(kernel, loop, count, count if times in (0, count) else times)
+                return True
+            context.remark("unroll_loops", f"loop not unrolled despite '#pragma unroll': {why}",
+                           test.span, missed=True)
+        if times is not None:
+            continue
+        product = any(op.name == "dot" for op in ops)
+        few = iterations(loop, MOST_ITERATIONS if product else ITERATIONS)
+        size, most = len(ops), MOST_OPERATIONS
+        if not product:
+            size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
+        if few is not None and (few < 2 or few * size <= most):
+            unroll(kernel, loop, few, few)
+            return True
+    return False
+
+
+def _asked(loop: Loop) -> tuple[Op | None, int | None]:
+    """The test of the loop that says how often to unroll it, and how often."""
+    for block in loop.blocks:
+        if "unroll" in block.terminator.attributes:
+            return block.terminator, block.terminator.attributes["unroll"]
+    return None, None
+
+
+def _possible(loop: Loop, times: int, size: int) -> tuple[int, str]:
+    """How often the loop runs, and why it cannot be unrolled so often, "" if it can."""
+    count = iterations(loop, MOST_ASKED)
+    if count is None:
+        return 0, f"its number of iterations is not known, or is more than {MOST_ASKED}"
+    if times and count % times:
+        return count, f"{times} does not divide its {count} iterations"
+    if (times or count) * size > MOST_COPIED:
+        return count, f"the result would have more than {MOST_COPIED} operations"
+    return count, ""
+
+
+def iterations(loop: Loop, most: int) -> int | None:
+    """How often the body runs, if that is a number up to `most`."""
+    counter = counter_of(loop)
+    start = int_of(loop.first(counter.phi)) if counter is not None else None
+    limit = int_of(counter.limit) if counter is not None else None
+    if counter is None or start is None or limit is None:
+        return None
+    value, t = start, scalar(counter.limit.type)
+    for count in range(most + 1):
+        if not holds(counter.predicate, value, limit, t.bits):
+            return count
+        value = int(fit(t, value + counter.step))
+    return None
+
+
+def unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:
+    """Copies of the loop's blocks, one after the other.
+
+    If all `count` iterations are `copied`, the header stays behind the last one.  Else the loop
+    stays, and the copies of all but the first iteration of each run come before its back edge.
+    """
+    assert loop.preheader is not None and loop.latch is not None
+    header, whole = loop.header, copied == count
+    source, edge = (loop.preheader, loop.preheader) if whole else (loop.latch, loop.latch)
+    values = {phi.result: incoming(phi, edge) for phi in header.phis()}
+    latched = {phi.result: loop.next(phi) for phi in header.phis()}
+    made: list[Block] = []
+    for number in range(0 if whole else 1, copied):
+        copies = {block: Block(f"{block.name}.{number}") for block in loop.blocks}
+        starts = {phi: Value(phi.type) for phi in values}  # until all else is mapped
+        mapping: dict[Value, Value] = dict(starts)
+        for block in loop.blocks:
+            ops = block.ops[len(block.phis()):] if block is header else block.ops
+            copies[block].ops = copy_ops(ops, mapping, {**copies, header: header})
+        for block in copies.values():
+            for op in block.ops:
+                op.replace_inputs(mapping)  # a phi reads what comes later
+        for op in (op for block in copies.values() for op in block.phis()):
+            op.blocks = [copies.get(b, b) for b in op.blocks]
+        end = copies[header].terminator
+        copies[header].ops[-1] = Op("br", [], span=end.span, blocks=[
+            copies[next(b for b in header.successors if b in loop)]])
+        begun = {starts[phi]: value for phi, value in values.items()}
+        for block in copies.values():
+            for op in block.ops:
+                op.replace_inputs(begun)
+        if made or whole:
+            redirect(source, header, copies[header])
+        source = copies[loop.latch]
+        ends = {phi: mapping.get(v, v) for phi, v in latched.items()}
+        values = {phi: begun.get(v, v) for phi, v in ends.items()}
+        made += copies.values()
+    at = kernel.blocks.index(header)
+    if not whole:
+        for phi in header.phis():
+            place = phi.blocks.index(loop.latch)
+            phi.operands[place], phi.blocks[place] = values[phi.result], source
+        if made:  # only now: the copies were made of what it was
+            redirect(loop.latch, header, made[loop.blocks.index(header)])
+        at = kernel.blocks.index(loop.latch) + 1
+        kernel.blocks[at:at] = made
+        return
+    gone = {block for block in loop.blocks if block is not header}
+    kernel.blocks[at:at] = made
+    kernel.blocks = [block for block in kernel.blocks if block not in gone]
+    header.ops = header.ops[len(header.phis()):]
+    leave = loop.exits[0][1]
+    header.ops[-1] = Op("br", [], span=header.terminator.span, blocks=[leave])
+    kernel.replace(values)

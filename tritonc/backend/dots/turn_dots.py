@@ -26,7 +26,7 @@ from __future__ import annotations
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
-from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -70,14 +70,12 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
 
     def takes(row: MatrixInstruction) -> bool:
-        return (row.kind == WGMMA and row.feature in target.features
-                and row.operand == element(one.dot.operands[0].type)
-                and row.accumulator == element(one.dot.result.type)
-                and row.rows <= columns and rows >= row.columns and depth >= row.depth
+        return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
                 and (rows < row.rows or _computed_right(one) or _turned_back(kernel, one))
                 and (row.transposes or all(inner_first(one.dot, infos))))
 
-    return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, INSTRUCTIONS))
+    rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)
+    return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, rows_of_table))
 
 
 def _computed_right(one: SummedDot) -> bool:

@@ -20,7 +20,7 @@ from tritonc.backend.emit.registers import members, run_bits
 from tritonc.backend.emit.shared_divisor import divide, divide_integers_by_one
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op
-from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
+from tritonc.ir.types import BF16, F32, F64, Scalar, element, scalar
 
 FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 
@@ -128,15 +128,12 @@ def division(f: FunctionEmitter, op: Op) -> None:
 
 def extreme(f: FunctionEmitter, op: Op) -> None:
     e, name = scalar(op.result.type), _CALLS[op.name]
-    vector = f"<2 x {llvm_type(e)}>"
-    in_pairs(f, op.result, op.operands, lambda a, b: combine(f, op.name, e, a, b),
-             lambda a, b: f.call(f"{name}.v2{SUFFIX[llvm_type(e)]}", vector, f"{vector} {a}",
-                                 f"{vector} {b}"))
+    in_pairs(f, op, lambda t, a, b: combine(f, op.name, e, a, b) if t[0] != "<" else f.call(
+        f"{name}.{SUFFIX[t]}", t, f"{t} {a}", f"{t} {b}"))
 
 
 def float_binary(f: FunctionEmitter, op: Op) -> None:
-    e, flags = scalar(op.result.type), float_flags(f, op)
-    t, name, emit = llvm_type(e), op.name, f.op
+    e, flags, name, emit = scalar(op.result.type), float_flags(f, op), op.name, f.op
     if is_eight_bit_float(e):
         each_register(f, op, lambda *ab: _widened(
             f, e, lambda a, b: emit(f"{name} {flags}float {a}, {b}"), *ab))
@@ -144,8 +141,7 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
         each_register(f, op, lambda a, b: emit("fmul float " + a + ", " + f.call(
             "llvm.nvvm.rcp.approx.ftz.f", "float", f"float {b}")))
     elif name != "fdiv" or not divide(f, op):
-        in_pairs(f, op.result, op.operands, lambda a, b: emit(f"{name} {flags}{t} {a}, {b}"),
-                 lambda a, b: emit(f"{name} {flags}<2 x {t}> {a}, {b}"))
+        in_pairs(f, op, lambda t, a, b: emit(f"{name} {flags}{t} {a}, {b}"))
 
 
 def any_other(f: FunctionEmitter, op: Op) -> None:
@@ -188,23 +184,17 @@ def combine(f: FunctionEmitter, kind: str, e: Scalar, a: str, b: str) -> str:
 
 
 def fneg(f: FunctionEmitter, op: Op) -> None:
-    e, t = scalar(op.result.type), f.type(op.result)
-    if is_eight_bit_float(e):
+    if is_eight_bit_float(element(op.result.type)):
         each_register(f, op, lambda a: f.op(f"xor i8 {a}, -128"))
     else:
-        in_pairs(f, op.result, op.operands, lambda a: f.op(f"fneg {t} {a}"),
-                 lambda a: f.op(f"fneg <2 x {t}> {a}"))
+        in_pairs(f, op, lambda t, a: f.op(f"fneg {t} {a}"))
 
 
 def fabs(f: FunctionEmitter, op: Op) -> None:
-    e, t = scalar(op.result.type), f.type(op.result)
-    if is_eight_bit_float(e):
+    if is_eight_bit_float(element(op.result.type)):
         each_register(f, op, lambda a: f.op(f"and i8 {a}, 127"))
     else:
-        vector = f"<2 x {t}>"
-        in_pairs(f, op.result, op.operands,
-                 lambda a: f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}"),
-                 lambda a: f.call(f"llvm.fabs.v2{SUFFIX[t]}", vector, f"{vector} {a}"))
+        in_pairs(f, op, lambda t, a: f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}"))
 
 
 def fma(f: FunctionEmitter, op: Op) -> None:

@@ -40,7 +40,7 @@ def _from_base(f: FunctionEmitter, op: Op, base: str, combine: str) -> list[str]
 
 
 def special_register(f: FunctionEmitter, name: str, axis: int) -> str:
-    return f.prelude_call(f"llvm.nvvm.read.ptx.sreg.{name}.{_AXES[axis]}", "i32")
+    return f.prelude_call(f"llvm.nvvm.read.ptx.sreg.{name}.{_AXES[axis]}")
 
 
 def program_id(f: FunctionEmitter, axis: int) -> str:
@@ -94,7 +94,7 @@ EMITTERS: dict[str, Emitter] = {
     "get_program_id": _each(lambda f, op: program_id(f, op.attributes["axis"])),
     "get_num_programs": _each(lambda f, op: _of_programs(f, "nctaid", op.attributes["axis"])),
     "get_num_multiprocessors": _each(
-        lambda f, op: f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid", "i32")),
+        lambda f, op: f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid")),
     "first_warp": _each(lambda f, op: f.prelude(f"icmp ult i32 {f.thread}, 32")),
     "from_first_lane": from_first_lane, "again": again,
     "range": make_range, "get_global_range": get_global_range,

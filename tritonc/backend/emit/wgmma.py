@@ -304,25 +304,20 @@ def take_turns(f: FunctionEmitter, op: Op) -> None:
 
     The last one opens the first turn, and the first one takes what is left over at the end.
     """
-    step, size = op.attributes["step"], 1 << WARPGROUP_BITS
+    step = op.attributes["step"]
     last = (f.warps >> WARPGROUP_BITS - LANE_BITS) - 1
     if last < 1:
         return
-    own = warpgroup(f)
-
-    def act(kind: str, number: str) -> None:
-        f.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", f"i32 {number}",
-                     f"i32 {2 * size}")
-
+    own, both = warpgroup(f), 2 << WARPGROUP_BITS
     if step == "wait":
-        act("sync", f.prelude(f"add i32 {own}, 1"))
+        f.meet_at(f.prelude(f"add i32 {own}, 1"), both)
     elif step == "give":
         end = f.prelude(f"icmp eq i32 {own}, {last}")
         following = f.prelude(f"add i32 {own}, 2")
-        act("arrive", f.prelude(f"select i1 {end}, i32 1, i32 {following}"))
+        f.meet_at(f.prelude(f"select i1 {end}, i32 1, i32 {following}"), both, "arrive")
     else:
         edge, kind = (last, "arrive") if step == "open" else (0, "sync")
-        f.under(f.prelude(f"icmp eq i32 {own}, {edge}"), step, lambda: act(kind, "1"))
+        f.under(f.prelude(f"icmp eq i32 {own}, {edge}"), step, lambda: f.meet_at(1, both, kind))
 
 
 EMITTERS: dict[str, Emitter] = {

@@ -21,8 +21,9 @@ only the body that is taken first gets the loop: what is made once per block is 
 
 Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma and is so
 large that the copy engine brings its operands: then there are tensor maps to make, and a block
-fills a multiprocessor.  Where one dot feeds another one of its iteration, as in attention, only if
-a producer warp can be ahead of both, into the next instance too (`_ahead`).
+fills a multiprocessor; and where one map serves all instances.  Where one dot feeds another one of
+its iteration, as in attention, only if a producer warp can be ahead of both, into the next instance
+too (`_ahead`).
 Meta-parameter `persistent`: 0 leaves one block for each instance.
 """
 
@@ -30,9 +31,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.affine import Affinity, Iteration
+from tritonc.analysis.linear import Linear
+from tritonc.analysis.values import computed_from, slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
+from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
@@ -56,7 +60,7 @@ def wanted(kernel: Kernel, context: Context) -> bool:
     brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
     if not context.meta.get("persistent", brought and _ahead(kernel, context)):
         return False
-    if shares_loops(context) or _alternatives(kernel):
+    if shares_loops(context) or _alternatives(kernel) or _maps_differ(kernel):
         return False
     found = False
     for op in kernel.ops():
@@ -118,6 +122,39 @@ def rare(kernel: Kernel, part: list[Block]) -> list[Block]:
     starts = [block.terminator.blocks[1] for block in part
               if block.terminator.attributes.get("facts")]
     return [block for block in part if any(cfg.dominates(start, block) for start in starts)]
+
+
+def _maps_differ(kernel: Kernel) -> bool:
+    """Whether instances have other extents of tensors, where masks of a product's operands end at
+    what an instance's number says, as at the end of its part of K: each would make maps."""
+    for loop in Cfg(kernel).loops:
+        iteration = Iteration(loop)
+        affinity = Affinity(iteration)
+        ops = list(loop.ops()) if any(op.name == "dot" for op in loop.ops()) else []
+        if any(op.name == "load" and len(shape(op.result.type)) == 2 and any(
+                computed_from(v, "get_program_id") for extent in _extents(
+                    op, affinity, iteration.counter) for v in extent.values()) for op in ops):
+            return True
+    return False
+
+
+def _extents(op: Op, affinity: Affinity, counter: Value) -> list[Linear]:
+    """Those of the tensor that a loop's load reads, as far as masks say them, less what its tiles
+    begin with: a number times a stride counts along an axis of its own (`tensor_access`)."""
+    form, mask = affinity.of(op.operands[0]), affinity.mask(op.guard, 2)
+    parts = form.offset.split(counter) if form is not None else None
+    if form is None or mask is None or parts is None:
+        return []
+    found = []
+    for inner in (axis for axis in (0, 1) if form.strides[axis].constant == 1):
+        starts = split_start(parts[0], form.strides[1 - inner])
+        for bound in mask.bounds:
+            start = starts[bound.axis != inner]
+            inside = (bound.limit - bound.start).split(counter)
+            begins = {values for values, _ in start.terms}
+            found += [Linear(tuple(term for term in (inside[0] + start).terms
+                                   if term[0] not in begins))] if inside is not None else []
+    return found
 
 
 def maps_last(part: list[Block]) -> bool:

@@ -297,3 +297,27 @@ entry:
     for width in (1, 2, 4, 16):
         own = Program(parse(text.replace("WIDTH", str(width))), [x, np.zeros(64, np.int32)], (1,))
         np.testing.assert_array_equal(execute(own)["y"].view(np.int32), x)
+
+
+def test_products_of_indices_as_floats() -> None:
+    """With -ffast-math, of a base for all registers and a constant."""
+    text = """
+#l = #layout<shape=[64], register=[1,2,32], lane=[4,8,16,0,0], warp=[]>
+kernel @k(f32* %y, i32 %start, f32 %slope) {num_warps = 1} {
+entry:
+  %r = range {start = 0, stop = 64} : i32<64; #l>
+  %s = splat %start : i32<64; #l>
+  %i = sub %s, %r : i32<64; #l>
+  %f = sitofp %i : f32<64; #l>
+  %b = splat %slope : f32<64; #l>
+  %p = fmul %f, %b : f32<64; #l>
+  %ys = splat %y : f32*<64; #l>
+  %py = addptr %ys, %r : f32*<64; #l>
+  store %py, %p
+  ret
+}
+"""
+    program = Program(parse(text), [np.zeros(64, np.float32), 40, np.float32(0.3)], (1,))
+    found = execute(program, fast_math=True)["y"].view(np.float32)
+    np.testing.assert_allclose(found, (40 - np.arange(64)) * np.float32(0.3), atol=1e-5)
+    assert ptx(program, "sm_80", fast_math=True).count("cvt.rn.f32.s32") == 1

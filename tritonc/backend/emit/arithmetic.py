@@ -141,7 +141,24 @@ def float_binary(f: FunctionEmitter, op: Op) -> None:
         each_register(f, op, lambda a, b: emit("fmul float " + a + ", " + f.call(
             "llvm.nvvm.rcp.approx.ftz.f", "float", f"float {b}")))
     elif name != "fdiv" or not divide(f, op):
-        in_pairs(f, op, lambda t, a, b: emit(f"{name} {flags}{t} {a}, {b}"))
+        products: dict[tuple[str, str], str] = {}
+
+        def compute(t: str, a: str, b: str) -> str:
+            if name == "fmul" and e == F32 and not {a, b}.isdisjoint(f.float_parts):
+                return _distributed(f, a, b, products)
+            return emit(f"{name} {flags}{t} {a}, {b}")
+
+        in_pairs(f, op, compute)
+
+
+def _distributed(f: FunctionEmitter, a: str, b: str, products: dict[tuple[str, str], str]) -> str:
+    """(base + constant) * b, where the base is the same for several registers."""
+    if a not in f.float_parts:
+        a, b = b, a
+    base, constant = f.float_parts[a]
+    if (base, b) not in products:
+        products[base, b] = f.op(f"fmul float {base}, {b}")
+    return fused(f, F32, literal(F32, constant), b, products[base, b])
 
 
 def any_other(f: FunctionEmitter, op: Op) -> None:

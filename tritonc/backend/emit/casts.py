@@ -278,10 +278,18 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     t, to, name = llvm_type(source), llvm_type(target), op.name
     exact = source.bits <= 16 or "bounds" in op.attributes
+    bases: dict[str, str] = {}
 
     def convert(a: str) -> str:
         if target in (F32, TF32, F64):
-            return f.op(f"{name} {t} {a} to {to}")
+            found = f.op(f"{name} {t} {a} to {to}")
+            if f.options.fast_math and a in f.constant_parts and target == F32 \
+                    and name == "sitofp":
+                base, constant = f.constant_parts[a]
+                if base not in bases:
+                    bases[base] = f.op(f"sitofp {t} {base} to float")
+                f.float_parts[found] = bases[base], constant
+            return found
         if exact:  # in f32
             return convert_float(f, F32, target, f.op(f"{name} {t} {a} to float"))
         if target == F16:  # exact in f32, or beyond f16's largest

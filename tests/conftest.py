@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,6 +16,11 @@ from tritonc.launch.cuda import Device
 from tritonc.source import CompileError
 
 _CONTEXT = ExitStack()  # of the GPU: making one for each test would take the most time of many
+
+
+def pytest_configure() -> None:
+    # A shell's jobs in the background ignore interruptions, and so would the commands of tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -173,11 +173,8 @@ class Diagnostics:
     disabled: frozenset[str] = frozenset()  # warnings turned off by name; "all" turns off all
     as_errors: frozenset[str] = frozenset()  # warnings made errors by name; "all" makes all
     items: list[Diagnostic] = field(default_factory=list)
+    errors: int = 0  # of the items
     _seen: set[tuple[str, Span | None, str]] = field(default_factory=set)
-
-    @property
-    def errors(self) -> int:
-        return sum(d.severity == "error" for d in self.items)
 
     def error(self, name: str, span: Span | None, message: str, *notes: Note,
               suggestion: str | None = None) -> None:
@@ -200,8 +197,10 @@ class Diagnostics:
             return
         self._seen.add(key)
         self.items.append(item)
-        if self.limit and item.severity == "error" and self.errors >= self.limit:
-            raise TooManyErrors(self.items)
+        if item.severity == "error":
+            self.errors += 1
+            if 0 < self.limit <= self.errors:
+                raise TooManyErrors(self.items)
 
     def report(self, error: CompileError) -> None:
         """Record what an exception carries."""

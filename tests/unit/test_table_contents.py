@@ -82,6 +82,25 @@ def test_what_fills_a_table_may_be_any_statements_of_scalars() -> None:
         contents(text.replace("== 4.5f", '== 4, "five"'))
 
 
+@pytest.mark.parametrize("body, found", [
+    ("*?(i < 2) (t + i) = i + 5;", [5, 6, 0]),
+    ("int v; if (i > 1) v = 4; t[i] = v;", "has no value yet"),
+    ("(i ? t : t + 1)[0] = 1;", "must be a constant expression"),
+    ("t[i] = get_program_id(0);", "must be a constant expression"),
+    ("t[i] = *(int*)0;", "only elements of constant tables"),
+    ("int v[2] = i; t[i] = any(v > 0);", "compute with scalars"),
+    ("{ int v = 3 / (i - 1); t[i] = v; }", "must be a constant expression"),
+    ("t[i - 1] = 1;", "index -1 is outside of table 't'")])
+def test_what_cannot_be_executed_is_said(body: str, found: list[int] | str) -> None:
+    text = ("__constant__ int* t = alloc_const int[3];\nfor (int i = 0; i < 3; i++) { BODY }\n"
+            "kernel void f(int* a) { *a = *t; }").replace("BODY", body)
+    if isinstance(found, list):
+        assert contents(text) == [found]
+        return
+    with pytest.raises(CompileError, match=found):
+        contents(text)
+
+
 def test_a_division_by_zero_is_still_said() -> None:
     source = "__constant__ int* x = alloc_const int[4];\nfor (int i = 0; i < 4; i++)\n" \
         "  x[i] = 12 / i;\nkernel void f(int* a) { *a = *x; }\n"

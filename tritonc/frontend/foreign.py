@@ -15,10 +15,37 @@ FOREIGN_TYPES = {
     **{f"{element}{count}": f"a tile holds several elements, as in '{element} x[{count}]'"
        for element in ("float", "half", "int", "double") for count in (2, 3, 4)}}
 
+WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
+UNSUPPORTED_PUNCTUATION = {
+    "->": "there are no pointers to structs, so '->' has no meaning; a member is 'x.name'",
+    "#": "'#' has a meaning only for the preprocessor",
+    "##": "'##' has a meaning only for the preprocessor",
+}
+_MODULES = ("tl", "triton", "np", "torch", "math", "libdevice", "wmma", "cg")
+
 
 def notes(name: str) -> tuple[Note, ...]:
     """What to write for a name of another language."""
     return (Note(plain(FOREIGN[name])),) if name in FOREIGN else ()
+
+
+def member(before: str, after: str, called: bool) -> tuple[Note, ...]:
+    """What to write for `before.after`."""
+    if before in _MODULES and (after in FOREIGN or after in MEMBERS):
+        text = plain(MEMBERS.get(after) or FOREIGN[after])
+        return (Note(f"in the place of {before}.{after}: {text}"),)
+    if before in _MODULES:
+        return (Note(f"functions have no prefix here: {after}(...)"),)
+    if before in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
+        return (Note("there are no threads in a program: get_global_range(0) is the tile of this "
+                     "instance's indices, get_program_id(0) the instance's number"),)
+    if after == ".":
+        return (Note("a range is written 'a ... b'"),)
+    if after == "T":
+        return (Note("trans(x) is the transpose"),)
+    if called:
+        return (Note(f"a function takes what it works on as an argument: {after}(...)"),)
+    return ()
 
 
 def plain(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from tritonc.frontend import syntax
 from tritonc.frontend.lexer import Token, character_value, literal_bytes
 from tritonc.frontend.literals import number
-from tritonc.frontend.parser_declarations import DeclarationActions, InitializerList
+from tritonc.frontend.parser_declarations import DeclarationActions
 from tritonc.frontend.parser_types import Typed
 from tritonc.source import Span
 
@@ -107,9 +107,8 @@ class Actions(DeclarationActions):
     def postfix_step(self, target: syntax.Expression, operator: Token) -> syntax.IncDec:
         return syntax.IncDec(self.span(), operator.text[0], False, target)
 
-    def literal(self, type: Typed, values: InitializerList) -> syntax.StructValue:
-        return syntax.StructValue(self.span(), self._plain_type(type),
-                                  self.list_value(values).values)
+    def literal(self, type: Typed, listed: syntax.StructValue) -> syntax.StructValue:
+        return syntax.StructValue(self.span(), self._plain_type(type), listed.values)
 
     def member(self, base: syntax.Expression, name: Token) -> syntax.Member:
         return syntax.Member(self.span(), base, name.text, name.span)

@@ -8,7 +8,7 @@ reported here, where it is known what was meant.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from tritonc.frontend import syntax
 from tritonc.frontend.lexer import Token
@@ -22,20 +22,6 @@ from tritonc.frontend.parser_types import (
 from tritonc.source import Span
 
 _FUNCTION_QUALIFIERS = frozenset(["static", "extern", "inline", "volatile", "device", "kernel"])
-_VARIABLE_QUALIFIERS = frozenset([
-    "restrict", "read_only", "write_only", "align", "multiple_of", "retune", "static", "volatile",
-    "inline",
-])  # fmt: skip
-
-
-@dataclass(slots=True, eq=False)
-class InitializerList:
-    """`{a, b}`: the values of a tunable; anywhere else an error."""
-
-    span: Span
-    values: tuple[Any, ...]
-
-
 @dataclass(slots=True, eq=False)
 class Allocation:
     """`alloc_const T[n]`."""
@@ -46,7 +32,7 @@ class Allocation:
 
 _MISPLACED_TABLE = ("a constant table is declared outside a function, as in "
                     "'__constant__ int* table = alloc_const int[512];'")
-Initializer = syntax.Expression | InitializerList | Allocation
+Initializer = syntax.Expression | Allocation
 
 
 class DeclarationActions(StructActions):
@@ -123,26 +109,19 @@ class DeclarationActions(StructActions):
         if spec.pointer or spec.extents is not None or spec.space == "constant":
             self.error(name_span, f"tunable '{name}' must be a scalar")
             return None
-        values: tuple[Initializer, ...] | None = None
-        if isinstance(initializer, InitializerList):
-            values = initializer.values
-            if not values:
-                self.error(initializer.span, f"tunable '{name}' needs at least one value; without "
-                           "a list, its value comes from outside")
-        elif initializer is not None:
-            values = (initializer,)
+        if initializer is None:
+            return syntax.Tunable(span, name, name_span, spec, None)
+        values = _listed(initializer)
+        if not values:
+            self.error(initializer.span, f"tunable '{name}' needs at least one value; without a "
+                       "list, its value comes from outside")
         plain: list[syntax.Expression] = []
-        for value in values or ():
-            if isinstance(value, syntax.Expression):
-                plain.append(value)
-            else:
+        for value in values:
+            if isinstance(value, Allocation) or _is_list(value):
                 self.error(value.span, "a value of a tunable must be a constant expression")
-        return syntax.Tunable(span, name, name_span, spec,
-                              None if values is None else tuple(plain))
-
-    def row(self, first: syntax.Expression,
-            rest: tuple[syntax.Expression, ...]) -> InitializerList:
-        return InitializerList(self.span(), (first, *rest))
+            else:
+                plain.append(value)
+        return syntax.Tunable(span, name, name_span, spec, tuple(plain))
 
     def joint_tunable(self, *parts: Any) -> syntax.Item:
         """`const tunable (TM, TN) = {(16, 32), (32, 16)};`"""
@@ -160,13 +139,12 @@ class DeclarationActions(StructActions):
                 self.error(node.span, "the name of a tunable is expected here")
         rows: list[syntax.StructValue] = []
         for row in listed.values:
-            plain = row.values if isinstance(row, InitializerList) else (row,)
-            if len(plain) != len(nodes) or not all(
-                    isinstance(v, syntax.Expression) for v in plain):
+            plain = _listed(row)
+            if len(plain) != len(nodes) or any(map(_is_list, plain)):
                 self.error(row.span, f"each row has {len(nodes)} values, one for each name, as "
                            "in '(16, 32)'")
                 continue
-            rows.append(syntax.StructValue(row.span, None, tuple(plain)))
+            rows.append(syntax.StructValue(row.span, None, plain))
         if not listed.values:
             self.error(listed.span, "tunables that are chosen together need at least one row")
         if not rows or len(names) != len(nodes):
@@ -258,8 +236,12 @@ class DeclarationActions(StructActions):
     def alloc_const(self, type: Typed) -> Allocation:
         return Allocation(self.span(), self._plain_type(type))
 
-    def initializer_list(self, *values: Any) -> InitializerList:
-        return InitializerList(self.span(), values)
+    def listed_value(self, *values: syntax.Expression) -> syntax.StructValue:
+        return syntax.StructValue(self.span(), None, values)
+
+    def row(self, first: syntax.Expression, rest: tuple[syntax.Expression, ...]
+            ) -> syntax.StructValue:
+        return self.listed_value(first, *rest)
 
     def declarations(self, typed: Typed, first: Any, *more: Any) -> Declared:
         declared: list[Any] = [(typed, *first)]
@@ -279,27 +261,12 @@ class DeclarationActions(StructActions):
                                              value, qualifiers))
         return syntax.Declaration(self.span(), tuple(variables))
 
-    def list_value(self, listed: InitializerList) -> syntax.StructValue:
-        return syntax.StructValue(listed.span, None, tuple(map(self._value, listed.values)))
-
-    def _value(self, value: Initializer) -> syntax.Expression:
-        """An expression, or the value of a struct that a list is."""
-        if isinstance(value, InitializerList):
-            return self.list_value(value)
-        if isinstance(value, Allocation):
-            self.error(value.span, _MISPLACED_TABLE)
-            return syntax.IntLiteral(value.span, 0)
-        return value
-
     def _expression(self, initializer: Initializer | None, name_span: Span,
                     struct: bool = False) -> syntax.Expression | None:
         """`initializer` if it is an expression; None, after a message, if it is not."""
-        if isinstance(initializer, InitializerList):
-            if struct:
-                return self._value(initializer)
+        if _is_list(initializer) and not struct:
             hint = "assign a scalar, which fills the tile"
-            if len(initializer.values) == 1 and isinstance(initializer.values[0],
-                                                           syntax.Expression):
+            if len(initializer.values) == 1 and not _is_list(initializer.values[0]):
                 hint = "write the value without braces; it fills the tile"
             self.unsupported(initializer.span, "initialiser lists are only for structs and "
                              f"tunables; {hint}")
@@ -309,58 +276,14 @@ class DeclarationActions(StructActions):
             return None
         return initializer
 
-    def _spec(self, typed: Typed, declarator: Declarator | None = None) -> syntax.TypeSpec:
-        """The type that a declaration gives to a name (or a function returns)."""
-        const, space, extents = typed.const, typed.space, typed.extents
-        qualifiers = [*typed.qualifiers, *(declarator.qualifiers if declarator else ())]
-        if declarator is not None:
-            for qualifier in declarator.qualifiers:
-                const = const or qualifier.name == "const"
-                space = "constant" if qualifier.name == "constant" else space
-            if declarator.extents is not None:
-                if extents is not None:
-                    self.error(declarator.name_span, f"'{declarator.name}' has extents both on its "
-                               "type and after its name")
-                extents = declarator.extents
-        return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
-                               typed.const_pointer, extents,
-                               None if declarator is None else declarator.count,
-                               typed.pointer and any(q.name == "volatile" for q in qualifiers))
 
-    def _variable_type(self, typed: Typed, declarator: Declarator,
-                       ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:
-        """Type and qualifiers of a local variable or parameter."""
-        spec = self._spec(typed, declarator)
-        what = f"'{declarator.name}'" if declarator.name else "a parameter"
-        qualifiers = [*typed.qualifiers, *(q for q in declarator.qualifiers
-                                           if q.name not in ("const", "constant"))]
-        self._check_qualifiers(qualifiers, _VARIABLE_QUALIFIERS, what)
-        for qualifier in qualifiers:
-            if qualifier.name == "volatile" and not spec.pointer:
-                self.diagnostics.warning("ignored-word", qualifier.span, f"{what} is in registers, "
-                                         "where 'volatile' means nothing; a pointer to volatile "
-                                         "says how memory is accessed")
-        if spec.space == "constant" and not spec.pointer:
-            self.error(declarator.name_span, f"{what} is '__constant__' but no pointer; only "
-                       "a pointer can point to constant memory")
-        return spec, tuple(qualifiers)
+def _is_list(value: Initializer | None) -> TypeGuard[syntax.StructValue]:
+    """Whether it is `{a, b}`: of a struct, or the values of a tunable; anywhere else an error."""
+    return isinstance(value, syntax.StructValue) and value.type is None
 
-    def _plain_type(self, typed: Typed) -> syntax.TypeSpec:
-        """The type of a cast and the like, which has no qualifiers but const and __constant__."""
-        allowed = frozenset(["volatile"] if typed.pointer else [])
-        self._check_qualifiers(typed.qualifiers, allowed, "a type without a name")
-        return self._spec(typed)
 
-    def _check_qualifiers(self, qualifiers: list[syntax.Qualifier], allowed: frozenset[str],
-                          what: str) -> None:
-        for qualifier in qualifiers:
-            if qualifier.name in allowed or qualifier.name in ("const", "constant"):
-                continue
-            if qualifier.name == "tunable":
-                self.error(qualifier.span, "a tunable is declared outside a function, as in "
-                           "'const tunable int TM = {16, 32};'")
-            else:
-                self.error(qualifier.span, f"'{qualifier.name}' does not apply to {what}")
+def _listed(value: Initializer) -> tuple[Any, ...]:
+    return value.values if _is_list(value) else (value,)
 
 
 def _is_void(parameter: syntax.Parameter) -> bool:

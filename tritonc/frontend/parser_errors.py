@@ -9,13 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tritonc.frontend.foreign import (
-    FOREIGN,
-    FOREIGN_TYPES,
-    MEMBERS,
-    UNSUPPORTED_WORDS,
-    plain,
-)
+from tritonc.frontend import foreign
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_types import CONTEXTUAL, PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
 from tritonc.source import Note, Span
@@ -28,12 +22,6 @@ _OPERATORS = frozenset([
     "^", "&", "+", "-", "*", "@", "++", "--", "[", ".", "?", "(", "_ERROR", "QUALIFIER",
     "QUALIFIER_CALL", "TYPE_WORD", "STRING",
 ])  # fmt: skip
-_WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
-_UNSUPPORTED_PUNCTUATION = {
-    "->": "there are no pointers to structs, so '->' has no meaning; a member is 'x.name'",
-    "#": "'#' has a meaning only for the preprocessor",
-    "##": "'##' has a meaning only for the preprocessor",
-}
 _WORDING = {"$END": "end of file", "NAME": "a name", "CALLEE": "a name", "TYPE_WORD": "a type",
             "STRING": "a string", "QUALIFIER": "a qualifier"}
 
@@ -101,42 +89,26 @@ class Place:
         return Span(span.file, span.end, span.end, span.expansion)
 
 
-_MODULES = ("tl", "triton", "np", "torch", "math", "libdevice", "wmma", "cg")
-
-
 def _foreign(place: Place) -> tuple[Note, ...]:
     """What Triton-C has for a member of another language: `threadIdx.x`, `x.T`."""
-    before = place.previous.text if place.previous else ""
-    if place.index > 1 and place.tokens[place.index - 2].text == "@":
+    at, last = place.index, len(place.tokens) - 1
+    if at > 1 and place.tokens[at - 2].text == "@":
         return (Note("a kernel is marked by a word: 'kernel void f(...)'"),)
-    after = place.tokens[min(place.index + 1, len(place.tokens) - 1)].text
-    if before in _MODULES and (after in FOREIGN or after in MEMBERS):
-        text = plain(MEMBERS.get(after) or FOREIGN[after])
-        return (Note(f"in the place of {before}.{after}: {text}"),)
-    if before in _MODULES:
-        return (Note(f"functions have no prefix here: {after}(...)"),)
-    if before in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
-        return (Note("there are no threads in a program: get_global_range(0) is the tile of this "
-                     "instance's indices, get_program_id(0) the instance's number"),)
-    if after == ".":
-        return (Note("a range is written 'a ... b'"),)
-    if after == "T":
-        return (Note("trans(x) is the transpose"),)
-    if place.tokens[min(place.index + 2, len(place.tokens) - 1)].text == "(":
-        return (Note(f"a function takes what it works on as an argument: {after}(...)"),)
-    return ()
+    before = place.previous.text if place.previous else ""
+    return foreign.member(before, place.tokens[min(at + 1, last)].text,
+                          place.tokens[min(at + 2, last)].text == "(")
 
 
 def special_problem(place: Place) -> Problem | None:
     """The problem if it is one that deserves words of its own."""
     token, text = place.token, place.token.text
     if token.kind in ("identifier", "punctuator"):
-        if text in UNSUPPORTED_WORDS:
-            return Problem(UNSUPPORTED_WORDS[text], token.span, "unsupported-construct",
+        if text in foreign.UNSUPPORTED_WORDS:
+            return Problem(foreign.UNSUPPORTED_WORDS[text], token.span, "unsupported-construct",
                            recovery="braces")
-        if text in _UNSUPPORTED_PUNCTUATION:
-            return Problem(_UNSUPPORTED_PUNCTUATION[text], token.span, "unsupported-construct",
-                           _foreign(place))
+        if text in foreign.UNSUPPORTED_PUNCTUATION:
+            return Problem(foreign.UNSUPPORTED_PUNCTUATION[text], token.span,
+                           "unsupported-construct", _foreign(place))
     if token.kind == "end":
         return _end_of_file(place)
     if place.previous is not None and place.previous.text == "." and place.index > 1:
@@ -186,9 +158,9 @@ def _word_operator(place: Place) -> Problem | None:
     """`a and b`, `not a`, and `(a) and (b)`, which so far is a call."""
     start = max(place.partner.get(place.index - 1, place.index) - 1, 0)
     for token in (place.token, place.tokens[start]):
-        if token.text in _WORD_OPERATORS and token.kind == "identifier":
-            return Problem(f"'{token.text}' is written '{_WORD_OPERATORS[token.text]}'",
-                           token.span, suggestion=_WORD_OPERATORS[token.text])
+        if token.text in foreign.WORD_OPERATORS and token.kind == "identifier":
+            return Problem(f"'{token.text}' is written '{foreign.WORD_OPERATORS[token.text]}'",
+                           token.span, suggestion=foreign.WORD_OPERATORS[token.text])
     return None
 
 
@@ -285,7 +257,7 @@ def _unknown_type(place: Place) -> Problem | None:
     elif not _expects_type(place) or not _may_follow_type(place.tokens[index + 1]):
         return None
     token = place.tokens[index]
-    if note := FOREIGN_TYPES.get(token.text):
+    if note := foreign.FOREIGN_TYPES.get(token.text):
         return Problem(f"unknown type name '{token.text}'", token.span, "unknown-type",
                        (Note(note),))
     known = sorted({*TYPE_WORDS, *PREDECLARED_TYPES, *CONTEXTUAL, *QUALIFIER_NAMES, "typedef",
@@ -335,7 +307,7 @@ def unexpected(place: Place, missing: str | None = None) -> Problem:
     after = ""
     if previous is not None and not wanted.startswith(("a statement", "a declaration")):
         after = f" after {_quote(previous)}"
-        if punctuation and place.after_expression:
+        if punctuation and place.after_expression and previous.text != "}":
             after = " after expression"
     span = place.token.span
     if punctuation and previous is not None:

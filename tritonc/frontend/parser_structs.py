@@ -1,4 +1,4 @@
-"""Productions of grammar.lark about structs to syntax-tree nodes.
+"""Productions of grammar.lark about structs to syntax-tree nodes, and the types of names.
 
 The name of a struct is a type from its definition on; what the tree calls the type is a key that is
 the struct's own, so that an inner struct may have the name of an outer one.
@@ -14,6 +14,10 @@ from tritonc.frontend.parser_types import Declarator, Typed, TypeNames
 from tritonc.lalr import Parse
 from tritonc.source import Diagnostics, Note, Span
 
+_VARIABLE_QUALIFIERS = frozenset([
+    "restrict", "read_only", "write_only", "align", "multiple_of", "retune", "static", "volatile",
+    "inline",
+])  # fmt: skip
 # Of each name: its type, itself, its value and its span.
 Declared = list[tuple[Typed, Declarator, Any, Span]]
 
@@ -43,10 +47,60 @@ class StructActions:
     def unsupported(self, span: Span, message: str) -> None:
         self.diagnostics.error("unsupported-construct", span, message)
 
+    def _spec(self, typed: Typed, declarator: Declarator | None = None) -> syntax.TypeSpec:
+        """The type that a declaration gives to a name (or a function returns)."""
+        const, space, extents = typed.const, typed.space, typed.extents
+        qualifiers = [*typed.qualifiers, *(declarator.qualifiers if declarator else ())]
+        if declarator is not None:
+            for qualifier in declarator.qualifiers:
+                const = const or qualifier.name == "const"
+                space = "constant" if qualifier.name == "constant" else space
+            if declarator.extents is not None:
+                if extents is not None:
+                    self.error(declarator.name_span, f"'{declarator.name}' has extents both on its "
+                               "type and after its name")
+                extents = declarator.extents
+        return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
+                               typed.const_pointer, extents,
+                               None if declarator is None else declarator.count,
+                               typed.pointer and any(q.name == "volatile" for q in qualifiers))
+
     def _variable_type(self, typed: Typed, declarator: Declarator,
-                      ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:
-        """Type and qualifiers of a member, as of a local variable."""
-        raise NotImplementedError
+                       ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:
+        """Type and qualifiers of a local variable or parameter."""
+        spec = self._spec(typed, declarator)
+        what = f"'{declarator.name}'" if declarator.name else "a parameter"
+        qualifiers = [*typed.qualifiers, *(q for q in declarator.qualifiers
+                                           if q.name not in ("const", "constant"))]
+        self._check_qualifiers(qualifiers, _VARIABLE_QUALIFIERS, what)
+        for qualifier in qualifiers:
+            if qualifier.name == "volatile" and not spec.pointer:
+                self.diagnostics.warning("ignored-word", qualifier.span, f"{what} is in registers, "
+                                         "where 'volatile' means nothing; a pointer to volatile "
+                                         "says how memory is accessed")
+        if spec.space == "constant" and not spec.pointer:
+            self.error(declarator.name_span, f"{what} is '__constant__' but no pointer; only "
+                       "a pointer can point to constant memory")
+        return spec, tuple(qualifiers)
+
+    def _plain_type(self, typed: Typed) -> syntax.TypeSpec:
+        """The type of a cast and the like, which has no qualifiers but const and __constant__."""
+        allowed = frozenset(["volatile"] if typed.pointer else [])
+        self._check_qualifiers(typed.qualifiers, allowed, "a type without a name")
+        return self._spec(typed)
+
+    def _check_qualifiers(self, qualifiers: list[syntax.Qualifier], allowed: frozenset[str],
+                          what: str) -> None:
+        for qualifier in qualifiers:
+            if qualifier.name in allowed or qualifier.name in ("const", "constant"):
+                continue
+            if qualifier.name == "tunable":
+                self.error(qualifier.span, "a tunable is declared outside a function, as in "
+                           "'const tunable int TM = {16, 32};'")
+            else:
+                self.error(qualifier.span, f"'{qualifier.name}' does not apply to {what}")
+
+    # --- structs ---
 
     def struct_name(self, name: Token) -> syntax.Struct:
         """The name is a type from here on; its members follow."""

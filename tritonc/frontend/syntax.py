@@ -489,10 +489,9 @@ _FIELDS: dict[type[Node], tuple[str, ...]] = {}
 
 
 def _field_names(kind: type[Node]) -> tuple[str, ...]:
-    found = _FIELDS.get(kind)
-    if found is None:
-        found = _FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name != "span")
-    return found
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name != "span")
+    return _FIELDS[kind]
 
 
 def children(node: Node) -> Iterator[Node]:
@@ -529,11 +528,9 @@ def dump(program: Node) -> str:
         defaults = {field.name: field.default for field in fields(node)}
         for name in _field_names(type(node)):
             value = getattr(node, name)
-            if isinstance(value, Node):
-                below.append((depth + 1, f"{name}: ", value))
-            elif isinstance(value, tuple):
-                below.extend((depth + 1, f"{name}: ", entry) for entry in value
-                             if isinstance(entry, Node))
+            if isinstance(value, Node | tuple):
+                entries = value if isinstance(value, tuple) else (value,)
+                below += [(depth + 1, f"{name}: ", e) for e in entries if isinstance(e, Node)]
             elif value is not None and value != defaults.get(name):
                 plain.append(f"{name}={value!r}")
         head = " ".join([type(node).__name__, *plain])

@@ -4,7 +4,7 @@
 the program leaves open.  The parts, from the bottom: `types` (with `scope` for names), `ssa` and
 `context` (making operations), `predicates` (what a tile predicate guards), `operations` (what
 operators, conversions and accesses mean), `builtins` (the functions), `assignments expressions
-loops static_loop statements generics functions` (the constructs), `unit tables` (the file),
+loops statements generics functions` (the constructs), `unit tables` (the file),
 `unused` (what is worth a warning), `stops` (where a debugger can stop).  Statements and
 expressions reach each other through `Context.lower`, so that no file needs one that needs it.
 """

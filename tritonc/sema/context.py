@@ -164,7 +164,10 @@ class Context:
     def operand(self, node: syntax.Expression, structs: bool = False) -> Term:
         """Lower an expression that has to have a value; poisoned if it has none, or is a struct
         where these cannot be."""
-        term: Term = self.lower(node)
+        return self.checked(self.lower(node), node, structs)
+
+    def checked(self, term: Term, node: syntax.Expression, structs: bool = False) -> Term:
+        """What `operand` checks, of an expression that is lowered already."""
         if term.members and not structs:
             element = term.type.element
             assert isinstance(element, Struct)

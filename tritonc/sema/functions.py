@@ -297,18 +297,14 @@ def check_reads(context: Context) -> None:
 def _check_access_hints(context: Context, node: syntax.Function) -> None:
     """Drop the hint of a read_only parameter that is written through, with a warning."""
     kernel = context.kernel
+    if len(kernel.parameters) != len(node.parameters):
+        return  # of structs, in what is lowered only to find its errors
     hinted = {value: (info, parameter) for value, info, parameter in zip(
-        kernel.parameters, kernel.info, node.parameters)
-        if info.read_only or info.write_only} if len(kernel.parameters) == len(node.parameters) \
-        else {}
-    if not hinted:
-        return
-    roots = _pointer_roots(kernel, set(hinted))
+        kernel.parameters, kernel.info, node.parameters) if info.read_only or info.write_only}
+    roots = _pointer_roots(kernel, set(hinted)) if hinted else {}
     for op in kernel.ops():
         effects = OPS[op.name].effects
-        if not op.operands or not effects & {READ, WRITE}:
-            continue
-        for value in roots.get(op.operands[0], ()):
+        for value in roots.get(op.operands[0], ()) if op.operands else ():
             info, parameter = hinted[value]
             if WRITE in effects and info.read_only and op.attributes.get("kind") != "load":
                 info.read_only = False

@@ -1,19 +1,30 @@
-"""Loops, and the jumps that leave them."""
+"""Loops, and the jumps that leave them.
+
+A `static for` is a loop that the compiler runs, whose counter is a constant in each turn:
+
+    static for (int i = 0; i < 4; i++)
+      acc[i] += a[i] * b[:, newaxis];
+
+The body is lowered once for each turn; the counter may stand in extents, ranges, conditions of
+static_assert and as the index of an array of tiles.  `break` and `continue` under a condition that
+is no constant leave the turns as they do in other loops.
+"""
 
 from __future__ import annotations
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.ir.types import I1
-from tritonc.sema import static_loop
 from tritonc.sema.context import Context, Loop
-from tritonc.sema.operations import convert, implicit
+from tritonc.sema.operations import convert, implicit, operators
+from tritonc.sema.scope import Variable
 from tritonc.sema.types import constants
-from tritonc.sema.types.ctypes import BOOL_TYPE
-from tritonc.sema.types.term import Term
+from tritonc.sema.types.ctypes import BOOL_TYPE, INT_TYPE
+from tritonc.sema.types.term import Term, good
 from tritonc.source import Note, Span
 
 MOST_COPIES = 64  # of a loop's body
+MOST_TURNS = 1024  # of a static loop
 
 
 def lower_part(context: Context, node: syntax.Statement) -> None:
@@ -40,7 +51,7 @@ def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
 
 def for_(context: Context, node: syntax.For) -> None:
     if node.static:
-        static_loop.lower(context, node)
+        _static(context, node)
         return
     with context.inner_scope():
         frame = context.frame
@@ -60,7 +71,7 @@ def while_(context: Context, node: syntax.While) -> None:
 
 def _loop(context: Context, node: syntax.For | syntax.While, condition: syntax.Expression | None,
           step: syntax.Expression | None) -> None:
-    head, body, latch, exit = Block("loop"), Block("body"), Block("next"), Block("exit")
+    head, body, exit = Block("loop"), Block("body"), Block("exit")
     at = condition.span if condition is not None else node.span
     context.at(at)
     context.branch(head)
@@ -71,10 +82,7 @@ def _loop(context: Context, node: syntax.For | syntax.While, condition: syntax.E
     context.branch_if(term, body, exit)
     _unroll(context, node, test)
     context.start(body)
-    _body(context, node.body, Loop(context.mask, exit, latch))
-    if context.ssa.is_live(latch):
-        context.branch(latch)
-        context.start(latch)
+    _body(context, node.body, exit)
     if step is not None:
         context.lower(step)
     context.at(at)
@@ -84,14 +92,11 @@ def _loop(context: Context, node: syntax.For | syntax.While, condition: syntax.E
 
 
 def do_while(context: Context, node: syntax.DoWhile) -> None:
-    head, latch, exit = Block("loop"), Block("next"), Block("exit")
+    head, exit = Block("loop"), Block("exit")
     context.at(node.span)
     context.branch(head)
     context.start(head, seal=False)
-    _body(context, node.body, Loop(context.mask, exit, latch))
-    if context.ssa.is_live(latch):
-        context.branch(latch)
-        context.start(latch)
+    _body(context, node.body, exit)
     term = _loop_condition(context, node.condition)
     context.at(node.condition.span)
     test = context.block
@@ -114,11 +119,17 @@ def _unroll(context: Context, node: syntax.For | syntax.While | syntax.DoWhile, 
         test.terminator.attributes["unroll"] = times
 
 
-def _body(context: Context, node: syntax.Statement, loop: Loop) -> None:
-    outer = context.loop
-    context.loop = loop
+def _body(context: Context, node: syntax.Statement, exit: Block, after: Span | None = None) -> None:
+    """The body of a loop, and where `continue` goes; `after` is the place of the way there."""
+    latch = Block("next")
+    outer, context.loop = context.loop, Loop(context.mask, exit, latch)
     lower_part(context, node)
     context.loop = outer
+    if context.ssa.is_live(latch):
+        if after is not None:
+            context.at(after)
+        context.branch(latch)
+        context.start(latch)
 
 
 def leave(context: Context, node: syntax.Break | syntax.Continue) -> None:
@@ -140,3 +151,80 @@ def predicated_jump(context: Context, span: Span, word: str) -> None:
                   "take it and others not",
                   Note("the predicate is here; if (any(...)) or if (all(...)) is a scalar "
                        "condition", mask.span if mask is not None else None))
+
+
+# --- static loops ---
+
+
+def _static(context: Context, node: syntax.For) -> None:
+    """All turns, one behind the other."""
+    with context.inner_scope():
+        _begin(context, node)
+        exit = Block("exit")
+        turns = 0
+        while _holds(context, node):
+            turns += 1
+            if turns > MOST_TURNS:
+                context.error("static-loop", node.span, f"this loop has more than {MOST_TURNS} "
+                              "turns; the compiler writes out the body for each")
+                break
+            _body(context, node.body, exit, node.span)
+            if not _step(context, node):
+                break
+        if context.ssa.is_live(exit):
+            context.at(node.span)
+            context.branch(exit)
+            context.start(exit)
+
+
+def _begin(context: Context, node: syntax.For) -> None:
+    """Declare the counter."""
+    init = node.init
+    if not isinstance(init, syntax.Declaration) or node.condition is None or node.step is None:
+        context.refuse("static-loop", node.span, "a static loop declares its counter, tests it and "
+                       "steps it, as in 'static for (int i = 0; i < 4; i++)'")
+    for variable in init.variables:
+        what = f"'{variable.name}'"
+        type = constants.value_type(context, variable.type, what)
+        if variable.initializer is None:
+            context.refuse("static-loop", variable.name_span, f"{what} needs a value here, "
+                           "which is a constant")
+        value = constants.constant(context, variable.initializer, f"the first value of {what}")
+        value = good(implicit.assign(context, value, type, variable.initializer.span, what))
+        context.scope.declare(Variable(variable.name, variable.name_span, type, const=True,
+                                       mask=context.mask, constant=value))
+
+
+def _holds(context: Context, node: syntax.For) -> bool:
+    assert node.condition is not None
+    what = "the condition of a static loop"
+    term = convert.truth(context, constants.constant(context, node.condition, what),
+                         node.condition.span, what)
+    return not term.poisoned and bool(term.constant)
+
+
+def _step(context: Context, node: syntax.For) -> bool:
+    """Move the counter on; whether that could be done."""
+    step = node.step
+    if isinstance(step, syntax.IncDec):
+        target, operator, value = step.target, step.operator, Term(INT_TYPE, constant=1)
+    elif isinstance(step, syntax.Assign):
+        target, operator = step.target, step.operator or ""
+        value = constants.constant(context, step.value, "the step of a static loop")
+    else:
+        target, operator, value = None, "", Term(INT_TYPE)
+    counter = context.scope.names.get(target.name) if isinstance(target, syntax.Name) else None
+    if not isinstance(counter, Variable) or counter.constant is None:
+        assert step is not None
+        context.error("static-loop", step.span, "the step of a static loop changes its counter, as "
+                      "in 'i++' or 'i += 2'")
+        return False
+    if value.poisoned:
+        return False
+    if operator:
+        value = operators.binary(context, operator, counter.constant, value, node.span, node.span)
+    value = implicit.assign(context, value, counter.type, node.span, f"'{counter.name}'")
+    if value.poisoned or value.constant is None:
+        return False
+    counter.constant = value
+    return True

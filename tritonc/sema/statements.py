@@ -151,11 +151,8 @@ def _initial_value(context: Context, node: syntax.Variable, type: CType, given: 
 
 def _takes_extent(context: Context, node: syntax.Expression) -> bool:
     """Whether it is a call of get_global_range whose extent is that of the tile declared."""
-    return (isinstance(node, syntax.Call) and node.template is None
-            and len(node.arguments) == 1 and _is_global_range(context, node))
-
-
-def _is_global_range(context: Context, node: syntax.Call) -> bool:
+    if not isinstance(node, syntax.Call) or node.template is not None or len(node.arguments) != 1:
+        return False
     row = table.find(node.callee)
     return (row is not None and row.name == "get_global_range"
             and context.scope.lookup(node.callee) is None)
@@ -178,12 +175,27 @@ def _promised(context: Context, qualifier: syntax.Qualifier, term: Term) -> Term
 
 
 def if_(context: Context, node: syntax.If) -> None:
-    term = context.operand(node.condition)
-    condition = convert.truth(context, term, node.condition.span)
-    if condition.shape:
-        _predicated_if(context, node, condition)
-    else:
-        _scalar_if(context, condition, node.condition.span, node.then, node.orelse)
+    _choose(context, node.condition, "a condition", node.then, node.orelse)
+
+
+def predicated(context: Context, node: syntax.Predicated) -> None:
+    """`@mask statement`."""
+    _choose(context, node.mask, "a predicate", node.body, None)
+
+
+def _choose(context: Context, test: syntax.Expression, what: str, then: syntax.Statement,
+            orelse: syntax.Statement | None) -> None:
+    condition = convert.truth(context, context.operand(test), test.span, what)
+    if not condition.shape:
+        _scalar_if(context, condition, test.span, then, orelse)
+        return
+    with if_conversion.region(context):
+        mask = if_conversion.enter(context, condition, test.span)
+        with if_conversion.under(context, mask):
+            loops.lower_part(context, then)
+        if orelse is not None:
+            with if_conversion.under(context, if_conversion.opposite(context, mask)):
+                loops.lower_part(context, orelse)
 
 
 def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.Statement,
@@ -204,29 +216,6 @@ def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.State
         context.at(span)
         context.branch(join)
     context.start(join)
-
-
-def _predicated_if(context: Context, node: syntax.If, condition: Term) -> None:
-    with if_conversion.region(context):
-        mask = if_conversion.enter(context, condition, node.condition.span)
-        with if_conversion.under(context, mask):
-            loops.lower_part(context, node.then)
-        if node.orelse is not None:
-            with if_conversion.under(context, if_conversion.opposite(context, mask)):
-                loops.lower_part(context, node.orelse)
-
-
-def predicated(context: Context, node: syntax.Predicated) -> None:
-    """`@mask statement`."""
-    term = context.operand(node.mask)
-    condition = convert.truth(context, term, node.mask.span, "a predicate")
-    if not condition.shape:
-        _scalar_if(context, condition, node.mask.span, node.body, None)
-        return
-    with if_conversion.region(context):
-        mask = if_conversion.enter(context, condition, node.mask.span)
-        with if_conversion.under(context, mask):
-            loops.lower_part(context, node.body)
 
 
 # --- returning ---

@@ -11,11 +11,11 @@ elements of tables.  A pointer is a table and an index.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritonc.frontend import syntax
 from tritonc.ir import numbers
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import Tile
 from tritonc.sema.context import Context
@@ -45,79 +45,89 @@ def fill_tables(context: Context, statements: list[syntax.Statement]) -> None:
             _Run(context).run()
 
 
+class _Pointer(NamedTuple):
+    entity: Table
+    at: int
+
+
 class _Run:
     """The operations of `context.kernel`, executed one after the other."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.values: dict[Value, Any] = {}
+        self.values: dict[Value, Any] = {}  # None: undefined
         self.tables = {table.name: table for table in context.unit.tables}
 
     def run(self) -> None:
-        block, steps = self.context.kernel.entry, 0
-        while block.terminator.name != "ret":
-            self.straight(block.ops[:-1])
-            last = block.terminator
+        block: Block | None = self.context.kernel.entry
+        steps = 0
+        while block is not None:
             steps += len(block.ops)
             if steps > MAX_STEPS:
-                self.context.refuse("constant-table", _place(last), "filling constant tables takes "
-                                    f"more than {MAX_STEPS} steps: a loop that does not end?")
-            taken = last.blocks[0 if len(last.blocks) == 1 or self.values[last.operands[0]] else 1]
-            # All phis read what was before any of them.
-            phis = [op for op in taken.ops if op.name == "phi"]
-            self.values.update([(op.result, self.values[op.operands[op.blocks.index(block)]])
-                                for op in phis])
-            block = taken
-        self.straight(block.ops[:-1])
+                self.context.refuse("constant-table", _place(block.terminator), "filling constant "
+                                    f"tables takes more than {MAX_STEPS} steps: a loop that does "
+                                    "not end?")
+            block = self.through(block)
 
-    def straight(self, ops: list[Op]) -> None:
+    def through(self, block: Block) -> Block | None:
+        """Execute a block; gives the next one."""
         values = self.values
-        for op in ops:
+        for op in block.ops:
+            if op.name == "phi":
+                continue
+            operands = [values[v] for v in op.inputs()]
+            if None in operands:
+                self.context.refuse("uninitialized", _place(op), "this reads what has no value yet")
+            if op.guard is not None and not values[op.guard]:
+                values.update(dict.fromkeys(op.results))
+                continue
             match op.name:
-                case "phi":
-                    pass
+                case "ret":
+                    return None
+                case "br" | "cond_br":
+                    target = op.blocks[0 if len(op.blocks) == 1 or operands[0] else 1]
                 case "undef":
                     values[op.result] = None
                 case "constant":
                     values[op.result] = op.attributes["value"]
                 case "constant_table":
-                    values[op.result] = self.tables[op.attributes["symbol"]], 0
-                case "addptr" if isinstance(values[op.operands[0]], tuple):
-                    table, at = values[op.operands[0]]
-                    values[op.result] = table, at + values[op.operands[1]]
+                    values[op.result] = _Pointer(self.tables[op.attributes["symbol"]], 0)
+                case "addptr" if isinstance(operands[0], _Pointer):
+                    entity, at = operands[0]
+                    values[op.result] = _Pointer(entity, at + operands[1])
                 case "load":
-                    data, at = self.element(op)
+                    data, at = self.element(op, operands[0])
                     values[op.result] = data[at]
                 case "store":
-                    data, at = self.element(op)
-                    data[at] = values[op.operands[1]]
+                    data, at = self.element(op, operands[0])
+                    data[at] = operands[1]
                 case "assert":
-                    if not values[op.operands[0]]:
+                    if not operands[0]:
                         self.context.error("static-assertion", _place(op), "static assertion failed"
                                            + op.attributes["message"])
                 case _:
-                    self.compute(op)
+                    self.compute(op, operands)
+        # All phis read what was before any of them.
+        phis = [op for op in target.ops if op.name == "phi"]
+        values.update([(op.result, values[op.operands[op.blocks.index(block)]]) for op in phis])
+        return target
 
-    def compute(self, op: Op) -> None:
-        operands = [self.values[v] for v in op.operands]
-        try:
-            if None not in operands:
+    def compute(self, op: Op, operands: list[Any]) -> None:
+        with suppress(numbers.NotFoldable):
+            if not any(isinstance(operand, _Pointer) for operand in operands):
                 found = numbers.evaluate(OPS[op.name], op, operands)
                 self.values.update(zip(op.results, found, strict=True))
                 return
-        except (numbers.NotFoldable, TypeError):
-            pass  # the latter of a table's place
         constants.not_constant(self.context, _place(op), "a value that fills a constant table")
         raise Refused
 
-    def element(self, op: Op) -> tuple[list[Any], int]:
+    def element(self, op: Op, pointer: Any) -> tuple[list[Any], int]:
         """The contents of a table and the index there that an access is about."""
-        place = self.values[op.operands[0]]
-        if not isinstance(place, tuple):
+        if not isinstance(pointer, _Pointer):
             self.context.refuse("file-statement", _place(op), "outside functions only elements of "
                                 "constant tables can be accessed")
-        entity: Table = place[0]
-        table, at = entity.table, place[1]
+        entity, at = pointer
+        table = entity.table
         if not 0 <= at < table.count:
             self.context.refuse("constant-table", _place(op), f"index {at} is outside of table "
                                 f"'{entity.name}', which has {table.count} elements")

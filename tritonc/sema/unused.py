@@ -87,20 +87,16 @@ class _Function:
         elif isinstance(node, syntax.ExpressionStatement):
             self.value(node.expression)
             self.statement(node.expression)
-        elif isinstance(node, syntax.For):
-            self.scopes.append({})
-            for part in (node.init, node.condition, node.body):
-                if part is not None:
-                    self.visit(part)
-            if node.step is not None:
-                self.statement(node.step)
-            self.scopes.pop()
         else:
             inner = isinstance(node, _SCOPES)
             if inner:
                 self.scopes.append({})
+            step = node.step if isinstance(node, syntax.For) else None
             for child in syntax.children(node):
-                self.visit(child)
+                if step is not None and child is step:
+                    self.statement(step)
+                else:
+                    self.visit(child)
             if inner:
                 self.scopes.pop()
 

@@ -78,6 +78,8 @@ def words_of(access: Access) -> Words:
         return Words(access.width, 32, t, "f" if t == "float" else "r", 1)
     if access.bytes >= 4:
         return Words(access.bytes // 4, 32, "i32", "r", 4 // size)
+    if access.bytes == 1:  # of which the other bits are zero
+        return Words(1, 32, "i32", "r", 1)
     return Words(1, 16, "i16", "h", access.width)
 
 
@@ -125,9 +127,7 @@ def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> di
     name = _plain_vector(f, access, vector)
     if access.width == 1:
         if access.element == I8 and f.has_words:
-            word = f.op(f"zext i8 {name} to i32")
-            f.loaded[name] = word, 0
-            f.alone.add(word)
+            _lone_byte(f, name, f.op(f"zext i8 {name} to i32"))
         return {0: name}
     found = {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in wanted}
     if access.space == SHARED_SPACE and access.element.bits in (8, 16) and access.bytes <= 16:
@@ -135,6 +135,13 @@ def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> di
     elif _shares(f, access) and access.bytes <= 16:
         f.loaded.update(_shared_words(f, access, vector, name, found))
     return found
+
+
+def _lone_byte(f: FunctionEmitter, name: str, word: str) -> str:
+    """Note the word that a byte loaded by itself is, with zeros."""
+    f.loaded[name] = word, 0
+    f.alone.add(word)
+    return name
 
 
 def _shares(f: FunctionEmitter, access: Access) -> bool:
@@ -191,9 +198,10 @@ def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, st
     t = memory_type(access.element)
     if words.each == 1 and words.type == t:
         return {i: parts[i] for i in wanted}
+    if words.each == 1 and t == "i8":
+        return {0: _lone_byte(f, f.op(f"trunc i32 {parts[0]} to i8"), parts[0])}
     if words.each == 1:
-        cast = "trunc" if t == "i8" else "bitcast"
-        return {0: parts[0] if t == "i16" else f.op(f"{cast} i16 {parts[0]} to {t}")}
+        return {0: f.op(f"bitcast i16 {parts[0]} to {t}")}
     vector = f"<{words.each} x {t}>"
     cut = {w: f.op(f"bitcast {words.type} {name} to {vector}") for w, name in parts.items()}
     found = {i: f.op(f"extractelement {vector} {cut[i // words.each]}, i32 {i % words.each}")

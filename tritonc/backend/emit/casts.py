@@ -19,6 +19,7 @@ from tritonc.backend.emit.packed import (
     convert_to_bytes,
     each_register,
     join_halves,
+    lone_byte,
     map_registers,
     note,
 )
@@ -282,7 +283,8 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
 
     def convert(a: str) -> str:
         if target in (F32, TF32, F64):
-            found = f.op(f"{name} {t} {a} to {to}")
+            word = lone_byte(f, a) if name == "uitofp" else ""
+            found = f.op(f"{name} {'i32' if word else t} {word or a} to {to}")
             if f.options.fast_math and a in f.constant_parts and target == F32 \
                     and name == "sitofp":
                 base, constant = f.constant_parts[a]

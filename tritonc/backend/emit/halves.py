@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import defined_by
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.packed import each_register, note
+from tritonc.backend.emit.packed import each_register, lone_byte, note
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.warps import to_words
 from tritonc.ir.core import Op
@@ -76,8 +76,10 @@ def resize(f: FunctionEmitter, op: Op) -> None:
     """sext, zext and truncate."""
     t, to = f.type(op.operands[0]), f.type(op.result)
     name, emit = "trunc" if op.name == "truncate" else op.name, f.op
+    words = (t, to, name) == ("i8", "i32", "zext")
     if not _lowest_bytes(f, op):
-        each_register(f, op, lambda a: emit(f"{name} {t} {a} to {to}"))
+        each_register(f, op, lambda a: (words and lone_byte(f, a)) or emit(
+            f"{name} {t} {a} to {to}"))
 
 
 def _lowest_bytes(f: FunctionEmitter, op: Op) -> bool:

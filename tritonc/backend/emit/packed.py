@@ -47,6 +47,12 @@ def note(f: FunctionEmitter, word: str, names: Sequence[str]) -> None:
     f.words.update((name, (word, i)) for i, name in enumerate(names))
 
 
+def lone_byte(f: FunctionEmitter, name: str) -> str:
+    """The word of zeros and this byte, which was loaded by itself; "" for others."""
+    word = f.loaded.get(name, ("", 0))[0]
+    return word if word in f.alone else ""
+
+
 def whole_word(f: FunctionEmitter, names: Sequence[str]) -> str:
     """The word that these elements are, in their order; "" if there is none."""
     word = f.words.get(names[0], ("", 0))[0]

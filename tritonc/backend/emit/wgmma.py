@@ -299,27 +299,6 @@ def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
         f.values[result] = _threaded(f, text, e, len(names), names, held)
 
 
-def take_turns(f: FunctionEmitter, op: Op) -> None:
-    """Barrier 1 + g is that of warpgroup g's turn: it waits there, the one before it arrives.
-
-    The last one opens the first turn, and the first one takes what is left over at the end.
-    """
-    step = op.attributes["step"]
-    last = (f.warps >> WARPGROUP_BITS - LANE_BITS) - 1
-    if last < 1:
-        return
-    own, both = warpgroup(f), 2 << WARPGROUP_BITS
-    if step == "wait":
-        f.meet_at(f.prelude(f"add i32 {own}, 1"), both)
-    elif step == "give":
-        end = f.prelude(f"icmp eq i32 {own}, {last}")
-        following = f.prelude(f"add i32 {own}, 2")
-        f.meet_at(f.prelude(f"select i1 {end}, i32 1, i32 {following}"), both, "arrive")
-    else:
-        edge, kind = (last, "arrive") if step == "open" else (0, "sync")
-        f.under(f.prelude(f"icmp eq i32 {own}, {edge}"), step, lambda: f.meet_at(1, both, kind))
-
-
 EMITTERS: dict[str, Emitter] = {
-    "wgmma": wgmma, "wgmma_wait": wgmma_wait, "take_turns": take_turns,
+    "wgmma": wgmma, "wgmma_wait": wgmma_wait,
 }

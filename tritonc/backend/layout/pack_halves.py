@@ -48,7 +48,8 @@ TRUE = HALF >> 1
 def pack_halves(kernel: Kernel, context: Context) -> bool:
     """Compute in pairs what is known to fit."""
     if not any(in_pairs(v) and scalar(v.type) in (I8, I16)
-               for op in kernel.ops() if op.name in (*CASTS, *EXTREMES) for v in op.operands):
+               for op in kernel.ops() if op.name in (*CASTS, *EXTREMES)
+               for v in (*op.operands, *op.results)):
         return False
     candidates = Candidates(kernel, "halves" in context.target.features)
     packed = {op for group in candidates.groups() if candidates.gain(group) > 1 for op in group}
@@ -68,7 +69,7 @@ class _Rewriter:
     def run(self) -> None:
         kernel = self.candidates.kernel
         leaves: dict[Value, dict[bool, None]] = defaultdict(dict)
-        for op in self.packed:
+        for op in filter(self.packed.__contains__, kernel.ops()):
             for v in self.candidates.leaves(op):
                 leaves[v][self.candidates.signless(op)] = None
         apart: dict[Value, Value] = {}
@@ -130,20 +131,23 @@ class _Rewriter:
 
     def _pack(self, value: Value, unsigned: bool) -> Value:
         kind, half = scalar(value.type), with_element(value.type, I16)
-        low = self.candidates.bounds(value, unsigned)[0]
-        if kind != I16:
-            name = "truncate" if kind == I32 else "zext" if unsigned else "sext"
-            value = self.build.value(name, value, type=half)
-        word = self.build.value("pack", value)
+        make, low = self.build.value, self.candidates.bounds(value, unsigned)[0]
+        if kind == I32:
+            bias = bias_of(low)
+            moved = make("add", value, self.build.constant(bias, value.type)) if bias else value
+            return self._sum(make("pack", make("truncate", moved, type=half)), -bias)
+        if kind == I8:
+            value = make("zext" if unsigned else "sext", value, type=half)
+        word = make("pack", value)
         if low >= 0:
             return word
-        sign = self._number(word.type, (HALF >> 1) * TWICE)
-        return self._sum(self.build.value("xor", word, sign), -(HALF >> 1))
+        sign = self._number(word.type, TRUE * TWICE)  # whose bit counts less than nothing
+        return self._sum(make("xor", word, sign), -TRUE)
 
     def _unpack(self, value: Value) -> Value:
         kind, half = scalar(value.type), with_element(value.type, I16)
         low = self.candidates.bounds(value)[0]
-        bias = HALF >> 1 if low < 0 and kind == I16 else bias_of(low)
+        bias = TRUE if low < 0 and kind == I16 else bias_of(low)
         word = self._sum(self.words[value, False], bias)
         if kind == I16 and bias:
             word = self.build.value("xor", word, self._number(word.type, bias * TWICE))

@@ -55,21 +55,14 @@ def bitcast(context: Context, node: syntax.Bitcast) -> Term:
     type = ctype(to.element, shape)
     if source.ir == to.element.ir:
         return Term(type, term.value, term.constant)
-    if isinstance(source, PointerTo) != isinstance(to.element, PointerTo):
-        if isinstance(source, PointerTo):
-            term = convert.address(context, term)
-            return term if to.element is LONG else _same_bits(context, term, to.element)
-        if isinstance(source, Number) and source.is_float:
+    if isinstance(source, PointerTo) and isinstance(to.element, Number):
+        term = convert.address(context, term)
+        if to.element.is_int:
+            return Term(type, term.value, term.constant)
+    elif isinstance(to.element, PointerTo) and isinstance(source, Number):
+        if source.is_float:
             term = context.op("bitcast", ctype(LONG, shape), term)
-        assert isinstance(to.element, PointerTo)
         return convert.pointer_at(context, term, to.element)
-    return context.op("bitcast", type, term)
-
-
-def _same_bits(context: Context, term: Term, to: Number | PointerTo) -> Term:
-    type = ctype(to, term.shape)
-    if isinstance(to, Number) and to.is_int:
-        return Term(type, term.value, term.constant)
     return context.op("bitcast", type, term)
 
 

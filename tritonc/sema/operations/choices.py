@@ -10,7 +10,7 @@ condition's predicate.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block, Op
@@ -91,14 +91,11 @@ def conditional(context: Context, node: syntax.Conditional) -> Term:
 
 def _known_conditional(context: Context, node: syntax.Conditional, holds: bool) -> Term:
     """The condition is a constant: one side is only checked."""
-    if holds:
-        then = context.lower(node.then)
-        with context.unreachable():
-            orelse = context.lower(node.orelse)
-    else:
-        with context.unreachable():
-            then = context.lower(node.then)
-        orelse = context.lower(node.orelse)
+    sides: list[Term] = []
+    for side, chosen in ((node.then, holds), (node.orelse, not holds)):
+        with nullcontext() if chosen else context.unreachable():
+            sides.append(context.lower(side))
+    then, orelse = sides
     if then.type is VOID_TYPE is orelse.type:
         return NOTHING
     if not _both_values(context, node, then, orelse):
@@ -120,12 +117,10 @@ def _both_values(context: Context, node: syntax.Conditional, then: Term, orelse:
 def _branches(context: Context, node: syntax.Conditional, condition: Term, then: _Side,
               orelse: _Side) -> Term:
     """Put the two sides of a scalar condition together."""
+    type: CType | None = None
     if then.term.type is VOID_TYPE is orelse.term.type:
-        type: CType | None = VOID_TYPE
-    elif not _both_values(context, node, then.term, orelse.term):
-        type = None
-    else:
-        type = None
+        type = VOID_TYPE
+    elif _both_values(context, node, then.term, orelse.term):
         with suppress(Refused), context.about(node.then, node.orelse):
             type = convert.meet_types(context, node.span, then.term, orelse.term, compute=False)
         if type is not None and type.element is LITERAL:
@@ -227,7 +222,11 @@ def _merged(context: Context, a: Term, b: Term, shape: shapes.Shape,
 def logical(context: Context, node: syntax.Logical) -> Term:
     """`left && right`, `left || right`."""
     what = f"an operand of '{node.operator}'"
-    left = convert.truth(context, context.operand(node.left), node.left.span, what)
+
+    def truth(side: syntax.Expression) -> Term:
+        return convert.truth(context, context.operand(side), side.span, what)
+
+    left = truth(node.left)
     conjunction = node.operator == "&&"
     if left.poisoned:
         if context.constant_for is None:
@@ -237,15 +236,15 @@ def logical(context: Context, node: syntax.Logical) -> Term:
         return _tile_logical(context, node, left, conjunction, what)
     if left.constant is not None:
         if bool(left.constant) == conjunction:
-            return convert.truth(context, context.operand(node.right), node.right.span, what)
+            return truth(node.right)
         with context.unreachable():
-            right = convert.truth(context, context.operand(node.right), node.right.span, what)
+            right = truth(node.right)
         if right.poisoned:
             return POISON
         return Term(ctype(BOOL, right.shape), constant=not conjunction)
     side = _Side(context, node.right, "right")
     context.builder.block = side.end
-    right = convert.truth(context, _checked(context, side.term, node.right), node.right.span, what)
+    right = convert.truth(context, context.checked(side.term, node.right), node.right.span, what)
     context.builder.block = side.origin
     context.at(node.span)
     type = ctype(BOOL, right.shape) if not right.poisoned else BOOL_TYPE
@@ -267,14 +266,6 @@ def logical(context: Context, node: syntax.Logical) -> Term:
     context.branch(join)
     context.start(join)
     return POISON if right.poisoned else Term(type, context.ssa.read(result, context.block))
-
-
-def _checked(context: Context, term: Term, node: syntax.Expression) -> Term:
-    """What `context.operand` checks, of a term that is lowered already."""
-    if term.type is VOID_TYPE:
-        return context.error("void-value", node.span, "a value is expected here; this call of a "
-                             "void function gives none")
-    return term
 
 
 def _tile_logical(context: Context, node: syntax.Logical, left: Term, conjunction: bool,

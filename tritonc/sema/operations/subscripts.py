@@ -15,7 +15,7 @@ from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, structs
 from tritonc.sema.operations.memory import kind_of, load
-from tritonc.sema.operations.operators import binary
+from tritonc.sema.operations.operators import binary, compare
 from tritonc.sema.scope import Table
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import BOOL, INT, CType, Number, PointerTo, ctype, promote
@@ -70,12 +70,16 @@ def indexed(context: Context, base: Term, node: syntax.Subscript) -> Term:
     """The pointer p + i of `p[i]`."""
     (entry,) = node.entries
     assert isinstance(entry, syntax.Index)
+    return binary(context, "+", base, _index(context, entry), node.span, node.span)
+
+
+def _index(context: Context, entry: syntax.Index) -> Term:
     index = good(context.operand(entry.index))
     element = index.type.element
     if not isinstance(element, Number) or not element.is_int:
-        return context.error("subscript-index", entry.span, "memory is indexed by integers, found "
-                             f"{index.type}")
-    return binary(context, "+", base, index, node.span, node.span)
+        context.refuse("subscript-index", entry.span, "memory is indexed by integers, found "
+                       f"{index.type}")
+    return index
 
 
 def _reshaped(context: Context, node: syntax.Subscript, base: Term,
@@ -149,12 +153,7 @@ def _table_element(context: Context, node: syntax.Subscript) -> Term | None:
     if len(node.entries) != 1 or not isinstance(node.entries[0], syntax.Index):
         return context.error("subscript-index", node.span, f"constant table '{entity.name}' has "
                              "one axis and is indexed by one integer")
-    index_node = node.entries[0].index
-    index = good(context.operand(index_node))
-    element = index.type.element
-    if not isinstance(element, Number) or not element.is_int:
-        return context.error("subscript-index", index_node.span, "a table is indexed by an "
-                             f"integer, found {index.type}")
+    index = _index(context, node.entries[0])
     if context.constant_for is not None:
         return constant_element(context, entity, index, node.span)
     pointer = context.operand(node.base)
@@ -219,10 +218,10 @@ def reduce(context: Context, term: Term, operation: str, axes: list[int], span: 
         return context.error("reduction", span, f"'{operation}' combines integers, found "
                              f"{term.type}")
     context.at(span)
-    if operation in ("add", "mul") or (operation in ("and", "or", "xor") and element is not BOOL) \
-            or (element.is_float and promote(element) is not element):
-        term = convert.number(context, term, promote(element))
+    bitwise = operation in ("and", "or", "xor") and element is not BOOL
+    if element.is_float or operation in ("add", "mul") or bitwise:
         element = promote(element)
+        term = convert.number(context, term, element)
     left = tuple(n for d, n in enumerate(term.shape) if d not in axes)
     return context.op("reduce", ctype(element, left), term, kind=kind_of(operation, element),
                       axes=axes)
@@ -235,25 +234,22 @@ def argreduce(context: Context, term: Term, operation: str, axis: int, span: Spa
     if not isinstance(element, Number):
         return context.error("reduction", span, f"pointers have no order, found {term.type}")
     context.at(span)
-    if promote(element) is not element:
-        term = convert.number(context, term, promote(element))
-        element = promote(element)
+    element = promote(element)
+    term = convert.number(context, term, element)
     left = tuple(n for d, n in enumerate(whole) if d != axis)
     best = context.op("reduce", ctype(element, left), term, kind=kind_of(operation, element),
                       axes=(axis,))
     if left:
         best = shapes.reshape(context, best, (*whole[:axis], 1, *whole[axis + 1 :]))
     best = shapes.broadcast(context, best, whole)
-    hit = context.op("fcmp" if element.is_float else "icmp", ctype(BOOL, whole), term, best,
-                     predicate="oeq" if element.is_float else "eq")
+    hit = compare(context, "==", term, best)
     places = shapes.along(context, whole, axis)
-    chosen = context.op("select", places.type, hit, places, Term(places.type, constant=whole[axis]))
+    chosen = context.op("select", places.type, hit, places, places.like(whole[axis]))
     found = context.op("reduce", ctype(INT, left), chosen, kind="smin", axes=(axis,))
     if not element.is_float:
         return found
-    lost = context.op("icmp", ctype(BOOL, left), found, Term(found.type, constant=whole[axis]),
-                      predicate="eq")
-    return context.op("select", found.type, lost, Term(found.type, constant=0), found)
+    lost = compare(context, "==", found, found.like(whole[axis]))
+    return context.op("select", found.type, lost, found.like(0), found)
 
 
 def scan(context: Context, term: Term, operation: str, axis: int, span: Span,
@@ -264,8 +260,8 @@ def scan(context: Context, term: Term, operation: str, axis: int, span: Span,
         return context.error("reduction", span, f"a tile of pointers has no scan, found "
                              f"{term.type}")
     context.at(span)
-    if operation in ("add", "mul") or (element.is_float and promote(element) is not element):
-        term = convert.number(context, term, promote(element))
+    if element.is_float or operation in ("add", "mul"):
         element = promote(element)
+        term = convert.number(context, term, element)
     extra: dict[str, Any] = {"reverse": True} if reverse else {}
     return context.op("scan", term.type, term, kind=kind_of(operation, element), axis=axis, **extra)

@@ -129,7 +129,9 @@ class _Walk:
             known = [needs.everything(shape_of(op.results[0].type))]
         if not row.pure and (not op.results or not known):
             for value in op.inputs():
-                yield value, _effect(mask, shape_of(value.type))
+                shape = shape_of(value.type)
+                yield value, (needs.everything(shape) if mask is None else
+                              needs.fit(needs.full(mask), shape))
             return
         if op in self.region.lines:
             value, axis = self.region.lines[op]
@@ -150,10 +152,6 @@ class _Walk:
                 elif merge is not None:
                     need = _merged(*merge, need)
                 yield value, need
-
-
-def _effect(mask: Mask | None, shape: tuple[int, ...]) -> Need:
-    return needs.everything(shape) if mask is None else needs.fit(needs.full(mask), shape)
 
 
 def _merged(mask: Mask, base: Mask | None, need: Need) -> Need:

@@ -6,7 +6,7 @@ import pytest
 from programs import ROOT
 
 from tritonc import driver
-from tritonc.backend.layout.layout_choice import DEFAULT, Nesting, fma_layout, nestings
+from tritonc.backend.layout.dot_layouts import DEFAULT, Nesting, fma_layout, nestings
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.machine import handlers
 from tritonc.launch.compare import differences

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonc.backend.layout.access import SharedAccesses
-from tritonc.backend.layout.conversion import Plan, Rename
+from tritonc.backend.layout.conversion import Plan, Rename, part_holders, part_registers
 from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.ir import f2
 from tritonc.ir.layout import WARP_SIZE
@@ -20,20 +20,21 @@ def simulate(plan: Plan, values: Sequence[Sequence[int]]) -> list[list[int]]:
         return [[held[source] for source in plan.sources] for held in values]
     if isinstance(plan, Shuffle):
         return _simulate_shuffle(plan, values)
-    registers = len(plan.repetitions) * len(plan.repetitions[0].destination)
-    result = [[0] * registers for _ in values]
-    mask, *holders = plan.holders
-    for repetition, holder in zip(plan.repetitions, holders, strict=True):
+    result = [[0] * plan.destination.registers for _ in values]
+    (store, _), (load, _) = plan.sides
+    mask, *holders = part_holders(plan.source, plan.bits)
+    for index, holder in enumerate(holders):
+        own, new = (part_registers(x, plan.bits, index) for x in (plan.source, plan.destination))
         memory: dict[int, int] = {}
         for thread, held in enumerate(values):
             if thread & mask == holder:
-                for offset, register in _moves(plan.store, thread):
-                    memory[offset] = held[repetition.source[register]]
+                for offset, register in _moves(store, thread):
+                    memory[offset] = held[own[register]]
         for thread, held in enumerate(result):
-            for offset, register in _moves(plan.load, thread):
+            for offset, register in _moves(load, thread):
                 if offset not in memory:
                     raise ValueError(f"offset {offset} is loaded but was not stored")
-                held[repetition.destination[register]] = memory[offset]
+                held[new[register]] = memory[offset]
     return result
 
 

@@ -76,6 +76,11 @@ def pairs(draw, within_warps=False):
     return Layout(shape, *deal(draw, bits, 5 + warp_bits, {})), destination
 
 
+def bits_moved(plan):
+    """What one store and one load of a conversion move."""
+    return [side.vector * plan.element_bits for side, _ in plan.sides]
+
+
 def held(layout):
     """What each thread holds: [thread][register] -> index of the element."""
     return [
@@ -111,8 +116,8 @@ def test_shared_memory_moves_every_element_without_conflicts(pair, element_bits,
     source, destination = pair
     plan = plan_shared(source, destination, element_bits, maximum)
     assert simulate(plan, held(source)) == held(destination)
-    assert plan.conflicts == (1, 1)
-    assert plan.bytes * len(plan.repetitions) == source.size * element_bits // 8
+    assert [conflicts for _, conflicts in plan.sides] == [1, 1]
+    assert plan.bytes * (1 << len(plan.bits)) == source.size * element_bits // 8
 
 
 @given(pairs())
@@ -181,8 +186,8 @@ def test_full_transpose_goes_through_shared_memory():
     source = Layout((32, 32), (1, 2, 4, 8, 16), (32, 64, 128, 256, 512), ())
     plan = plan_conversion(source, layout_ops.transpose(source, (1, 0)), 32)
     assert isinstance(plan, Shared)
-    assert plan.conflicts == (1, 1)
-    assert max(plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits) == 128
+    assert [conflicts for _, conflicts in plan.sides] == [1, 1]
+    assert max(bits_moved(plan)) == 128
 
 
 wgmma = wgmma_accumulator((128, 256), (2, 1), 256)
@@ -208,9 +213,8 @@ half_rows = blocked((128, 128), (1, 8), (4, 8), (8, 1), (1, 0))
 def test_usual_conversions(source, destination, element_bits, store_bits, load_bits):
     plan = plan_conversion(source, destination, element_bits)
     assert isinstance(plan, Shared)
-    assert plan.conflicts == (1, 1)
-    widths = plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits
-    assert widths == (store_bits, load_bits)
+    assert [conflicts for _, conflicts in plan.sides] == [1, 1]
+    assert bits_moved(plan) == [store_bits, load_bits]
     assert simulate(plan, held(source)) == held(destination)
 
 
@@ -222,7 +226,7 @@ def test_wgmma_result_to_operand_is_free():
 def test_repetitions_bound_the_buffer():
     plan = plan_shared(wgmma, wide_rows, 32, maximum_bytes=1 << 16)
     assert plan.bytes <= 1 << 16
-    assert len(plan.repetitions) == 2
+    assert len(plan.bits) == 1
     assert simulate(plan, held(wgmma)) == held(wide_rows)
 
 
@@ -230,15 +234,15 @@ def test_repetitions_spare_the_vectors():
     source = Layout((1024,), (1, 2, 256, 512), (4, 8, 16, 32, 64), (128,))
     destination = Layout((1024,), (512, 1, 2, 256), (4, 8, 16, 32, 128), (64,))
     plan = plan_shared(source, destination, 32, maximum_bytes=1024)
-    assert (plan.bytes, len(plan.repetitions)) == (1024, 4)
-    assert (plan.store.vector, plan.load.vector) == (128 // plan.element_bits,) * 2
+    assert (plan.bytes, (1 << len(plan.bits))) == (1024, 4)
+    assert bits_moved(plan) == [128, 128]
 
 
 def test_a_word_holds_registers_even_if_only_one_side_has_them():
     source = Layout((128,), (64,), (1, 2, 4, 8, 16), (32,))
     destination = Layout((128,), (32,), (1, 2, 4, 8, 16), (64,))
     plan = plan_shared(source, destination, 16)
-    assert (plan.store.vector * plan.element_bits, plan.load.vector * plan.element_bits) == (32, 16)
+    assert bits_moved(plan) == [32, 16]
 
 
 def test_other_shapes_or_warps_are_rejected():

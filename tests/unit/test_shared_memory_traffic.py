@@ -12,7 +12,7 @@ import pytest
 
 from tritonc import driver
 from tritonc.backend.layout.access import bank_conflicts, shared_accesses
-from tritonc.backend.layout.layout_choice import fma_operand, thickened
+from tritonc.backend.layout.dot_layouts import fma_operand, thickened
 from tritonc.backend.shared.shared_memory import allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg

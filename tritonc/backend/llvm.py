@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tritonc.analysis.aliases import pointer_roots
+from tritonc.analysis.values import origin
 from tritonc.backend.emit import emit_op
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
@@ -16,7 +18,7 @@ from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, Value
-from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.ops import WRITE
 from tritonc.ir.types import CONSTANT, Pointer, Scalar, element
 from tritonc.options import Options
 from tritonc.source import Note, fail
@@ -131,25 +133,12 @@ def _parameters(f: FunctionEmitter, kernel: Kernel) -> None:
 
 
 def _written(kernel: Kernel) -> set[Value]:
-    """The parameters from which the address of a store or an atomic is computed."""
-    reached: dict[Value, set[Value]] = {p: {p} for p in kernel.parameters
-                                        if isinstance(element(p.type), Pointer)}
-    written: set[Value] = set()
-    changed = True
-    while changed:
-        changed = False
-        for op in kernel.ops():
-            effects = op.effects
-            if WRITE in effects and op.operands:
-                written |= reached.get(op.operands[0], set())
-            if READ in effects:  # what lies in memory is no address
-                continue
-            roots = [p for value in op.operands for p in reached.get(value, ())]
-            for result in op.results if roots else ():
-                known = reached.setdefault(result, set())
-                changed = changed or not known.issuperset(roots)
-                known.update(roots)
-    return written
+    """The parameters that a store or an atomic may write: all, if it is not known of one."""
+    roots = pointer_roots(kernel)
+    found = {roots.get(op.operands[0]) for op in kernel.ops()
+             if WRITE in op.effects and op.operands}
+    return {*kernel.parameters} if None in found else {
+        origin(root, ("assume_multiple",)) for root in found if root is not None}
 
 
 # Lines of a function beyond which LLVM generates code without improving it: its strength reduction

@@ -37,53 +37,25 @@ tested (`assume_positive`, which `wanted_factors` asks for).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from math import log2
+from functools import reduce
+from math import prod
 
-from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
+from tritonc.analysis.values import constant_of, defined_by
+from tritonc.backend.dots.exponentials import (
+    GREAT,
+    HIDDEN,
+    SPREADS,
+    Exponential,
+    exponentials,
+    positive,
+)
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numbers import round_to
-from tritonc.ir.types import BF16, F32, Tile, element, scalar, shape
+from tritonc.ir.types import F32, Tile
 
-LOG2_E = float(round_to(F32, log2(2.718281828459045)))
 LEAST = -(2 - 2.0**-23) * 2.0**127
-_HIDDEN = -float("inf")
-GREAT = 2.0**26  # beyond which neighbouring floats are 8 apart
-MODERATE = 100  # a scalar within 2^-100 and 2^100 times a few constants overflows in no product
-FEW = 20  # the same of a constant
-
-_SPREADS = ("broadcast", "reshape")
-# What keeps the relative error of an operand.
-_RELATIVE = frozenset({"fmul", "fdiv", "fneg", "fabs", "select", "psi", "broadcast", "reshape",
-                       "trans", "convert_layout"})
-_NARROW = 11  # bits of a significand
-
-
-@dataclass
-class _Exponential:
-    """exp(x - m) or exp2(x - m), with x = the product of z and `factors`, masked by `masks`.
-
-    `peak`: the reduction of x that is in m; None if m is made of that of z.
-    """
-
-    op: Op
-    x: Value
-    row: Value  # m before it is spread over the tile
-    peak: Op | None
-    z: Value
-    factors: list[Value]  # scalars, the first one multiplied first
-    masks: list[tuple[Op, float]]  # the innermost first, each with what it has where it hides
-    any_sign: bool = False  # of the factors, since no greatest element is looked for
-    great: bool = False  # whether elements may be beyond GREAT
-    great_row: bool = False  # whether m may be
-
-    @property
-    def unit(self) -> float:
-        """What the exponent is multiplied by."""
-        return LOG2_E if self.op.name == "exp" else 1.0
 
 
 def fuse_exponents(kernel: Kernel, context: Context) -> bool:
@@ -92,7 +64,7 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         return False
     done: set[Op] = set()
     while True:
-        found = next((one for one in _exponentials(kernel) if one.op not in done), None)
+        found = next((one for one in exponentials(kernel) if one.op not in done), None)
         if found is None:
             return bool(done)
         done.add(found.op)
@@ -101,183 +73,10 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         _Rewrite(kernel, found).run()
 
 
-def wanted_factors(kernel: Kernel) -> list[Value]:
-    """The scalars of which to be above 0 would let exponentials of products be fused."""
-    return list(dict.fromkeys(
-        root for found in _exponentials(kernel)
-        if not found.any_sign and computed_from(found.z, "dot")
-        for root in map(_root, found.factors) if root.op is None or root.op.name != "constant"))
-
-
-# ---- what is known of scalars
-
-
-def positive(value: Value) -> bool:
-    """Whether a float is known to be above 0, and neither large nor small."""
-    root = _root(value)
-    return defined_by(root, "assume_positive") is not None or _moderate(root)
-
-
-def _root(value: Value) -> Value:
-    """A scalar without the moderate constants that it is multiplied by or divided by."""
-    for _ in range(4):
-        op = value.op
-        if op is None or op.name not in ("fmul", "fdiv"):
-            break
-        a, b = op.operands
-        if _moderate(b):
-            value = a
-        elif op.name == "fmul" and _moderate(a):
-            value = b
-        else:
-            break
-    return value
-
-
-def _moderate(value: Value) -> bool:
-    number = constant_of(value)
-    return number is not None and 2.0**-FEW <= number <= 2.0**FEW
-
-
-# ---- where they are
-
-
-def _exponentials(kernel: Kernel) -> Iterator[_Exponential]:
-    readers = uses(kernel)
-    for op in kernel.ops():
-        if op.name in ("exp", "exp2") and isinstance(op.result.type, Tile) \
-                and element(op.result.type) == F32 and only_rounded(op.result, readers):
-            found = _match(op, readers)
-            if found is not None:
-                yield found
-
-
-def only_rounded(value: Value, readers: dict[Value, list[Op]], summed: bool = True) -> bool:
-    """Whether a float is but rounded to at most 16 bits, factors aside, or `summed` over axes."""
-    stack, seen = [value], {value}
-    while stack:
-        for op in readers.get(stack.pop(), ()):
-            if summed and op.name == "reduce" and op.attributes["kind"] == "fadd":
-                continue
-            if op.name == "fpcast" and scalar(op.result.type).mantissa < _NARROW:
-                continue
-            if op.name not in _RELATIVE:
-                return False
-            stack += [result for result in op.results if result not in seen]
-            seen.update(op.results)
-    return True
-
-
-def _match(op: Op, readers: dict[Value, list[Op]]) -> _Exponential | None:
-    difference = defined_by(op.operands[0], "fsub")
-    if difference is None:
-        return None
-    x, row = difference.operands[0], origin(difference.operands[1], _SPREADS)
-    if not shape(row.type) or row.op is None:
-        return None
-    great = _may_be_great(x)
-    steps = [_Exponential(op, x, row, None, x, [], [], great=great), *_steps(op, x, row)]
-    for step in steps:
-        step.great = great
-        step.great_row = great or _may_be_great(row, is_row=True)
-    for peak in _peaks(row):
-        (reduced,) = peak.operands
-        if reduced is x:
-            own = [step for step in steps if _alone(step, (difference, peak), readers)]
-            best = max(own, key=lambda step: len(step.factors), default=steps[0])
-            best.peak = peak
-            return best if best.factors or op.name == "exp" else None
-        for step in steps:
-            if reduced is step.z and not step.masks and op.name == "exp":
-                return step
-    if only_rounded(op.result, readers, summed=False):
-        best = max(steps, key=lambda step: len(step.factors))
-        best.any_sign = True
-        return best if op.name == "exp" or best.masks else None
-    return None
-
-
-def _may_be_great(value: Value, is_row: bool = False) -> bool:
-    """Whether a program may have put numbers beyond GREAT among the scores of products, or loaded
-    ones.  Of a row, what its greatest elements are compared with."""
-    stack, seen = [value], set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is None or op in seen or op.name in ("dot", *(("reduce", "load") if is_row else ())):
-            continue
-        seen.add(op)
-        number = constant_of(op.results[0])
-        if (op.name in ("load", "phi") and not is_row) or (
-                number is not None and GREAT <= abs(number) < float("inf")):
-            return True
-        stack += [v for v in op.operands
-                  if isinstance(v.type, Tile) and element(v.type) in (F32, BF16)]
-    return False
-
-
-def _steps(op: Op, x: Value, row: Value) -> Iterator[_Exponential]:
-    """What x is a product of, looking through ever more of its factors and masks."""
-    value, factors, masks = x, list[Value](), list[tuple[Op, float]]()
-    while (step := value.op) is not None:
-        number = constant_of(step.operands[2]) if step.name == "select" else None
-        if number is not None and (number == _HIDDEN or (number <= -GREAT and not factors and all(
-                other == _HIDDEN for _, other in masks))):
-            masks.insert(0, (step, float(number)))
-            value = step.operands[1]
-            continue
-        y, factor = _uniform_last(step.operands) if step.name == "fmul" else (None, None)
-        if y is None or factor is None:
-            return
-        factors.insert(0, factor)
-        value = y
-        yield _Exponential(op, x, row, None, value, list(factors), list(masks))
-
-
-def _uniform_last(operands: list[Value]) -> tuple[Value | None, Value | None]:
-    """(tile, scalar or constant) of the operands of a product, if one is the same everywhere."""
-    for y, factor in (operands, operands[::-1]):
-        if is_uniform(factor):
-            splat = defined_by(factor, "splat")
-            return y, factor if splat is None else splat.operands[0]
-    return None, None
-
-
-def _alone(step: _Exponential, own: tuple[Op, Op], readers: dict[Value, list[Op]]) -> bool:
-    """Whether what makes x of z is read by the exponential and the reduction alone."""
-    value = step.x
-    while value is not step.z:
-        if not (all(reader in own for reader in readers[value]) if value is step.x
-                else len(readers[value]) == 1):
-            return False
-        assert value.op is not None
-        value = (value.op.operands[1] if value.op.name == "select"
-                 else _uniform_last(value.op.operands)[0] or step.z)
-    return True
-
-
-def _peaks(row: Value) -> Iterator[Op]:
-    """The reductions than whose greatest elements, perhaps multiplied, a row is not less."""
-    stack = [row]
-    while stack:
-        op = stack.pop().op
-        if op is None:
-            continue
-        if op.name == "reduce" and op.attributes["kind"] == "fmax":
-            yield op
-        elif op.name == "fmax" or op.name in _SPREADS:
-            stack += op.operands
-        elif op.name == "fmul":
-            y, factor = _uniform_last(op.operands)
-            stack += [y] if y is not None and factor is not None else []
-
-
-# ---- the rewriting
-
-
 class _Rewrite:
     """Of one exponential."""
 
-    def __init__(self, kernel: Kernel, found: _Exponential) -> None:
+    def __init__(self, kernel: Kernel, found: Exponential) -> None:
         self.kernel, self.found = kernel, found
         self.home = {op: block for block in kernel.blocks for op in block.ops}
         self.replaced: dict[Value, Value] = {}
@@ -325,7 +124,7 @@ class _Rewrite:
         value = self.found.z
         for mask, number in () if self.found.any_sign else self.found.masks:
             b, other = self.before(mask), mask.operands[2]
-            if number != _HIDDEN and self.found.factors:
+            if number != HIDDEN and self.found.factors:
                 self.hidden = number, self.quotient(mask, number)
                 other = b.value("splat", self.hidden[1], type=other.type)
             value = b.value("select", mask.operands[0], value, other)
@@ -333,11 +132,9 @@ class _Rewrite:
 
     def quotient(self, mask: Op, number: float) -> Value:
         """A number divided by the factors, a finite float; where they are known."""
-        rest = list[Value]()
-        for factor in self.found.factors:
-            known = constant_of(factor)
-            number, rest = (number, [*rest, factor]) if known is None else (number / known, rest)
-        b = self.before(mask)
+        for known in self.found.constants:
+            number /= known
+        b, rest = self.before(mask), self.found.scalars
         if len(rest) == 1:
             made = rest[0].op
             b = self.behind(made) if made is not None else Builder(self.kernel.entry, 0, mask.span)
@@ -364,24 +161,15 @@ class _Rewrite:
     def uniform(self, b: Builder, factor: Value, like: Value) -> Value:
         """A factor for all elements of a row or tile."""
         number = constant_of(factor)
-        if number is not None:
-            return b.constant(number, like.type)
-        return b.value("splat", factor, type=like.type)
+        return b.value("splat", factor, type=like.type) if number is None else b.constant(
+            number, like.type)
 
     def factor(self, b: Builder, t: Tile) -> Value:
         """The product of all factors and the unit, for a tile."""
-        number, rest = self.found.unit, list[Value]()
-        for factor in self.found.factors:
-            known = constant_of(factor)
-            if known is None:
-                rest.append(factor)
-            else:
-                number *= float(known)
+        number, rest = prod(self.found.constants, start=self.found.unit), self.found.scalars
         if not rest:
             return b.constant(float(round_to(F32, number)), t)
-        product = rest[0]
-        for more in rest[1:]:
-            product = b.value("fmul", product, more)
+        product = reduce(lambda one, more: b.value("fmul", one, more), rest)
         if number != 1.0:
             product = b.value("fmul", product, b.constant(float(round_to(F32, number)), F32))
         return b.value("splat", product, type=t)
@@ -411,12 +199,11 @@ class _Rewrite:
         difference = self.found.op.operands[0].op
         assert difference is not None
         steps, row = list[Op](), difference.operands[1]
-        while row.op is not None and row.op.name in _SPREADS:
-            steps.insert(0, row.op)
+        while row.op is not None and row.op.name in SPREADS:
+            steps.append(row.op)
             row = row.op.operands[0]
-        for step in steps:
-            like = step.result.type
-            value = b.value(step.name, value, type=like, **step.attributes)
+        for step in reversed(steps):
+            value = b.value(step.name, value, type=step.result.type, **step.attributes)
         return value
 
     def rows(self, scaled: Value) -> None:

@@ -15,7 +15,7 @@ one instruction for tanh.
 from __future__ import annotations
 
 from tritonc.analysis.values import constant_of, defined_by
-from tritonc.backend.dots.fuse_exponents import LOG2_E
+from tritonc.backend.dots.exponentials import LOG2_E
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses

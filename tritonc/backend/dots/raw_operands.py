@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from math import prod
 
 from tritonc.analysis import axis_info
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import origin, slice_of
+from tritonc.backend.dots.promote import is_zero
 from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target import matrix
@@ -41,7 +42,8 @@ from tritonc.ir.types import F32, TF32, Tile, is_float, scalar, shape
 
 PIECE = 16  # bytes that copies move at once
 SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
-_SHAPES = ("splat", "broadcast", "reshape", "trans", "constant", "range")
+_SPREADS = ("splat", "broadcast", "reshape", "trans")
+_SHAPES = (*_SPREADS, "constant", "range")
 
 
 @dataclass
@@ -101,7 +103,7 @@ def is_plain(operand: Value, masked: bool = False) -> bool:
             op = op.operands[0].op
         elif masked and op.name in ("psi", "select"):
             data = op.operands[1:] if op.name == "select" else op.operands[1::2]
-            left = [v.op for v in data if not _is_zero(v)]
+            left = [v.op for v in data if not is_zero(origin(v, _SPREADS))]
             op = left[0] if len(left) == 1 else None
         elif op.name == "fpcast" and (scalar(op.operands[0].type), scalar(op.result.type)) == (
                 F32, TF32):
@@ -109,13 +111,6 @@ def is_plain(operand: Value, masked: bool = False) -> bool:
         else:
             return False
     return op is not None and op.attributes.get("other", 0) == 0
-
-
-def _is_zero(value: Value) -> bool:
-    op = value.op
-    while op is not None and op.name in _SHAPES and op.operands:
-        op = op.operands[0].op
-    return op is not None and op.name == "constant" and op.attributes["value"] == 0
 
 
 def _size(value: Value) -> int:

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.values import computed_from
-from tritonc.backend.dots.inner_axis import inner_first
-from tritonc.backend.dots.turn_dots import turn_dots
-from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.dots.turn_dots import inner_first, turn_dots
+from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -88,30 +87,21 @@ def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> Matri
     extents, depth = shape(op.result.type), shape(a.type)[-1]
     if len(extents) != 2 or any(n & (n - 1) for n in (*extents, depth)):
         return None
-    for row in INSTRUCTIONS:
-        if row.operand != element(a.type) or row.accumulator != element(op.result.type):
-            continue
-        if row.feature not in target.features or (row.kind == WGMMA and not wide):
-            continue
-        if extents[0] < row.rows or extents[1] < row.columns or depth < row.depth:
-            continue
-        if row.kind == WGMMA and not row.transposes and not all(inner_first(op, infos)):
-            continue
-        return row
-    return None
+    return next((row for row in candidates(target.features, a.type, op.result.type)
+                 if row.is_filled(*extents, depth) and (row.kind != WGMMA or (
+                     wide and (row.transposes or all(inner_first(op, infos)))))), None)
 
 
 def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str, Span | None]:
     """What computes the product and, if that is not the target's best, why."""
-    e, span = element(op.operands[0].type), op.span
-    rows = [r for r in INSTRUCTIONS if r.feature in target.features and r.operand == e
-            and r.accumulator == element(op.result.type)]
+    t, span = op.operands[0].type, op.span
+    rows = candidates(target.features, t, op.result.type)
     if row is not None and row.name == rows[0].name:
         return f"this product uses {row.name}", span
-    extents = (*shape(op.result.type), shape(op.operands[0].type)[-1])
+    extents = (*shape(op.result.type), shape(t)[-1])
     text = f"this product uses {row.name}" if row is not None else "this product runs on CUDA cores"
     if not rows:
-        return f"{text}: {target.name} has no matrix instruction for {e}", span
+        return f"{text}: {target.name} has no matrix instruction for {element(t)}", span
     best = rows[0]
     if len(extents) != 3:
         return f"{text}: a product with a batch axis uses no matrix instruction", span

@@ -163,22 +163,21 @@ class SharedLoad:
         e, few = scalar(load.result.type), self.thin(extents)
         thin = Op("load", [pointer], dict(load.attributes), (Tile(e, few),), guard, load.span)
         thin.result.name = load.result.name
-        at = self.axis + 1
+        at, whole = self.axis + 1, thin.result
+        self.added.setdefault(load, []).append(thin)
         if few[self.axis] == 1:
-            whole = make_op("broadcast", [thin.result], Tile(e, extents))
-            made = [thin, whole]
+            whole = self.add(load, "broadcast", [whole], Tile(e, extents))
         else:
-            apart = make_op("reshape", [thin.result], Tile(e, (*few[:at], 1, *few[at:])))
-            wide = make_op("broadcast", [apart.result], Tile(e, (*few[:at], self.run, *few[at:])))
-            whole = make_op("reshape", [wide.result], Tile(e, extents))
-            made = [thin, apart, wide, whole]
-        self.added.setdefault(load, []).extend(made)
+            for name, wide in (("reshape", (*few[:at], 1, *few[at:])),
+                               ("broadcast", (*few[:at], self.run, *few[at:])),
+                               ("reshape", extents)):
+                whole = self.add(load, name, [whole], Tile(e, wide))
         for op, new in self.added.items():
             block = self.cfg.block_of[op]
             last = max(block.ops.index(op), len(block.phis()) - 1)
             block.ops[last + 1 : last + 1] = new
             self.cfg.block_of.update((one, block) for one in new)
-        return whole.result
+        return whole
 
     def thin(self, extents: tuple[int, ...], axis: int | None = None) -> tuple[int, ...]:
         axis = self.axis if axis is None else axis
@@ -191,9 +190,7 @@ class SharedLoad:
         return op.result
 
     def constant(self, after: Op, t: Type, number: int) -> Value:
-        op = make_op("constant", [], t, value=number)
-        self.added.setdefault(after, []).append(op)
-        return op.result
+        return self.add(after, "constant", [], t, value=number)
 
     # slices
 

@@ -48,12 +48,14 @@ Needs layouts.  Leaves barriers to insert_barriers and overlap to prefetch and p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
 from tritonc.backend.launch.persist import rare_instances
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
-from tritonc.backend.layout.layout_choice import fma_operand, operands_in_registers
+from tritonc.backend.layout.dot_layouts import fma_operand, operands_in_registers
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.backend.shared.allocate_shared import fits
@@ -106,6 +108,10 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
     return bool(staged)
 
 
+Operands = Sequence[InMemory | InRegisters]
+Product = Callable[[Value], list[Op]]  # of what is seen of operands, added to a sum
+
+
 class _Staged:
     """A dot and what computes it, in 1 << `bits` slices of its inner axis."""
 
@@ -124,16 +130,20 @@ class _Staged:
 
     def stage(self, bits: int) -> None:
         """Make `buffers` and `ops`, of which the last has the result."""
-        self.bits = bits
-        self.buffers: list[Op] = []
+        self.bits, self.buffers, self.ops = bits, list[Op](), list[Op]()
         if self.row is None:
-            self.ops = _on_cores(self.dot, bits, self.buffers)
+            operands, product = _on_cores(self.dot, bits, self.buffers)
         elif self.row.kind == matrix.MMA:
-            self.ops = _in_warps(self.dot, self.row, self.warps, bits, self.buffers)
+            operands, product = _in_warps(self.dot, self.row, self.warps, bits, self.buffers)
         else:
-            self.ops = _in_warpgroups(self.dot, self.row, self.warps, bits, self.buffers,
-                                      self.exact)
-        self.ops[-1].result.name = self.dot.result.name
+            operands, product = _in_warpgroups(self.dot, self.row, self.warps, bits,
+                                               self.buffers, self.exact)
+        total = self.dot.operands[2]
+        for index in range(1 << bits):
+            self.ops += [op for one in operands for op in one.ready(index)]
+            self.ops += product(total)
+            total = self.ops[-1].result
+        total.name = self.dot.result.name
 
     @property
     def thinner(self) -> bool:
@@ -211,8 +221,8 @@ def _channel(op: Op, buffers: list[Op]) -> list[Op]:
     return [make_op("shared_store", [buffer.result, source], span=op.span), op]
 
 
-def _on_cores(op: Op, bits: int, buffers: list[Op]) -> list[Op]:
-    a, b, total = op.operands
+def _on_cores(op: Op, bits: int, buffers: list[Op]) -> tuple[Operands, Product]:
+    a, b, _ = op.operands
     result, depth = layout_of(op.result), shape(a.type)[-1] >> bits
     staged = []
     for operand, axis in ((a, -2), (b, -1)):
@@ -226,18 +236,13 @@ def _on_cores(op: Op, bits: int, buffers: list[Op]) -> list[Op]:
         else:
             layout = staging_layout(source, axis, e.bytes)
         staged.append(InMemory(operand, layout, slices, buffers, _MOVES))
-    ops: list[Op] = []
-    for index in range(1 << bits):
-        for one in staged:
-            ops += one.ready(index)
-        ops.append(make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span))
-        total = ops[-1].result
-    return ops
+    return staged, lambda total: [
+        make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span)]
 
 
 def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buffers: list[Op]
-              ) -> list[Op]:
-    a, b, total = op.operands
+              ) -> tuple[Operands, Product]:
+    a, b, _ = op.operands
     extents, depth = shape(op.result.type), shape(a.type)[-1]
     contiguous = bool(op.attributes.get("contiguous"))
     whole = matrix.operand_layouts(row, extents, depth, warps, contiguous=contiguous)
@@ -252,55 +257,47 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
                                    _MOVES if len(extents) > 2 else _MOVES[:1]))
         else:
             staged.append(InRegisters(operand, layout, slices, op.span))
-    ops: list[Op] = []
-    for index in range(1 << bits):
-        for one in staged:
-            ops += one.ready(index)
-        fragments: list[Value] = []
+
+    def product(total: Value) -> list[Op]:
+        ops, fragments = list[Op](), list[Value]()
         for one, operand, to in zip(staged, (a, b), thin, strict=True):
-            if isinstance(one, InRegisters):
-                fragments.append(one.seen)
-                continue
-            assert to is not None
-            ops.append(make_op("shared_load", [one.seen], Tile(scalar(operand.type), to.shape, to),
-                               span=op.span))
-            ops[-1].result.name = operand.name
-            fragments.append(ops[-1].result)
-        ops.append(make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name))
-        total = ops[-1].result
-    return ops
+            if isinstance(one, InMemory):
+                assert to is not None
+                t = Tile(scalar(operand.type), to.shape, to)
+                ops.append(make_op("shared_load", [one.seen], t, span=op.span))
+                ops[-1].result.name = operand.name
+            fragments.append(ops[-1].result if isinstance(one, InMemory) else one.seen)
+        return [*ops, make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name)]
+
+    return staged, product
 
 
 def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
-                   buffers: list[Op], exact: bool) -> list[Op]:
-    a, b, total = op.operands
+                   buffers: list[Op], exact: bool) -> tuple[Operands, Product]:
+    a, b, _ = op.operands
     computed, _ = operands_in_registers(op, warps)
     wanted = computed or matrix.operand_layouts(row, shape(op.result.type), shape(a.type)[-1],
                                                 warps)[0]
-    slices = slices_of(a, -1, bits)
-    left: InMemory | InRegisters = InRegisters(a, wanted, slices, op.span)
-    flat = len(shape(a.type)) == 2
-    moves = _MOVES[:1] if flat else _MOVES
-    if computed is None and _needs_memory(a, wanted):
-        left = InMemory(a, _panel(a, slices, None if row.transposes else 1) if flat
-                        else _seen_panel(a, slices), slices, buffers, moves)
-    slices = slices_of(b, -2, bits)
-    right = InMemory(b, _panel(b, slices, None if row.transposes else 0) if flat
-                     else _seen_panel(b, slices), slices, buffers, moves)
-    ops: list[Op] = []
-    for index in range(1 << bits):
-        stores = [*left.ready(index), *right.ready(index)]
-        for store in stores:
-            if store.name == "shared_store" and row.operand == TF32:
-                store.attributes["round"] = True  # wgmma would cut the numbers that it reads
-        ops += [*stores, make_op("proxy_fence", [], span=op.span)]
+    flat, rounds = len(shape(a.type)) == 2, row.operand == TF32  # else wgmma would cut numbers
+
+    def in_memory(operand: Value, inner: int) -> InMemory:
+        slices = slices_of(operand, inner, bits)
+        panel = _panel(operand, slices, None if row.transposes else inner % 2) if flat \
+            else _seen_panel(operand, slices)
+        return InMemory(operand, panel, slices, buffers, _MOVES[:1] if flat else _MOVES, rounds)
+
+    left = in_memory(a, -1) if computed is None and _needs_memory(a, wanted) \
+        else InRegisters(a, wanted, slices_of(a, -1, bits), op.span)
+    right = in_memory(b, -2)
+
+    def product(total: Value) -> list[Op]:
+        fence = make_op("proxy_fence", [], span=op.span)
         if exact and row.operand in (F8E4M3, F8E5M2):
-            ops += promoted(op, row, left.seen, right.seen, total)
-        else:
-            ops += started(op, row, left.seen, right.seen, total, None if bits else _taking_part(
-                op, row))
-        total = ops[-1].result
-    return ops
+            return [fence, *promoted(op, row, left.seen, right.seen, total)]
+        part = None if bits else _taking_part(op, row)
+        return [fence, *started(op, row, left.seen, right.seen, total, part)]
+
+    return (left, right), product
 
 
 def _taking_part(dot: Op, row: matrix.MatrixInstruction) -> dict[str, tuple[int, int]]:

@@ -32,10 +32,11 @@ class InMemory:
     """An operand in shared memory, whole, or one of the slices that bits `slices` number.
 
     What operations of `moves` made is stored as it was before, and the buffer is seen so.
+    `rounds`: as a dot reads tf32 numbers.
     """
 
     def __init__(self, operand: Value, layout: SharedLayout, slices: tuple[int, ...],
-                 buffers: list[Op], moves: tuple[str, ...] = ("trans",)) -> None:
+                 buffers: list[Op], moves: tuple[str, ...], rounds: bool = False) -> None:
         span, source = operand.op.span if operand.op else None, operand
         views: list[Op] = []  # from the last
         while source.op is not None and source.op.name in moves and not slices:
@@ -55,7 +56,7 @@ class InMemory:
                          span=span)
         buffer.result.name = f"{source.name}_shared" if source.name else "shared"
         buffers.append(buffer)
-        self.source, self.slices, self.span = source, slices, span
+        self.source, self.slices, self.span, self.rounds = source, slices, span, rounds
         self.buffer = self.seen = buffer.result
         self.views = views[::-1]
         for view in self.views:
@@ -65,6 +66,7 @@ class InMemory:
     def ready(self, index: int) -> list[Op]:
         """Operations that store slice `index`; then `seen` is it."""
         part: dict[str, Any] = {"bits": self.slices, "index": index} if self.slices else {}
+        part |= {"round": True} if self.rounds else {}
         store = make_op("shared_store", [self.buffer, self.source], span=self.span, **part)
         return [store, *(self.views if index == 0 else [])]
 

@@ -24,10 +24,9 @@ become factors of columns.  Done where wgmma can read both operands so.
 from __future__ import annotations
 
 from tritonc.analysis import axis_info
-from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
-from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -71,14 +70,12 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
 
     def takes(row: MatrixInstruction) -> bool:
-        return (row.kind == WGMMA and row.feature in target.features
-                and row.operand == element(one.dot.operands[0].type)
-                and row.accumulator == element(one.dot.result.type)
-                and row.rows <= columns and rows >= row.columns and depth >= row.depth
+        return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
                 and (rows < row.rows or _computed_right(one) or _turned_back(kernel, one))
                 and (row.transposes or all(inner_first(one.dot, infos))))
 
-    return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, INSTRUCTIONS))
+    rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)
+    return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, rows_of_table))
 
 
 def _computed_right(one: SummedDot) -> bool:
@@ -139,3 +136,26 @@ def _turned(b: Builder, value: Value) -> Value:
     found = b.value("trans", value, permutation=TURN)
     found.name = value.name
     return found
+
+
+def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:
+    """Whether each operand is loaded with its inner axis (that of K) contiguous."""
+    a, b = dot.operands[:2]
+    return _inner_first(a, 1, infos), _inner_first(b, 0, infos)
+
+
+def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool:
+    """Whether the operand is loaded with its inner axis (that of K) contiguous."""
+    value = operand
+    while value.op is not None and value.op.name != "load":
+        op = value.op
+        if op.name == "trans" and tuple(op.attributes["permutation"]) == (1, 0):
+            inner = 1 - inner
+        elif op.name not in ("fpcast", "psi", "select"):
+            return False
+        first = 1 if op.name in ("psi", "select") else 0
+        data = [v for v in op.operands[first:] if v.type == op.result.type]
+        value = next((v for v in data if v.op is not None and v.op.name != "constant"),
+                     op.operands[0])
+    info = infos.get(value.op.operands[0]) if value.op is not None else None
+    return info is not None and info.contiguity[inner] > info.contiguity[1 - inner]

@@ -221,10 +221,10 @@ def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
         vector, name = t, values[0]
         if known := _known_words(f, access, values):
             vector = f"<{len(known)} x i32>" if len(known) > 1 else "i32"
-            name = _gather(f, vector, "i32", known) if len(known) > 1 else known[0]
+            name = f.vector("i32", known) if len(known) > 1 else known[0]
         elif access.width > 1:
             vector = f"<{access.width} x {t}>"
-            name = _gather(f, vector, t, values)
+            name = f.vector(t, values)
         f.line(f"store {'volatile ' if access.volatile else ''}{vector} {name}, "
                f"ptr addrspace({access.space}) {access.pointer}, "
                f"align {max(access.bytes, access.align)}")
@@ -249,13 +249,6 @@ def _known_words(f: FunctionEmitter, access: Access, values: Sequence[str]) -> l
     return found if all(found) else []
 
 
-def _gather(f: FunctionEmitter, vector: str, t: str, values: Sequence[str]) -> str:
-    name = "poison"
-    for i, value in enumerate(values):
-        name = f.op(f"insertelement {vector} {name}, {t} {value}, i32 {i}")
-    return name
-
-
 def pack(f: FunctionEmitter, access: Access, words: Words, values: Sequence[str]) -> list[str]:
     """The words that hold all elements."""
     t = memory_type(access.element)
@@ -268,8 +261,7 @@ def pack(f: FunctionEmitter, access: Access, words: Words, values: Sequence[str]
         return known
     vector = f"<{words.each} x {t}>"
     groups = [values[i : i + words.each] for i in range(0, len(values), words.each)]
-    return [f.op(f"bitcast {vector} {_gather(f, vector, t, group)} to {words.type}")
-            for group in groups]
+    return [f.op(f"bitcast {vector} {f.vector(t, group)} to {words.type}") for group in groups]
 
 
 def _instruction(f: FunctionEmitter, access: Access, words: Words,

@@ -8,17 +8,19 @@ rounding after each operation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.casts import convert_float
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
+from tritonc.backend.emit.literals import SUFFIX, is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.packed import each_register, in_pairs, map_registers
 from tritonc.backend.emit.registers import members, run_bits
-from tritonc.backend.emit.shared_divisor import divide
-from tritonc.backend.emit.shared_integer_divisor import divide_integers_by_one
+from tritonc.backend.emit.shared_divisor import divide, divide_integers_by_one
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op
-from tritonc.ir.types import BF16, F32, F64, Scalar, scalar
+from tritonc.ir.types import BF16, F32, F64, Scalar, element, scalar
 
 FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 
@@ -29,7 +31,6 @@ _CALLS = {"smin": "llvm.smin", "smax": "llvm.smax", "umin": "llvm.umin", "umax":
           "fmin": "llvm.minnum", "fmax": "llvm.maxnum"}
 _BITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "popc": ("ctpop", ()), "clz": ("ctlz", ("i1 false",)), "brev": ("bitreverse", ())}
-SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
 # ---- arithmetic ----------------------------------------------------------------------------------
@@ -127,30 +128,27 @@ def division(f: FunctionEmitter, op: Op) -> None:
 
 def extreme(f: FunctionEmitter, op: Op) -> None:
     e, name = scalar(op.result.type), _CALLS[op.name]
-    vector = f"<2 x {llvm_type(e)}>"
-    in_pairs(f, op.result, op.operands, lambda a, b: combine(f, op.name, e, a, b),
-             lambda a, b: f.call(f"{name}.v2{SUFFIX[llvm_type(e)]}", vector, f"{vector} {a}",
-                                 f"{vector} {b}"))
+    in_pairs(f, op, lambda t, a, b: combine(f, op.name, e, a, b) if t[0] != "<" else f.call(
+        f"{name}.{SUFFIX[t]}", t, f"{t} {a}", f"{t} {b}"))
 
 
 def float_binary(f: FunctionEmitter, op: Op) -> None:
-    e, flags = scalar(op.result.type), float_flags(f, op)
-    t, name, emit = llvm_type(e), op.name, f.op
+    e, flags, name, emit = scalar(op.result.type), float_flags(f, op), op.name, f.op
     if is_eight_bit_float(e):
-        each_register(f, op, lambda a, b: _eight_bit(f, e, f"{name} {flags}", a, b))
+        each_register(f, op, lambda *ab: _widened(
+            f, e, lambda a, b: emit(f"{name} {flags}float {a}, {b}"), *ab))
     elif op.attributes.get("approximate"):
         each_register(f, op, lambda a, b: emit("fmul float " + a + ", " + f.call(
             "llvm.nvvm.rcp.approx.ftz.f", "float", f"float {b}")))
     elif name != "fdiv" or not divide(f, op):
         products: dict[tuple[str, str], str] = {}
 
-        def compute(a: str, b: str) -> str:
+        def compute(t: str, a: str, b: str) -> str:
             if name == "fmul" and e == F32 and not {a, b}.isdisjoint(f.float_parts):
                 return _distributed(f, a, b, products)
             return emit(f"{name} {flags}{t} {a}, {b}")
 
-        in_pairs(f, op.result, op.operands, compute,
-                 lambda a, b: emit(f"{name} {flags}<2 x {t}> {a}, {b}"))
+        in_pairs(f, op, compute)
 
 
 def _distributed(f: FunctionEmitter, a: str, b: str, products: dict[tuple[str, str], str]) -> str:
@@ -185,16 +183,16 @@ def scale(f: FunctionEmitter, op: Op) -> None:
         found[r] = f.op(f"phi {t} [{kept[r]}, %{before}], [{products[r]}, %{product}]")
 
 
-def _eight_bit(f: FunctionEmitter, e: Scalar, text: str, a: str, b: str) -> str:
-    a, b = convert_float(f, e, F32, a), convert_float(f, e, F32, b)
-    return convert_float(f, F32, e, f.op(f"{text}float {a}, {b}"))
+def _widened(f: FunctionEmitter, e: Scalar, compute: Callable[..., str], *names: str,
+             wide: Scalar = F32) -> str:
+    """What is computed of 8-bit floats in a wider type."""
+    return convert_float(f, wide, e, compute(*(convert_float(f, e, wide, x) for x in names)))
 
 
 def combine(f: FunctionEmitter, kind: str, e: Scalar, a: str, b: str) -> str:
     """Two elements combined by `kind`: a kind of reduction, or the name of a binary operation."""
     if is_eight_bit_float(e):
-        a, b = convert_float(f, e, F32, a), convert_float(f, e, F32, b)
-        return convert_float(f, F32, e, combine(f, kind, F32, a, b))
+        return _widened(f, e, partial(combine, f, kind, F32), a, b)
     t = llvm_type(e)
     if kind in _CALLS:
         return f.call(f"{_CALLS[kind]}.{SUFFIX.get(t, t)}", t, f"{t} {a}", f"{t} {b}")
@@ -203,23 +201,17 @@ def combine(f: FunctionEmitter, kind: str, e: Scalar, a: str, b: str) -> str:
 
 
 def fneg(f: FunctionEmitter, op: Op) -> None:
-    e, t = scalar(op.result.type), f.type(op.result)
-    if is_eight_bit_float(e):
+    if is_eight_bit_float(element(op.result.type)):
         each_register(f, op, lambda a: f.op(f"xor i8 {a}, -128"))
     else:
-        in_pairs(f, op.result, op.operands, lambda a: f.op(f"fneg {t} {a}"),
-                 lambda a: f.op(f"fneg <2 x {t}> {a}"))
+        in_pairs(f, op, lambda t, a: f.op(f"fneg {t} {a}"))
 
 
 def fabs(f: FunctionEmitter, op: Op) -> None:
-    e, t = scalar(op.result.type), f.type(op.result)
-    if is_eight_bit_float(e):
+    if is_eight_bit_float(element(op.result.type)):
         each_register(f, op, lambda a: f.op(f"and i8 {a}, 127"))
     else:
-        vector = f"<2 x {t}>"
-        in_pairs(f, op.result, op.operands,
-                 lambda a: f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}"),
-                 lambda a: f.call(f"llvm.fabs.v2{SUFFIX[t]}", vector, f"{vector} {a}"))
+        in_pairs(f, op, lambda t, a: f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}"))
 
 
 def fma(f: FunctionEmitter, op: Op) -> None:
@@ -231,8 +223,7 @@ def fused(f: FunctionEmitter, e: Scalar, a: str, b: str, c: str) -> str:
     """a * b + c, rounded once."""
     t = llvm_type(e)
     if is_eight_bit_float(e):
-        wide = [convert_float(f, e, F64, x) for x in (a, b, c)]
-        return convert_float(f, F64, e, fused(f, F64, *wide))
+        return _widened(f, e, partial(fused, f, F64), a, b, c, wide=F64)
     if e == BF16 and "bf16_fma" not in f.target.features:
         name = f.module.helper("fma.bf16", t, (t, t, t), _fma_bf16)
         return f.op(f"call {t} @{name}({t} {a}, {t} {b}, {t} {c})")

@@ -19,11 +19,11 @@ a Python number beside a term takes its type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tritonc.backend.emit.literals import float_literal
+from tritonc.backend.emit.literals import SUFFIX, float_literal
 from tritonc.ir.numbers import round_to
 from tritonc.ir.types import F32
 
@@ -32,7 +32,21 @@ if TYPE_CHECKING:
 
 FLOATS = ("half", "bfloat", "float", "double")
 _WIDTH = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
-_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+
+
+def _operator(integer: str, real: str, swap: bool = False) -> Callable[[Term, Operand], Term]:
+    """What Python's operator means for integers and for floats; `swap`: the term comes second."""
+    def apply(self: Term, other: Operand) -> Term:
+        b = self.body.term(other, self.type)
+        left, right = (b, self) if swap else (self, b)
+        name = real if self.type in FLOATS else integer
+        return self.body.make(f"{name} {self.type} {left.name}, {right.name}", self.type)
+
+    return apply
+
+
+def _comparison(integer: str, ordered: str) -> Callable[[Term, Operand], Term]:
+    return lambda self, other: self.compare(integer, ordered, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,73 +57,20 @@ class Term:
     name: str
     type: str
 
-    def _with(self, op: str, float_op: str, other: Operand, swap: bool = False) -> Term:
-        b = self.body.term(other, self.type)
-        left, right = (b, self) if swap else (self, b)
-        name = float_op if self.type in FLOATS else op
-        return self.body.make(f"{name} {self.type} {left.name}, {right.name}", self.type)
-
-    def __add__(self, other: Operand) -> Term:
-        return self._with("add", "fadd", other)
-
-    def __radd__(self, other: Operand) -> Term:
-        return self._with("add", "fadd", other, swap=True)
-
-    def __sub__(self, other: Operand) -> Term:
-        return self._with("sub", "fsub", other)
-
-    def __rsub__(self, other: Operand) -> Term:
-        return self._with("sub", "fsub", other, swap=True)
-
-    def __mul__(self, other: Operand) -> Term:
-        return self._with("mul", "fmul", other)
-
-    def __rmul__(self, other: Operand) -> Term:
-        return self._with("mul", "fmul", other, swap=True)
-
-    def __truediv__(self, other: Operand) -> Term:
-        return self._with("sdiv", "fdiv", other)
-
-    def __rtruediv__(self, other: Operand) -> Term:
-        return self._with("sdiv", "fdiv", other, swap=True)
-
-    def __and__(self, other: Operand) -> Term:
-        return self._with("and", "and", other)
-
-    def __or__(self, other: Operand) -> Term:
-        return self._with("or", "or", other)
-
-    def __xor__(self, other: Operand) -> Term:
-        return self._with("xor", "xor", other)
-
-    def __lshift__(self, other: Operand) -> Term:
-        return self._with("shl", "shl", other)
-
-    def __rshift__(self, other: Operand) -> Term:
-        return self._with("lshr", "lshr", other)
+    __add__, __radd__ = _operator("add", "fadd"), _operator("add", "fadd", swap=True)
+    __sub__, __rsub__ = _operator("sub", "fsub"), _operator("sub", "fsub", swap=True)
+    __mul__, __rmul__ = _operator("mul", "fmul"), _operator("mul", "fmul", swap=True)
+    __truediv__, __rtruediv__ = _operator("sdiv", "fdiv"), _operator("sdiv", "fdiv", swap=True)
+    __and__, __or__ = _operator("and", "and"), _operator("or", "or")
+    __lshift__, __rshift__ = _operator("shl", "shl"), _operator("lshr", "lshr")
+    __lt__, __le__ = _comparison("slt", "olt"), _comparison("sle", "ole")
+    __gt__, __ge__ = _comparison("sgt", "ogt"), _comparison("sge", "oge")
+    equals, differs = _comparison("eq", "oeq"), _comparison("ne", "une")
 
     def __neg__(self) -> Term:
         if self.type in FLOATS:
             return self.body.make(f"fneg {self.type} {self.name}", self.type)
         return 0 - self
-
-    def __lt__(self, other: Operand) -> Term:
-        return self.compare("slt", "olt", other)
-
-    def __le__(self, other: Operand) -> Term:
-        return self.compare("sle", "ole", other)
-
-    def __gt__(self, other: Operand) -> Term:
-        return self.compare("sgt", "ogt", other)
-
-    def __ge__(self, other: Operand) -> Term:
-        return self.compare("sge", "oge", other)
-
-    def equals(self, other: Operand) -> Term:
-        return self.compare("eq", "oeq", other)
-
-    def differs(self, other: Operand) -> Term:
-        return self.compare("ne", "une", other)
 
     def compare(self, integer: str, ordered: str, other: Operand) -> Term:
         b = self.body.term(other, self.type)
@@ -180,7 +141,7 @@ class Body:
     def intrinsic(self, name: str, *arguments: Term) -> Term:
         """Call an `llvm.NAME.TYPE` that is overloaded on its arguments' one type."""
         t = arguments[0].type
-        return self.call(f"llvm.{name}.{_SUFFIX.get(t, t)}", t, *arguments)
+        return self.call(f"llvm.{name}.{SUFFIX.get(t, t)}", t, *arguments)
 
     def fma(self, a: Operand, b: Operand, c: Operand) -> Term:
         """a * b + c, rounded once; one of the three is a term."""

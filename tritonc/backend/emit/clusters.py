@@ -24,18 +24,9 @@ _BARRIER = "llvm.nvvm.barrier.cluster"
 
 def rank(f: FunctionEmitter) -> str:
     if "workspace" in f.kernel.attributes:
-        number = f.prelude_call("llvm.nvvm.read.ptx.sreg.ctaid.z", "i32")
+        number = f.prelude_call("llvm.nvvm.read.ptx.sreg.ctaid.z")
         return f.prelude(f"urem i32 {number}, {f.kernel.attributes['cluster']}")
-    return f.prelude_call("llvm.nvvm.read.ptx.sreg.cluster.ctarank", "i32")
-
-
-def get_cluster_rank(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [rank(f)]
-
-
-def cluster_arrive(f: FunctionEmitter, op: Op) -> None:
-    """Nothing is published, so the arrival is relaxed."""
-    f.convergent(f"{_BARRIER}.arrive.relaxed.aligned", "void")
+    return f.prelude_call("llvm.nvvm.read.ptx.sreg.cluster.ctarank")
 
 
 def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
@@ -64,10 +55,8 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
             for i, word in enumerate(words):
                 at = f.op(f"getelementptr i8, ptr addrspace({CLUSTER_SPACE}) {far}, "
                           f"i32 {i * line}")
-                vector, packed = f"<{len(word)} x {kind}>", "poison"
-                for j, name in enumerate(word):
-                    packed = f.op(f"insertelement {vector} {packed}, {kind} {name}, i32 {j}")
-                f.line(f"store {vector} {packed}, ptr addrspace({CLUSTER_SPACE}) {at}, align 16")
+                f.line(f"store <{len(word)} x {kind}> {f.vector(kind, word)}, "
+                       f"ptr addrspace({CLUSTER_SPACE}) {at}, align 16")
 
         f.under(f.op(f"icmp ne i32 {distance}, 0"), "push", push)
     f.convergent(f"{_BARRIER}.arrive.aligned", "void")
@@ -122,6 +111,8 @@ def _received(f: FunctionEmitter, op: Op, start: int, word: int, line: int, stag
 
 
 EMITTERS: dict[str, Emitter] = {
-    "get_cluster_rank": get_cluster_rank, "cluster_arrive": cluster_arrive,
+    "get_cluster_rank": lambda f, op: f.values.update({op.result: [rank(f)]}),
+    # Nothing is published, so the arrival is relaxed.
+    "cluster_arrive": lambda f, op: f.convergent(f"{_BARRIER}.arrive.relaxed.aligned", "void"),
     "cluster_reduce": cluster_reduce,
 }

@@ -42,10 +42,6 @@ def _elements_of_word(op: Op) -> int:
     return 1
 
 
-def br(f: FunctionEmitter, op: Op) -> None:
-    f.line(f"br label %{f.branch_target(op.blocks[0])}")
-
-
 def cond_br(f: FunctionEmitter, op: Op) -> None:
     then, otherwise = (f.branch_target(block) for block in op.blocks)
     if then == otherwise:  # one edge, as phis count it
@@ -54,27 +50,16 @@ def cond_br(f: FunctionEmitter, op: Op) -> None:
     f.line(f"br i1 {f.scalar(op.operands[0])}, label %{then}, label %{otherwise}")
 
 
-def ret(f: FunctionEmitter, op: Op) -> None:
-    f.line("ret void")
-
-
-def barrier(f: FunctionEmitter, op: Op) -> None:
-    """Also orders the block's accesses of global and shared memory."""
-    f.barrier()
-
-
-def device_fence(f: FunctionEmitter, op: Op) -> None:
-    f.line(FENCE)
-
-
 def group_barrier(f: FunctionEmitter, op: Op) -> None:
     own = f.prelude(f"add i32 {warpgroup(f)}, {_GROUPS}")
-    f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", f"i32 {own}",
-                 f"i32 {1 << WARPGROUP_BITS}")
+    f.meet_at(own, 1 << WARPGROUP_BITS)
 
 
 EMITTERS: dict[str, Emitter] = {
-    "phi": phi, "br": br, "cond_br": cond_br, "ret": ret,
-    "group_barrier": group_barrier, "barrier": barrier, "memory_barrier": barrier,
-    "device_fence": device_fence,
+    "phi": phi, "cond_br": cond_br, "group_barrier": group_barrier,
+    "br": lambda f, op: f.line(f"br label %{f.branch_target(op.blocks[0])}"),
+    "ret": lambda f, op: f.line("ret void"),
+    # A barrier also orders the block's accesses of global and shared memory.
+    **dict.fromkeys(("barrier", "memory_barrier"), lambda f, op: f.barrier()),
+    "device_fence": lambda f, op: f.line(FENCE),
 }

@@ -42,8 +42,7 @@ def assertion(f: FunctionEmitter, op: Op) -> None:
 
     for r in owned(f.layout(condition)):
         failed = f.op(f"xor i1 {f.values[condition][r]}, true")
-        guard = f.values[op.guard][r] if op.guard is not None else ""
-        f.under(f.both(failed, guard), "assert", stop)
+        f.under(f.both(failed, f.guard(op, r)), "assert", stop)
 
 
 def printf(f: FunctionEmitter, op: Op) -> None:
@@ -56,9 +55,7 @@ def printf(f: FunctionEmitter, op: Op) -> None:
         raise AssertionError("the tiles of a printf have one layout")
     for r in owned(layout):
         names = [f.values[v][r if v in tiles else 0] for v in op.operands]
-        guard = ""
-        if op.guard is not None:
-            guard = f.values[op.guard][r if op.guard in tiles else 0]
+        guard = f.guard(op, r if op.guard in tiles else 0)
         f.under(f.both(f.owner(layout), guard), "printf",
                 partial(_print, f, op, text, names))
 

@@ -20,13 +20,13 @@ from tritonc.backend.emit.registers import (
     members,
     owned,
     plan_reduction,
-    reduced_axes,
     reduced_registers,
     registers,
     run_bits,
     sources,
 )
 from tritonc.backend.layout.conversion import part_registers
+from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.pipeline.roles import COPIER, COPIES, READERS, SETUP, START
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ, SHARED_READ
@@ -153,18 +153,6 @@ def _shared_store(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(buffer, 1), (value, _mask(part) & _mask(owned(layout)))]
 
 
-def _gather(op: Op, mask: int, machine: Machine) -> Wanted:
-    return [(op.operands[0], 1), (op.operands[1], mask)]
-
-
-def _first(op: Op, mask: int, machine: Machine) -> Wanted:
-    return [(value, 1) for value in op.inputs()]
-
-
-def _start_copier(op: Op, mask: int, machine: Machine) -> Wanted:
-    return [(op.operands[1], 1)]  # the cell, which has the slot
-
-
 def _renaming(op: Op, mask: int, machine: Machine) -> Wanted:
     moved = sources(op, machine.warps)
     if moved is None:
@@ -205,8 +193,10 @@ _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
     "icmp": _compare, "load": _load, "store": _store, "async_copy": _async_copy,
     "atomic_rmw": _once, "atomic_cas": _once, "shared_atomic": _once, "shared_store": _shared_store,
     "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
-    "convert_layout": _renaming, "shared_gather": _gather,
+    "convert_layout": _renaming,
+    "shared_gather": lambda op, mask, machine: [(op.operands[0], 1), (op.operands[1], mask)],
     "tile_part": _tile_part, "join_parts": _join_parts,
-    "step_pointers": _first, "start_copier": _start_copier,
+    "step_pointers": lambda op, mask, machine: [(value, 1) for value in op.inputs()],
+    "start_copier": lambda op, mask, machine: [(op.operands[1], 1)],  # the cell, with the slot
     "reduce": _reduce, "pack": _pack, "unpack": _unpack,
 }

@@ -17,7 +17,7 @@ from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.shared import SharedTile
 from tritonc.backend.emit.warps import to_words
 from tritonc.backend.layout.access import SharedAccess
-from tritonc.backend.layout.layout_choice import fma_operand
+from tritonc.backend.layout.dot_layouts import fma_operand
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.core import Op, Value
 from tritonc.ir.fragment import a_fragment, accumulator_fragment, b_fragment, instances

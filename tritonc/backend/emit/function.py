@@ -2,20 +2,18 @@
 
 A tile is a list of operands, one per register of its layout (see `ir.layout`); registers that
 nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`.
-
-What depends on the thread alone (its lane, its part of an index) goes to the *prelude*, the entry
-block, and is computed once per kernel whatever the number of uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tritonc.backend.emit.demand import Machine, demand, is_root
+from tritonc.backend.emit.instructions import Instructions
 from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
-from tritonc.backend.emit.module import CONVERGENT, WRITES, ModuleEmitter
+from tritonc.backend.emit.module import ModuleEmitter
 from tritonc.backend.emit.negations import compared_negations
 from tritonc.backend.emit.registers import layout_of, registers
 from tritonc.backend.pipeline.roles import (
@@ -31,7 +29,7 @@ from tritonc.ir.layout import LANE_BITS, Layout
 from tritonc.ir.types import BF16, Type, element
 
 Names = list[str]
-Emitter = Callable[["FunctionEmitter", Op], None]
+Emitter = Callable[["FunctionEmitter", Op], object]
 
 
 class BufferAddress(NamedTuple):
@@ -43,12 +41,12 @@ class BufferAddress(NamedTuple):
     steps: int = 0
 
 
-class FunctionEmitter:
+class FunctionEmitter(Instructions):
     """Emits one kernel."""
 
     def __init__(self, module: ModuleEmitter, kernel: Kernel, shared: str,
                  emit_op: Callable[[FunctionEmitter, Op, Machine], None]) -> None:
-        self.module = module
+        super().__init__(module)
         self._emit_op = emit_op
         self.target = module.target
         self.options = module.options
@@ -60,8 +58,6 @@ class FunctionEmitter:
         self.has_words = any(op.name == "pack" for op in kernel.ops())
         self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()
                               for v in (*op.operands, *op.results))
-        self.lines: list[str] = []
-        self.count = 0  # of numbered values
         self.values: dict[Value, Names] = {}
         self.buffers: dict[Value, BufferAddress] = {}
         self.late: dict[Value, Callable[[int], str]] = {}  # the name of a register, loaded on use
@@ -74,7 +70,6 @@ class FunctionEmitter:
         self.halves: dict[tuple[str, str, int], str] = {}
         self.alone: set[str] = set()  # words of one loaded byte
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
-        self.label = ""  # the LLVM block being written
         self.role = ""  # whose code is being written: READERS, COPIER, or of all threads
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
         self.constant_parts: dict[str, tuple[str, int]] = {}
@@ -84,110 +79,19 @@ class FunctionEmitter:
         self.ranges: dict[str, tuple[str, int]] = {}
         self.demand: dict[Value, int] = {}
         self._machine = Machine(self.warps, self.target.access_bytes, False)
-        self._prelude: list[str] = []
         self._early = 0  # of its lines, those that stand before the first branch
-        self._prelude_names: dict[str, str] = {}
         self._labels: dict[Block, str] = {}
         self._ends: dict[Block, str] = {}  # the LLVM block in which a block's terminator stands
         self._phis: list[tuple[int, str, Op, int, int]] = []
         self._after_phis: list[str] = []
         self._terminators: dict[Block, int] = {}  # numbers of lines
-        self._new_labels = 0
-
-    # text
-
-    def op(self, text: str) -> str:
-        """Append an instruction with a result; gives its name."""
-        name = f"%{self.count}"
-        self.count += 1
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def line(self, text: str) -> None:
-        """Append an instruction without a result."""
-        self.lines.append("  " + text)
-
-    def call(self, name: str, result: str, *arguments: str, attributes: str = "") -> str:
-        """Call an intrinsic or function; an argument is "TYPE OPERAND"."""
-        types = ", ".join(a.rpartition(" ")[0] for a in arguments)
-        self.module.declare(name, f"{result} ({types})")
-        text = f"call {result} @{name}({', '.join(arguments)}){attributes and ' ' + attributes}"
-        if result == "void":
-            self.line(text)
-            return ""
-        return self.op(text)
-
-    def convergent(self, name: str, result: str, *arguments: str) -> str:
-        """Call an intrinsic in which the threads of a warp or block take part together."""
-        return self.call(name, result, *arguments, attributes=CONVERGENT)
-
-    def asm(self, result: str, text: str, outputs: Sequence[str],
-            inputs: Sequence[tuple[str, str]], attributes: str = WRITES, memory: bool = True
-            ) -> str:
-        """Inline assembly with side effects: the constraints of its outputs; of each input its
-        constraint and "TYPE OPERAND"; whether it writes `memory` that LLVM knows."""
-        constraints = [*outputs, *(constraint for constraint, _ in inputs)]
-        constraints += ["~{memory}"] * memory
-        call = (f'call {result} asm sideeffect "{text}", "{",".join(constraints)}"'
-                f"({', '.join(argument for _, argument in inputs)}) {attributes}")
-        if result == "void":
-            self.line(call)
-            return ""
-        return self.op(call)
-
-    def new_label(self, hint: str) -> str:
-        """A fresh label, for an operation that needs control flow of its own."""
-        self._new_labels += 1
-        return f"{hint}.{self._new_labels}"
-
-    def start_block(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.label = label
-
-    def under(self, condition: str, hint: str, emit: Callable[[], object]) -> str:
-        """Emit instructions that run where the i1 `condition` holds; "" stands for always.  The
-        label of the block in which they end."""
-        if not condition:
-            emit()
-            return self.label
-        then, after = self.new_label(hint), self.new_label(f"{hint}.end")
-        self.line(f"br i1 {condition}, label %{then}, label %{after}")
-        self.start_block(then)
-        emit()
-        end = self.label
-        self.line(f"br label %{after}")
-        self.start_block(after)
-        return end
-
-    def where(self, condition: str, hint: str, t: str, other: str, emit: Callable[[], str]) -> str:
-        """The result of `emit`, which runs where `condition` holds, of LLVM type t; `other`
-        elsewhere."""
-        if not condition:
-            return emit()
-        names, before = list[str](), self.label
-        end = self.under(condition, hint, lambda: names.append(emit()))
-        return self.op(f"phi {t} [ {names[0]}, %{end} ], [ {other}, %{before} ]")
 
     # the thread's place
-
-    def prelude(self, text: str) -> str:
-        """The name of an instruction in the entry block; equal texts are one instruction."""
-        name = self._prelude_names.get(text)
-        if name is None:
-            name = f"%p{len(self._prelude_names)}"
-            self._prelude_names[text] = name
-            self._prelude.append(f"  {name} = {text}")
-        return name
-
-    def prelude_call(self, name: str, result: str) -> str:
-        """An intrinsic without arguments that gives the same throughout the kernel."""
-        self.module.declare(name, f"{result} ()")
-        return self.prelude(f"call {result} @{name}()")
 
     @property
     def thread(self) -> str:
         """The thread's number in its block: lane bits, then warp bits."""
-        return self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x", "i32")
+        return self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
 
     def linear(self, bases: tuple[int, ...]) -> str:
         """The XOR of `bases[i]` over the bits i of the thread's number that are 1; "0" for none."""
@@ -211,13 +115,9 @@ class FunctionEmitter:
             masked = self.prelude(f"and i32 {masked}, {mask}")
         return self.prelude(f"icmp eq i32 {masked}, {number}")
 
-    def both(self, a: str, b: str) -> str:
-        """The conjunction of two i1; "" stands for true."""
-        if a in ("", "true"):
-            return "" if b == "true" else b
-        if b in ("", "true"):
-            return a
-        return self.op(f"and i1 {a}, {b}")
+    def guard(self, op: Op, register: int = 0) -> str:
+        """The guard of an operation, of a register; "" if it has none."""
+        return self.values[op.guard][register] if op.guard is not None else ""
 
     # values
 
@@ -350,6 +250,11 @@ class FunctionEmitter:
         count = [f"i32 {self.warps << LANE_BITS}"] if self.role else []
         name = f"llvm.nvvm.barrier.cta.{kind}.aligned.{'count' if count else 'all'}"
         return self.convergent(name, result, "i32 0", *count, *arguments)
+
+    def meet_at(self, number: str | int, threads: int, kind: str = "sync") -> None:
+        """Wait for so many threads at a barrier, or only "arrive" there."""
+        self.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", f"i32 {number}",
+                        f"i32 {threads}")
 
     def branch_target(self, block: Block) -> str:
         return self._labels[block]

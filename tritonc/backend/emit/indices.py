@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import literal
 from tritonc.backend.emit.registers import members, registers
@@ -11,15 +13,6 @@ from tritonc.ir.layout import log2
 from tritonc.ir.types import element, scalar
 
 _AXES = "xyz"
-
-
-def constant(f: FunctionEmitter, op: Op) -> None:
-    text = literal(element(op.result.type), op.attributes["value"])
-    f.values[op.result] = [text] * registers(op.result.type)
-
-
-def undef(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = ["poison"] * registers(op.result.type)
 
 
 def make_range(f: FunctionEmitter, op: Op) -> None:
@@ -47,7 +40,7 @@ def _from_base(f: FunctionEmitter, op: Op, base: str, combine: str) -> list[str]
 
 
 def special_register(f: FunctionEmitter, name: str, axis: int) -> str:
-    return f.prelude_call(f"llvm.nvvm.read.ptx.sreg.{name}.{_AXES[axis]}", "i32")
+    return f.prelude_call(f"llvm.nvvm.read.ptx.sreg.{name}.{_AXES[axis]}")
 
 
 def program_id(f: FunctionEmitter, axis: int) -> str:
@@ -60,22 +53,6 @@ def _of_programs(f: FunctionEmitter, name: str, axis: int) -> str:
     if blocks > 1 and "workspace" in f.kernel.attributes:  # blocks that share a program, no cluster
         return f.prelude(f"udiv i32 {special_register(f, name, axis)}, {blocks}")
     return special_register(f, name.replace("cta", "cluster") if blocks > 1 else name, axis)
-
-
-def get_program_id(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [program_id(f, op.attributes["axis"])]
-
-
-def get_num_programs(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [_of_programs(f, "nctaid", op.attributes["axis"])]
-
-
-def get_num_multiprocessors(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid", "i32")]
-
-
-def first_warp(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [f.prelude(f"icmp ult i32 {f.thread}, 32")]
 
 
 def from_first_lane(f: FunctionEmitter, op: Op) -> None:
@@ -102,14 +79,23 @@ def again(f: FunctionEmitter, op: Op) -> None:
                                  [(constraint, f"{t} {name}")], memory=False)]
 
 
-def constant_table(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [f"@{op.attributes['symbol']}"]
+def _each(name: Callable[[FunctionEmitter, Op], str]) -> Emitter:
+    """The emitter of a result whose registers all have one name."""
+    def emit(f: FunctionEmitter, op: Op) -> None:
+        f.values[op.result] = [name(f, op)] * registers(op.result.type)
+
+    return emit
 
 
 EMITTERS: dict[str, Emitter] = {
-    "first_warp": first_warp, "from_first_lane": from_first_lane,
-    "again": again, "constant": constant, "undef": undef, "range": make_range,
-    "get_program_id": get_program_id, "get_num_programs": get_num_programs,
-    "get_num_multiprocessors": get_num_multiprocessors, "get_global_range": get_global_range,
-    "constant_table": constant_table,
+    "constant": _each(lambda f, op: literal(element(op.result.type), op.attributes["value"])),
+    "undef": _each(lambda f, op: "poison"),
+    "constant_table": _each(lambda f, op: f"@{op.attributes['symbol']}"),
+    "get_program_id": _each(lambda f, op: program_id(f, op.attributes["axis"])),
+    "get_num_programs": _each(lambda f, op: _of_programs(f, "nctaid", op.attributes["axis"])),
+    "get_num_multiprocessors": _each(
+        lambda f, op: f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid")),
+    "first_warp": _each(lambda f, op: f.prelude(f"icmp ult i32 {f.thread}, 32")),
+    "from_first_lane": from_first_lane, "again": again,
+    "range": make_range, "get_global_range": get_global_range,
 }

@@ -11,13 +11,13 @@ stated.
 from __future__ import annotations
 
 from tritonc.backend.emit import math_f32, math_f64
-from tritonc.backend.emit.arithmetic import FAST, SUFFIX
+from tritonc.backend.emit.arithmetic import FAST
 from tritonc.backend.emit.casts import convert_float, nearly_half_more
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.literals import llvm_type
+from tritonc.backend.emit.literals import SUFFIX, llvm_type
 from tritonc.backend.emit.packed import each_register
 from tritonc.ir.core import Op
-from tritonc.ir.types import F32, F64, TF32, Scalar, scalar
+from tritonc.ir.types import F32, F64, Scalar, scalar
 
 # The greatest error in ulp: f32 by default, f64.  f32 with -fprecise-math: 0.51.
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -39,12 +39,9 @@ def math_function(f: FunctionEmitter, op: Op) -> None:
 
 def evaluate(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
     """The function of one element."""
-    exact = name in _INTRINSICS
-    precise = f.options.precise_math and not exact
+    precise = f.options.precise_math and name not in _INTRINSICS
     wide = F64 if e == F64 or precise else F32
-    if e not in (wide, TF32) or (e == TF32 and wide == F64):
-        return convert_float(f, wide, e, _compute(f, name, wide, convert_float(f, e, wide, a)))
-    return _compute(f, name, wide, a)
+    return convert_float(f, wide, e, _compute(f, name, wide, convert_float(f, e, wide, a)))
 
 
 def _compute(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:

@@ -53,7 +53,7 @@ LN_2_LOW = 1.90821492927058770002e-10
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 
 
-def _power(body: Body, exponent: Term) -> tuple[Term, Term]:
+def _power(exponent: Term) -> tuple[Term, Term]:
     """2^(k/2) twice for an i64 k of -1100 to 1100: their product overflows where it should."""
     half = exponent.shift_right_signed(1)
     return (((half + 1023) << 52).as_float(), ((exponent - half + 1023) << 52).as_float())
@@ -74,7 +74,7 @@ def _exp_parts(body: Body, x: Term) -> tuple[Term, Term]:
 
 def _exp(body: Body, x: Term) -> Term:
     k, minus_one = _exp_parts(body, x)
-    first, second = _power(body, k)
+    first, second = _power(k)
     found = body.fma(minus_one, first, first) * second
     found = body.select(x > 709.8, INFINITY, found)
     return body.select(x < -746.0, 0.0, found)
@@ -88,7 +88,7 @@ def exp2(body: Body) -> None:
     x = body.parameters[0]
     shifted = x + MAGIC
     r = x - (shifted - MAGIC)
-    first, second = _power(body, _integer(shifted))
+    first, second = _power(_integer(shifted))
     found = body.fma(r * body.polynomial(r, EXP2), first, first) * second
     found = body.select(x >= 1024.0, INFINITY, found)
     body.give(body.select(x < -1080.0, 0.0, found))

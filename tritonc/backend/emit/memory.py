@@ -60,14 +60,14 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         _load_alike(f, op, found, now)
         return
     wanted, other = f.wanted(op.result), op.attributes.get("other")
-    guards = f.values[op.guard] if op.guard is not None else None
+    guards = f.values[op.guard] if op.guard is not None and "ragged" in op.attributes else None
     edges: dict[tuple[int, ...], Vector] = {}
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
         picked = [i for i, r in enumerate(chunk) if wanted >> r & 1] or [0]
-        access = _access(f, op, chunk, guards[chunk[0]] if guards is not None else "")
+        access = _access(f, op, chunk, f.guard(op, chunk[0]))
         if not access.volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
-        if "ragged" in op.attributes and guards is not None:
+        if guards is not None:
             edges[chunk] = Vector(access, [guards[r] for r in chunk], picked)
             continue
         names = _of_window(f, op, access, chunk, picked) if "window" in op.attributes else load(
@@ -111,8 +111,7 @@ def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         picked = [r for r in group if wanted >> r & 1 and not found[r]]
         if not picked:
             continue
-        names = ["" if op.guard is None or f.values[op.guard][r] == "true"
-                 else f.values[op.guard][r] for r in picked]
+        names = [guard if (guard := f.guard(op, r)) != "true" else "" for r in picked]
         guards = list(dict.fromkeys(names))
         guard = guards[0]
         for name in guards[1:]:
@@ -127,14 +126,13 @@ def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
 
 def emit_store(f: FunctionEmitter, op: Op) -> None:
     values, owner = f.values[op.operands[1]], f.owner(f.layout(op.operands[0]))
-    guards = f.values[op.guard] if op.guard is not None else None
     chunks = access_chunks(op, f.warps, f.target.access_bytes)
-    if op.attributes.get("ragged") and guards is not None:
-        vectors = [Vector(_access(f, op, c, ""), [guards[r] for r in c]) for c in chunks]
+    if op.attributes.get("ragged") and op.guard is not None:
+        vectors = [Vector(_access(f, op, c, ""), [f.guard(op, r) for r in c]) for c in chunks]
         store_vectors(f, vectors, [[values[r] for r in c] for c in chunks], owner)
         return
     for chunk in chunks:
-        guard = f.both(owner, guards[chunk[0]] if guards is not None else "")
+        guard = f.both(owner, f.guard(op, chunk[0]))
         if op.attributes.get("release"):
             f.under(guard, "release", partial(_release, f, _access(f, op, chunk, ""), values[0]))
         elif guard != "false":
@@ -178,8 +176,9 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     def one(address: str, value: str, guard: str) -> str:
         if native is not None:
             return _native(f, native, llvm_type(e), address, value, guard, wanted, f"{at}.global")
-        return _guarded(f, e, guard, lambda: _loop(f, e, address, lambda old: _changed(
-            f, kind, e, old, value), scope))
+        return _guarded(f, e, guard, lambda: _loop(
+            f, e, address, lambda old: value if kind == "xchg" else combine(f, kind, e, old, value),
+            scope))
 
     _atomics(f, op, one, fenced=not order)
 
@@ -210,10 +209,6 @@ def _load_or_store(f: FunctionEmitter, op: Op, address: str, value: str, guard: 
     return _guarded(f, e, guard, emit)
 
 
-def _changed(f: FunctionEmitter, kind: str, e: Scalar, old: str, value: str) -> str:
-    return value if kind == "xchg" else combine(f, kind, e, old, value)
-
-
 def atomic_cas(f: FunctionEmitter, op: Op) -> None:
     """Bits are compared, so that a NaN equals itself and -0 is not 0."""
     e, scope = _pointer(op).element, op.attributes.get("scope", "gpu")
@@ -231,7 +226,7 @@ def _atomics(f: FunctionEmitter, op: Op, one: Callable[..., str], fenced: bool =
     layout = f.layout(op.operands[0])
     owner, found = f.owner(layout), f.blank(op.result.type)
     for r in owned(layout):
-        guard = f.both(owner, f.values[op.guard][r] if op.guard is not None else "")
+        guard = f.both(owner, f.guard(op, r))
         operands = [f.values[v][r] for v in op.operands]
         if isinstance(op.operands[0].type, Tile):
             found[r] = one(*operands, guard)

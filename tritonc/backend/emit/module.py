@@ -6,13 +6,13 @@ first use, and LLVM inlines it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.literals import CONSTANT_SPACE, bits_of, literal, memory_type
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import ConstantTable
+from tritonc.ir.types import I1
 from tritonc.options import Options, mapped_path
 from tritonc.source import Span
 
@@ -97,7 +97,9 @@ class ModuleEmitter:
             content = "zeroinitializer"
         else:
             values = [*table.data, *[0] * (table.count - len(table.data))]
-            content = f"[{', '.join(f'{t} {_stored(table, v)}' for v in values)}]"
+            names = [str(int(bool(v))) if table.element == I1 else literal(table.element, v)
+                     for v in values]
+            content = f"[{', '.join(f'{t} {name}' for name in names)}]"
         kind = "externally_initialized global" if table.data is None else "constant"
         alignment = max(16, table.element.bytes)
         self.define_global(table.name, f"addrspace({CONSTANT_SPACE}) {kind} "
@@ -166,12 +168,3 @@ class ModuleEmitter:
                  *self._globals.values(), "", *self.functions, *self._helpers.values(),
                  *self._declarations.values(), "", *_ATTRIBUTES, "", *metadata, ""]
         return "\n".join(parts)
-
-
-def _stored(table: ConstantTable, value: int | float) -> str:
-    """A number of a table as the type that lies in memory."""
-    if table.element.bits == 1:
-        return str(int(bool(value)))
-    if isinstance(value, float) and math.isnan(value) and table.element.bits == 32:
-        return "0x7FF8000000000000"
-    return literal(table.element, value)

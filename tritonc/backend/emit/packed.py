@@ -74,10 +74,7 @@ def _vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
     word = whole_word(f, names)
     if word:
         return f.op(f"bitcast i32 {word} to <2 x {t}>")
-    found = "poison"
-    for i, name in enumerate(names):
-        found = f.op(f"insertelement <2 x {t}> {found}, {t} {name}, i32 {i}")
-    return found
+    return f.vector(t, names)
 
 
 def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:
@@ -100,10 +97,10 @@ def map_registers(f: FunctionEmitter, mask: int, like: Value, operands: list[Val
     return found
 
 
-def in_pairs(f: FunctionEmitter, result: Value, operands: Sequence[Value],
-             single: Callable[..., str], double: Callable[..., str]) -> None:
-    """The wanted registers of `result`: two at once by `double`, of vectors, where that saves
-    taking a word apart; else each by `single`."""
+def in_pairs(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:
+    """The wanted registers of a result: `compute` of an LLVM type and operands, of two registers
+    as vectors where that saves taking a word apart."""
+    result, operands = op.result, op.operands
     e, mask = scalar(result.type), f.wanted(result)
     lists = [f.values[v] for v in operands]
     found, known = f.blank(result.type), dict[tuple[str, ...], str]()
@@ -114,11 +111,12 @@ def in_pairs(f: FunctionEmitter, result: Value, operands: Sequence[Value],
         pair = [(names[r], names[r | 1]) for names in lists] if able and not r & 1 and (
             mask >> (r | 1) & 1) else []
         if any(whole_word(f, names) for names in pair):
-            found[r], found[r | 1] = _take(f, e, double(*(_vector(f, e, p) for p in pair)))
+            vectors = (_vector(f, e, p) for p in pair)
+            found[r], found[r | 1] = _take(f, e, compute(f"<2 x {llvm_type(e)}>", *vectors))
             continue
         key = tuple(names[r] for names in lists)
         if key not in known:
-            known[key] = single(*key)
+            known[key] = compute(llvm_type(e), *key)
         found[r] = known[key]
     f.values[result] = found
 

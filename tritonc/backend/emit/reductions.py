@@ -19,12 +19,11 @@ from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.registers import (
     members,
     plan_reduction,
-    reduced_axes,
     reduced_registers,
     tree,
 )
 from tritonc.backend.emit.warps import FULL_WARP, exchange, from_lowest
-from tritonc.backend.layout.split_reductions import by_vote
+from tritonc.backend.layout.split_reductions import by_vote, reduced_axes
 from tritonc.ir import combiner
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op

@@ -15,6 +15,7 @@ from tritonc.backend.layout.access import (
     vector_chunks,
 )
 from tritonc.backend.layout.conversion import Rename, plan_conversion
+from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir import layout_ops
 from tritonc.ir.core import Op
 from tritonc.ir.layout import LANE_BITS, Layout, axis_bases, log2
@@ -93,11 +94,6 @@ def reduced_registers(op: Op, warps: int) -> tuple[int, ...]:
     plan = plan_conversion(natural, layout_of(op.results[0].type, warps), 32)
     assert isinstance(plan, Rename), f"a reduction of {layout} does not lie in its result's layout"
     return plan.sources
-
-
-def reduced_axes(op: Op) -> tuple[int, ...]:
-    """The axes that a reduction, or a scan, goes along."""
-    return tuple(op.attributes.get("axes") or (op.attributes["axis"],))
 
 
 def access_chunks(op: Op, warps: int, access_bytes: int) -> tuple[tuple[int, ...], ...]:

@@ -20,7 +20,7 @@ from tritonc.backend.emit.packed import map_registers
 from tritonc.backend.emit.registers import copied, members, owned
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses, shared_accesses
 from tritonc.backend.layout.conversion import part_holders, part_layout, part_registers
-from tritonc.backend.layout.layout_choice import thickened
+from tritonc.backend.layout.dot_layouts import thickened
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layout import Layout, SharedLayout
@@ -238,8 +238,7 @@ def shared_atomic(f: FunctionEmitter, op: Op) -> None:
              f'{f.values[value][r]} syncscope("block") monotonic')
 
     for r in owned(layout):
-        guard = f.both(owner, f.values[op.guard][r] if op.guard is not None else "")
-        f.under(guard, "atomic", partial(combine, r))
+        f.under(f.both(owner, f.guard(op, r)), "atomic", partial(combine, r))
 
 
 # ---- asynchronous copies -------------------------------------------------------------------------
@@ -257,12 +256,10 @@ def async_copy(f: FunctionEmitter, op: Op) -> None:
     owner = f.owner(layout)
     for condition in some:
         owner = f.both(owner, f.scalar(condition))
-    guards = f.values[op.guard] if op.guard is not None else None
     for piece in pieces:
         size, first = len(piece.registers) * tile.element.bytes, piece.registers[0]
         assert size in (4, 8, 16), f"no asynchronous copy moves {size} bytes"
-        guard = guards[first] if guards is not None else ""
-        _copy(f, tile.at(piece), sources[first], size, owner, guard)
+        _copy(f, tile.at(piece), sources[first], size, owner, f.guard(op, first))
 
 
 def _copy(f: FunctionEmitter, to: str, source: str, size: int, owner: str, guard: str) -> None:
@@ -280,18 +277,13 @@ def _copy(f: FunctionEmitter, to: str, source: str, size: int, owner: str, guard
     f.asm("void", f"{text};", [], inputs)
 
 
-def async_commit(f: FunctionEmitter, op: Op) -> None:
-    f.call("llvm.nvvm.cp.async.commit.group", "void")
-
-
-def async_wait(f: FunctionEmitter, op: Op) -> None:
-    f.call("llvm.nvvm.cp.async.wait.group", "void", f"i32 {op.attributes['pending']}")
-
-
 EMITTERS: dict[str, Emitter] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
     "buffer_reshape": buffer_view,
     "shared_store": shared_store, "shared_load": shared_load, "load_slice": load_slice,
     "shared_gather": shared_gather, "shared_atomic": shared_atomic,
-    "async_copy": async_copy, "async_commit": async_commit, "async_wait": async_wait,
+    "async_copy": async_copy,
+    "async_commit": lambda f, op: f.call("llvm.nvvm.cp.async.commit.group", "void"),
+    "async_wait": lambda f, op: f.call("llvm.nvvm.cp.async.wait.group", "void",
+                                       f"i32 {op.attributes['pending']}"),
 }

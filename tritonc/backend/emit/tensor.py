@@ -45,7 +45,7 @@ def _guarded(f: FunctionEmitter, op: Op, thread: str | None = None) -> str:
     """The condition under which a thread makes copies: the first one, or the copier, who is alone
     in its code; or the condition `thread`."""
     own = thread or ("" if f.role == COPIER else first_thread(f))
-    return f.both(own, f.scalar(op.guard) if op.guard is not None else "")
+    return f.both(own, f.guard(op))
 
 
 def ring_expect(f: FunctionEmitter, op: Op) -> None:
@@ -152,13 +152,9 @@ def store_wait(f: FunctionEmitter, op: Op) -> None:
         f"llvm.nvvm.cp.async.bulk.wait.group{kind}", "void", f"i32 {op.attributes['pending']}"))
 
 
-def proxy_fence(f: FunctionEmitter, op: Op) -> None:
-    f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")
-
-
 EMITTERS: dict[str, Emitter] = {
     "ring_init": ring_init, "ring_expect": ring_expect, "ring_fill": ring_fill,
     "ring_wait": ring_wait, "ring_release": ring_release, "ring_acquire": ring_acquire,
     "tensor_copy": tensor_copy, "tensor_store": tensor_store, "store_wait": store_wait,
-    "proxy_fence": proxy_fence,
+    "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void"),
 }

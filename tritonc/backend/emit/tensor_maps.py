@@ -34,6 +34,7 @@ ROWS, SLOTS = 256, 8  # multiprocessors, and blocks of one that run at once with
 # Barriers of the copier's warps: with the others, once; alone; of its first one and that of the
 # others that gives the slot back.
 _MEETING, _SETUP, _CLAIMED = 15, 14, 13
+_HANDING_BACK = _CLAIMED, 2 * WARP_SIZE
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 GLOBAL, _SHARED = f"ptr addrspace({GLOBAL_SPACE})", f"ptr addrspace({SHARED_SPACE})"
 
@@ -65,8 +66,7 @@ def _claimer(f: FunctionEmitter) -> int:
 
 def _setup_barrier(f: FunctionEmitter) -> None:
     """The copier's warps wait for each other."""
-    f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", f"i32 {_SETUP}",
-                 f"i32 {COPIER_WARPS * WARP_SIZE}")
+    f.meet_at(_SETUP, COPIER_WARPS * WARP_SIZE)
 
 
 def shared_pointer(f: FunctionEmitter, address: str, space: int = SHARED_SPACE) -> str:
@@ -105,7 +105,7 @@ def claim_slot(f: FunctionEmitter, op: Op) -> None:
         f.values[op.result] = ["null"]  # until they have met those who claim it
         return
     if f.role == COPIER and _early(f, op.result):  # the rings are made
-        f.convergent("llvm.nvvm.barrier.cta.arrive.aligned.count", "void", *_meeting(f))
+        f.meet_at(*_meeting(f), "arrive")
     maps, claims = _claims(f, op)
 
     def claim() -> str:
@@ -154,7 +154,7 @@ def release_slot(f: FunctionEmitter, op: Op) -> None:
 
     if f.role == READERS and (start := _early(f, slot)) is not None:
         def meet() -> None:
-            f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", *_handing_back())
+            f.meet_at(*_HANDING_BACK)
             f.values[slot] = [_own_slot(f, start.operands[1])]
             f.under(first_thread(f), "release", give_back)
 
@@ -168,11 +168,6 @@ def _early(f: FunctionEmitter, slot: Value) -> Op | None:
     """
     return next((op for op in f.kernel.ops() if op.name == "start_copier"
                  and op.operands[0] is slot and op.attributes.get("early")), None)
-
-
-def _handing_back() -> tuple[str, str]:
-    """The barrier of the warp that has claimed the slot and the one that gives it back."""
-    return f"i32 {_CLAIMED}", f"i32 {2 * WARP_SIZE}"
 
 
 def _own_slot(f: FunctionEmitter, cell: Value) -> str:
@@ -254,19 +249,18 @@ def start_copier(f: FunctionEmitter, op: Op) -> None:
     early = op.attributes.get("early")
     if f.role == COPIER:
         _setup_barrier(f)
-        kind = "sync" if op.attributes.get("waits") else "arrive"
         if early:
-            f.under(_in_warp(f, _claimer(f)), "claimed", lambda: f.convergent(
-                "llvm.nvvm.barrier.cta.arrive.aligned.count", "void", *_handing_back()))
+            f.under(_in_warp(f, _claimer(f)), "claimed",
+                    lambda: f.meet_at(*_HANDING_BACK, "arrive"))
         else:
-            f.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", *_meeting(f))
+            f.meet_at(*_meeting(f), "sync" if op.attributes.get("waits") else "arrive")
         go, end = f.new_label("copier"), f.new_label("idle")
         f.line(f"br i1 {first_thread(f, _claimer(f))}, label %{go}, label %{end}")
         f.start_block(end)
         f.line("ret void")
         f.start_block(go)
     elif f.role:
-        f.convergent("llvm.nvvm.barrier.cta.sync.aligned.count", "void", *_meeting(f))
+        f.meet_at(*_meeting(f))
         if early:
             f.values[op.result] = ["null"]
             return
@@ -285,9 +279,9 @@ def start_copier(f: FunctionEmitter, op: Op) -> None:
     f.under(f.prelude(f"icmp eq i32 {own}, 0"), "acquire", lambda: _acquire(f, op.result, left))
 
 
-def _meeting(f: FunctionEmitter) -> tuple[str, str]:
+def _meeting(f: FunctionEmitter) -> tuple[int, int]:
     """The barrier of the readers and the copier's warps."""
-    return f"i32 {_MEETING}", f"i32 {(f.warps + COPIER_WARPS) * WARP_SIZE}"
+    return _MEETING, (f.warps + COPIER_WARPS) * WARP_SIZE
 
 
 def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> None:

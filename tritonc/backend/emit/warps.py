@@ -37,10 +37,8 @@ def to_words(f: FunctionEmitter, e: Element, names: Sequence[str]) -> list[str]:
                 word = f.op(f"or disjoint i32 {total}, {word}")
             total = word
         return [total]
-    vector, packed = f"<{len(integers)} x i{bits}>", "poison"
-    for i, name in enumerate(integers):
-        packed = f.op(f"insertelement {vector} {packed}, i{bits} {name}, i32 {i}")
-    return [f.op(f"bitcast {vector} {packed} to i32")]
+    packed = f.vector(f"i{bits}", integers)
+    return [f.op(f"bitcast <{len(integers)} x i{bits}> {packed} to i32")]
 
 
 def from_words(f: FunctionEmitter, e: Element, words: Sequence[str], count: int) -> list[str]:
@@ -49,10 +47,7 @@ def from_words(f: FunctionEmitter, e: Element, words: Sequence[str], count: int)
     if bits == 32:
         return [from_bits(f, e, words[0])]
     if bits == 64:
-        pair = "poison"
-        for i, word in enumerate(words):
-            pair = f.op(f"insertelement <2 x i32> {pair}, i32 {word}, i32 {i}")
-        return [from_bits(f, e, f.op(f"bitcast <2 x i32> {pair} to i64"))]
+        return [from_bits(f, e, f.op(f"bitcast <2 x i32> {f.vector('i32', words)} to i64"))]
     found = []
     for i in range(count):
         word = words[0] if not i else f.op(f"lshr i32 {words[0]}, {i * bits}")

@@ -136,7 +136,8 @@ class _Product:
         self.asked = whole if along else op.attributes.get("asked", whole)  # the rest is padding
         self.zero = self._starts_from_zero() and self.asked == whole
         self.transposed = [False, False]  # A, B
-        self.left = self._left(a)
+        # Each a function of the block's origin and k, which gives lines and the text.
+        self.left = self._registers(a) if isinstance(a.type, Tile) else self._shared(a, 0)
         self.right = self._shared(b, 1)
 
     def _starts_from_zero(self) -> bool:
@@ -148,11 +149,6 @@ class _Product:
         self.inputs.append((constraint, text))
         before = self.outputs if self.zero else 2 * self.outputs
         return f"${before + len(self.inputs) - 1}"
-
-    # operands: each a function of the block's origin and k, which gives lines and the text
-
-    def _left(self, a: Value) -> Callable[[int, int], tuple[str, str]]:
-        return self._registers(a) if isinstance(a.type, Tile) else self._shared(a, 0)
 
     def _registers(self, a: Value) -> Callable[[int, int], tuple[str, str]]:
         """A in registers: four to an instruction."""

@@ -14,6 +14,7 @@ of a part that depends on the thread and a constant that depends on the register
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -103,6 +104,16 @@ def shared_accesses(
     bits = [1 << register.index(1 << i) for i in range(log2(width))]
     members = [f2.apply(bits, i) for i in range(width)]
     skip = sum(bits) | (layout.replicated_registers if once else 0)
+    return SharedAccesses(width, thread, grouped(layout, register, thread, members, skip, width))
+
+
+def grouped(layout: Layout, register: tuple[int, ...], thread: tuple[int, ...],
+            members: Sequence[int], skip: int, width: int = 1) -> tuple[SharedAccess, ...]:
+    """The accesses that move the registers `first | members[i]` each, for all others than `skip`.
+
+    `register`, `thread`: what their bits add to offsets; of those the lowest, below `width`, say in
+    which order the members lie.
+    """
     touched = 0
     for offset in thread:
         touched |= offset
@@ -112,9 +123,9 @@ def shared_accesses(
             offset = f2.apply(register, first)
             inside = offset & (width - 1)
             offset ^= inside
-            registers = tuple(first | members[i ^ inside] for i in range(width))
+            registers = tuple(first | members[i ^ inside] for i in range(len(members)))
             accesses.append(SharedAccess(registers, offset & touched, offset & ~touched))
-    return SharedAccesses(width, thread, tuple(accesses))
+    return tuple(accesses)
 
 
 def phase_lanes(access_bits: int) -> int:

@@ -26,21 +26,18 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from tritonc.analysis import axis_info, ragged
 from tritonc.analysis.values import int_of
-from tritonc.analysis.windows import windows
-from tritonc.backend.layout import layout_choice
-from tritonc.backend.layout.likely_axis import likely_axes
+from tritonc.backend.layout import dot_layouts, layout_choice
+from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
+from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir import combiner, layout_ops
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.layout import Layout, blocked
-from tritonc.ir.rules import pointee
-from tritonc.ir.shared_layout import BANK_BYTES
+from tritonc.ir.layout import Layout
 from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
 
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")
@@ -55,43 +52,36 @@ STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
 
 def assign_layouts(kernel: Kernel, context: Context) -> bool:
     """Give every tile of the kernel a layout."""
-    nesting = layout_choice.nesting_of(context.meta)
+    nesting = dot_layouts.nesting_of(context.meta)
     if nesting is None:
         context.remark("assign_layouts", "the default micro- and nano-tiles are used: those given "
                        "do not fit the 32 threads of a warp", kernel.span, missed=True)
-    choice = _Assignment(kernel, nesting or layout_choice.DEFAULT)
+    choice = _Assignment(kernel, nesting or dot_layouts.DEFAULT)
     choice.run()
     rewrite_layouts(kernel, choice)
     return True
 
 
-SHARED = 4  # neighbours of one address, that a load may follow others into their layout
-
-
 class _Assignment:
     """The layouts that are chosen; `rewrite_layouts` carries them out."""
 
-    def __init__(self, kernel: Kernel, nesting: layout_choice.Nesting) -> None:
+    def __init__(self, kernel: Kernel, nesting: dot_layouts.Nesting) -> None:
         self.kernel = kernel
         self.nesting = nesting
         self.warps: int = kernel.attributes["num_warps"]
-        self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
-        for load, window in windows(kernel, self.infos).items():
-            if not window.aligned:  # aligned accesses bring it
-                self.infos[load.operands[0]] = window.info
         self.cfg = Cfg(kernel)
+        self.accesses = Accesses(kernel, self.cfg, self.warps)
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
         self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
-        self.staged = _staged_loads(kernel)
-        self.accumulators = [layout_choice.dot_layout(op, self.warps) for op in kernel.ops()
+        self.accumulators = [dot_layouts.dot_layout(op, self.warps) for op in kernel.ops()
                              if op.name == "dot" and _on_wgmma(op)]
 
     def run(self) -> None:
         self.flow_forward()
         if self.looked_up:
             wanted = self.demands()
-            self.moved.update((op, next(iter(wanted.get(op.result) or [self.default(
-                op.result.type)]))) for op in self.looked_up)
+            self.moved.update((op, next(iter(wanted.get(op.result) or [layout_choice.plain(
+                shape(op.result.type), self.warps)]))) for op in self.looked_up)
             self.primary.clear()
             self.flow_forward()
         self.move_loads()
@@ -103,53 +93,45 @@ class _Assignment:
         changed = True
         while changed:
             changed = False
-            for block in self.cfg.order:
-                for op in block.ops:
-                    for result in op.results:
-                        if isinstance(result.type, Tile):
-                            new = self.primary_of(op, result)
-                            if new is not None and self.primary.get(result) != new:
-                                old = self.primary.get(result)
-                                if old is None or new[0] > old[0] or op.name != "phi":
-                                    self.primary[result] = new
-                                    changed = True
+            for op in (op for block in self.cfg.order for op in block.ops):
+                for result in (result for result in op.results if isinstance(result.type, Tile)):
+                    old, new = self.primary.get(result), self.primary_of(op, result.type)
+                    if new is not None and new != old and (
+                            old is None or new[0] > old[0] or op.name != "phi"):
+                        self.primary[result] = new
+                        changed = True
 
-    def primary_of(self, op: Op, result: Value) -> tuple[int, Layout] | None:
-        name, t = op.name, result.type
-        assert isinstance(t, Tile)
+    def primary_of(self, op: Op, t: Type) -> tuple[int, Layout] | None:
+        """The layout of a result, with its strength; None if whoever reads it decides."""
+        name, extents = op.name, shape(t)
         if name == "dot":
-            return STRENGTH[name], layout_choice.dot_layout(op, self.warps, self.nesting)
+            return STRENGTH[name], dot_layouts.dot_layout(op, self.warps, self.nesting)
         if op in self.looked_up and op not in self.moved:
             return None
         if name in STRENGTH:
             return STRENGTH[name], self.access_layout(op)
         if name == "channel":  # else it is read in any layout
             return self.primary.get(op.operands[0]) if op.attributes.get("stored") else None
-        if name == "reshape" and op.operands[0] in self.primary:
-            if not isinstance(op.operands[0].type, Tile) or self.inserts_axes(op):
-                return None  # small and soon broadcast: whoever reads it decides
+        if name in ("reshape", "trans") and op.operands[0] in self.primary:
             strength, source = self.primary[op.operands[0]]
-            return strength, layout_ops.reshape(source, t.shape)
-        if name == "trans" and op.operands[0] in self.primary:
-            strength, source = self.primary[op.operands[0]]
-            return strength, layout_ops.transpose(source, op.attributes["permutation"])
-        if name == "reduce":
-            return 1, layout_ops.slice_axes(self.reduced_layout(op), op.attributes["axes"])
+            if name == "trans":
+                return strength, layout_ops.transpose(source, op.attributes["permutation"])
+            return None if self.inserts_axes(op) else (  # small, and soon broadcast
+                strength, layout_ops.reshape(source, extents))
+        if name in ("reduce", "reduce_with"):
+            return 1, layout_ops.slice_axes(self.reduced_layout(op), reduced_axes(op))
         if name in ("gather", "histogram"):
-            return 1, self.default(t)
+            return 1, layout_choice.plain(extents, self.warps)
         if name == "broadcast":
             return self.unreduced(op)
         if name == "cluster_reduce":
             return self.primary.get(op.operands[0])
-        if name == "reduce_with":
-            return 1, layout_ops.slice_axes(self.reduced_layout(op), (op.attributes["axis"],))
         if name in ("scan", "scan_with"):
-            return 2, self.scan_layout(op)
+            return 2, layout_choice.scanned(extents, op.attributes["axis"], self.warps)
         if name in DIVISIONS and self.handed_around(op):
-            return 0, layout_choice.in_each_warp(t.shape, self.warps)
+            return 0, layout_choice.in_each_warp(extents, self.warps)
         if name == "phi" or ALL_OPS[name].elementwise:
-            known = [self.primary[v] for v in op.operands
-                     if v in self.primary and isinstance(v.type, Tile)]
+            known = [self.primary[v] for v in op.operands if v in self.primary]
             return max(known, key=lambda entry: entry[0]) if known else None
         return None
 
@@ -173,32 +155,10 @@ class _Assignment:
     def handed_around(self, op: Op) -> bool:
         """Whether a quotient of indices beside a product costs more than to send it from the lanes
         that have it to the others: by no constant, and another for each element."""
-        loop, info = self.cfg.innermost.get(self.cfg.block_of[op]), self.infos.get(op.result)
-        return loop is not None and int_of(op.operands[1]) is None \
-            and len(shape(op.result.type)) == 1 and info is not None \
-            and max(*info.contiguity, *info.constancy) == 1 and loop in self.product_loops
-
-    @cached_property
-    def reductions(self) -> list[Op]:
-        """Of tiles, in kernels without products and scans."""
-        ops = list(self.kernel.ops())
-        if any(op.name in ("dot", "scan", "scan_with") for op in ops):
-            return []
-        return [op for op in ops if op.name in ("reduce", "reduce_with")]
-
-    def is_reduced(self, op: Op, axis: int) -> bool:
-        """Whether tiles of a load's shape are reduced along this axis, and each time it runs."""
-        loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        return any(
-            shape(other.operands[0].type) == shape(op.result.type)
-            and (axis,) == tuple(other.attributes.get("axes") or (other.attributes["axis"],))
-            and (loop is None or self.cfg.block_of[other] in loop) for other in self.reductions)
-
-    @cached_property
-    def copied(self) -> set[Op]:
-        """The loads that channels take."""
-        return {op.operands[0].op for op in self.kernel.ops()
-                if op.name == "channel" and op.operands[0].op is not None}
+        info = self.accesses.infos.get(op.result)
+        return int_of(op.operands[1]) is None and len(shape(op.result.type)) == 1 \
+            and info is not None and max(*info.contiguity, *info.constancy) == 1 \
+            and self.cfg.innermost.get(self.cfg.block_of[op]) in self.product_loops
 
     @cached_property
     def looked_up(self) -> list[Op]:
@@ -220,83 +180,17 @@ class _Assignment:
     @staticmethod
     def inserts_axes(op: Op) -> bool:
         """A reshape that only adds axes of extent 1."""
-        before, after = op.operands[0].type, op.result.type
-        assert isinstance(before, Tile) and isinstance(after, Tile)
-        return len(after.shape) > len(before.shape) and (
-            same_axes(before.shape, after.shape) is not None)
+        before, after = shape(op.operands[0].type), shape(op.result.type)
+        return len(after) > len(before) and same_axes(before, after) is not None
 
     def access_layout(self, op: Op) -> Layout:
         """The layout in which a load, store or atomic of a tile of pointers runs best."""
         pointer = op.operands[0]
-        assert isinstance(pointer.type, Tile)
         if op in self.moved:
             return self.moved[op]
-        info = self.infos.get(pointer)
-        guard = ragged.edge(op, self.infos, self.ragged)
-        gathered = info is None or max(info.contiguity) == 1
-        best = layout_choice.coalesced(pointer.type.shape, info, guard,
-                                       scalar(pointee(pointer.type)).bytes, self.warps,
-                                       self.likely(op) if gathered else None,
-                                       op in self.copied)
-        axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
-        if op.name == "load" and self.is_reduced(op, axis):
-            best = layout_choice.folded(best, axis, scalar(pointee(pointer.type)).bytes)
-        if op in self.staged:
-            best = layout_choice.turned(pointer.type.shape, info, guard,
-                                        scalar(pointee(pointer.type)).bytes, self.warps,
-                                        self.staged[op]) or best
-        if gathered and pointer in self.primary:
+        if pointer in self.primary and self.accesses.is_gathered(pointer):
             return self.primary[pointer][1]  # addresses come from memory: go where they are
-        if gathered and info is not None and max(info.constancy) >= SHARED:
-            return self.wide_layout(op, pointer.type) or best
-        return best
-
-    def wide_layout(self, op: Op, t: Tile) -> Layout | None:
-        """The layout of a wide access of a tile of that shape in the same block: of addresses that
-        neighbours share, a thread loads each once, wherever it is."""
-        for other in self.cfg.block_of[op].ops:
-            if other.name in ("load", "store") and shape(other.operands[0].type) == t.shape \
-                    and other not in self.moved and other not in self.staged:
-                info = self.infos.get(other.operands[0])
-                if info is not None and max(info.contiguity) > 1:
-                    return self.access_layout(other)
-        return None
-
-    def likely(self, op: Op) -> int | None:
-        """The axis along which the addresses are likely to go on; of several, the one that shared
-        memory will have contiguous, or the last."""
-        axes = likely_axes(op.operands[0], self.infos)
-        if not axes:
-            return None
-        return self.staged[op] if self.staged.get(op) in axes else max(axes)
-
-    def default(self, t: Type) -> Layout:
-        """A layout for a tile about which nothing is known."""
-        assert isinstance(t, Tile)
-        per_thread = max(1, t.size // (32 * self.warps))
-        return layout_choice.spread(t.shape, tuple(reversed(range(len(t.shape)))),
-                                    min(4, per_thread), self.warps)
-
-    def scan_layout(self, op: Op) -> Layout:
-        """The scanned axis inside one warp: in lanes and registers, in this order; of columns that
-        fill the lanes, in registers alone."""
-        t, axis = op.operands[0].type, op.attributes["axis"]
-        assert isinstance(t, Tile)
-        order = (axis, *[d for d in reversed(range(len(t.shape))) if d != axis])
-        extent, rank = t.shape[axis], len(t.shape)
-        size, lanes, across = [1] * rank, [1] * rank, [1] * rank
-        lanes[axis] = 1 if layout_choice.columns_fill_lanes(t.shape, axis) else min(32, extent)
-        size[axis] = extent // lanes[axis]
-        left = 32 // lanes[axis]
-        warps = self.warps
-        for d in order[1:]:
-            lanes[d] = min(left, t.shape[d])
-            left //= lanes[d]
-            across[d] = min(warps, max(1, t.shape[d] // lanes[d]))
-            warps //= across[d]
-        lanes[order[-1]] *= left
-        across[order[-1]] *= warps
-        return blocked(t.shape, size, lanes, across, order)
+        return self.accesses.layout(op, self.moved)
 
     # ---- what each operation wants of its operands
 
@@ -314,26 +208,13 @@ class _Assignment:
 
     def store_layout(self, op: Op) -> Layout | None:
         """The value's own layout if that uses memory well, else the coalesced one."""
-        pointer = op.operands[0]
-        if not isinstance(pointer.type, Tile):
+        if not isinstance(op.operands[0].type, Tile):
             return None
-        best = self.access_layout(op)
+        best, access = self.access_layout(op), self.accesses.of(op)
         entry = self.primary.get(op.operands[-1])
         if entry is None:
             return best
-        return entry[1] if self.share(op, entry[1]) >= self.share(op, best) else best
-
-    def share(self, op: Op, layout: Layout) -> float:
-        """The part of each memory sector that the access `op` would use in `layout`."""
-        pointer = op.operands[0]
-        assert isinstance(pointer.type, Tile)
-        info = self.infos.get(pointer)
-        guard = ragged.edge(op, self.infos, self.ragged)
-        axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
-        size = scalar(pointee(pointer.type)).bytes
-        reach = axis_info.vector_length(info, guard, axis, size) if info else 1
-        width = layout_ops.vector_width(layout, size * 8, reach, axis)
-        return layout_choice.sector_share(layout, axis, size, width)
+        return entry[1] if access.share(entry[1]) >= access.share(best) else best
 
     def operand_layouts(self, op: Op, layout: Layout) -> list[Layout | None]:
         """For each operand, the layout that `op`, itself in `layout`, wants; None leaves it."""
@@ -343,7 +224,7 @@ class _Assignment:
             return [self.own_layout(op.operands[0]), layout]
         if op.name == "dot":
             a, b, _ = op.operands
-            left, right = layout_choice.operands_in_registers(op, self.warps)
+            left, right = dot_layouts.operands_in_registers(op, self.warps)
             return [left or self.own_layout(a), right or self.own_layout(b), layout]
         if op.name in ("channel", "histogram"):
             return [self.own_layout(op.operands[0])]
@@ -355,11 +236,9 @@ class _Assignment:
             inverse = sorted(range(len(order)), key=lambda d: order[d])
             return [layout_ops.transpose(layout, inverse)]
         if op.name == "broadcast":
-            t = op.operands[0].type
-            assert isinstance(t, Tile)
-            axes = [d for d, n in enumerate(t.shape) if n != layout.shape[d]]
-            sliced = layout_ops.slice_axes(layout, axes)
-            return [layout_ops.reshape(sliced, t.shape)]
+            extents = shape(op.operands[0].type)
+            axes = [d for d, n in enumerate(extents) if n != layout.shape[d]]
+            return [layout_ops.reshape(layout_ops.slice_axes(layout, axes), extents)]
         return [None if not isinstance(v.type, Tile) else
                 layout if v.type.shape == layout.shape else self.own_layout(v)
                 for v in op.operands]
@@ -367,7 +246,7 @@ class _Assignment:
     def own_layout(self, value: Value) -> Layout:
         """The primary layout, or a default one."""
         entry = self.primary.get(value)
-        return entry[1] if entry else self.default(value.type)
+        return entry[1] if entry else layout_choice.plain(shape(value.type), self.warps)
 
     def reduced_layout(self, op: Op) -> Layout:
         """The layout in which a reduction reads its operand."""
@@ -401,7 +280,7 @@ class _Assignment:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
         it is loaded an iteration ahead: in few, and lanes ask each other for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        info, operand = self.infos.get(op.operands[0]), _makes_operand(op.result, readers)
+        info, operand = self.accesses.infos.get(op.operands[0]), _makes_operand(op.result, readers)
         apart = info is None or max(info.contiguity) == 1  # each element has an address of its own
         held = max(scalar(op.result.type).bytes, 2) + (operand and apart) * POINTER
         used = layout.registers * held // REGISTER
@@ -455,7 +334,8 @@ class _Assignment:
         threads = 32 * self.warps
         if layout.registers * threads >= 4 * layout.size or layout in self.accumulators:
             return True
-        return self.share(op, layout) >= self.share(op, self.access_layout(op))
+        access = self.accesses.of(op)
+        return access.share(layout) >= access.share(self.access_layout(op))
 
     def demands(self) -> dict[Value, dict[Layout, None]]:
         """The layouts in which each value is wanted, in the order found."""
@@ -511,49 +391,3 @@ def _makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
 def _on_wgmma(dot: Op) -> bool:
     name = dot.attributes.get("instruction")
     return name is not None and matrix.BY_NAME[name].kind == matrix.WGMMA
-
-
-def _staged_loads(kernel: Kernel) -> dict[Op, int]:
-    """Loads that a dot on CUDA cores alone reads, and that are turned if K is contiguous.
-
-    With each, the axis that will be contiguous there: the one that the dot does not reduce.
-    """
-    readers = uses(kernel)
-    found = {}
-    for op in kernel.ops():
-        if op.name != "load" or not isinstance(op.result.type, Tile):
-            continue
-        value, axes = op.result, list(range(len(op.result.type.shape)))
-        while len(readers.get(value, ())) == 1 and readers[value][0].name in ("trans", "reshape"):
-            (turn,) = readers[value]
-            if turn.name == "trans":
-                axes = [axes[d] for d in turn.attributes["permutation"]]
-            else:
-                axes = _split_axes(value.type, turn.result.type, axes)
-            value = turn.result
-        if len(readers.get(value, ())) == 1:
-            (dot,) = readers[value]
-            if dot.name == "dot" and "instruction" not in dot.attributes and (
-                    len(shape(value.type)) == 2 or scalar(value.type).bytes < BANK_BYTES):
-                axis = axes[-2 if value is dot.operands[0] else -1]
-                if axis >= 0:
-                    found[op] = axis
-    return found
-
-
-def _split_axes(before: Type, after: Type, axes: list[int]) -> list[int]:
-    """What `axes`, a number for each axis before a reshape, are after it; -1 where axes merge."""
-    left, found = list(zip(shape(before), axes, strict=True)), []
-    for extent in shape(after):
-        while left and left[0][0] == 1:
-            left.pop(0)
-        if extent == 1 or not left:
-            found.append(-1)
-            continue
-        n, axis = left.pop(0)
-        found.append(axis if n % extent == 0 else -1)
-        if n % extent == 0:
-            left.insert(0, (n // extent, axis))
-        else:
-            return [-1] * len(shape(after))
-    return found

@@ -46,32 +46,27 @@ class Rename(NamedTuple):
     sources: tuple[int, ...]
 
 
-class Repetition(NamedTuple):
-    """One use of the buffer: full-tile register numbers of the registers of the part."""
-
-    source: tuple[int, ...]
-    destination: tuple[int, ...]
-
-
 class Shared(NamedTuple):
-    """Through a buffer of `layout` in shared memory, once per repetition.
+    """Through a buffer of `layout` in shared memory, once for each part of the tile that `bits` of
+    its row-major index number.
 
-    A repetition moves a part of the tile: registers r of the part are `repetitions[i].source[r]` of
-    the source and `.destination[r]` of the destination.  It stores by `store`, in the threads whose
-    number has at the bits of `holders[0]` those of `holders[1 + i]`: no copies, and the part;
-    waits for all threads; loads by `load`.  Before the next repetition stores, all threads must
-    have loaded.  `bits`: those of the row-major index that number the parts.  `conflicts`: of the
-    stores and of the loads, as `bank_conflicts` counts.
+    The threads that hold a part store it (`part_holders`), without copies; all threads wait, and
+    load it.  Before the next part is stored, all threads must have loaded.
     """
 
+    source: Layout
+    destination: Layout
     layout: SharedLayout
     element_bits: int
-    store: SharedAccesses
-    load: SharedAccesses
-    holders: tuple[int, ...]
     bits: tuple[int, ...]
-    repetitions: tuple[Repetition, ...]
-    conflicts: tuple[int, int]
+
+    @property
+    def sides(self) -> tuple[tuple[SharedAccesses, int], ...]:
+        """The stores and the loads of a part, with their bank conflicts."""
+        parts = [(part_layout(side, self.bits), once)
+                 for side, once in ((self.source, True), (self.destination, False))]
+        return tuple((shared_accesses(part, self.layout, self.element_bits, once),
+                      bank_conflicts(part, self.layout, self.element_bits)) for part, once in parts)
 
     @property
     def bytes(self) -> int:
@@ -115,12 +110,11 @@ def shuffle_cost(plan: Shuffle, element_bits: int) -> float:
 
 def _shared_cost(plan: Shared) -> float:
     """In passes over the banks."""
-    sides = zip((plan.store, plan.load), plan.conflicts)
     transfers = sum(
         len(side.accesses) * (WARP_SIZE >> phase_lanes(side.vector * plan.element_bits)) * conflicts
-        for side, conflicts in sides
+        for side, conflicts in plan.sides
     )
-    return (transfers + BARRIERS_COST) * len(plan.repetitions)
+    return (transfers + BARRIERS_COST) * (1 << len(plan.bits))
 
 
 def plan_shared(
@@ -139,28 +133,9 @@ def plan_shared(
     size = source.size * element_bits // 8
     while maximum_bytes is not None and size >> len(repeated) > maximum_bytes and left:
         repeated.append(left.pop())
-    part_source = part_layout(source, repeated)
-    part_destination = part_layout(destination, repeated)
-    buffer = conversion_buffer(part_source, part_destination, element_bits)
-    return Shared(
-        layout=buffer,
-        element_bits=element_bits,
-        store=shared_accesses(part_source, buffer, element_bits, once=True),
-        load=shared_accesses(part_destination, buffer, element_bits),
-        holders=part_holders(source, repeated),
-        bits=tuple(repeated),
-        repetitions=tuple(
-            Repetition(
-                part_registers(source, repeated, index),
-                part_registers(destination, repeated, index),
-            )
-            for index in range(1 << len(repeated))
-        ),
-        conflicts=(
-            bank_conflicts(part_source, buffer, element_bits),
-            bank_conflicts(part_destination, buffer, element_bits),
-        ),
-    )
+    buffer = conversion_buffer(part_layout(source, repeated), part_layout(destination, repeated),
+                               element_bits)
+    return Shared(source, destination, buffer, element_bits, tuple(repeated))
 
 
 def part_layout(layout: Layout, removed: Sequence[int]) -> Layout:

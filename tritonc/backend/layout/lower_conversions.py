@@ -97,6 +97,9 @@ class _Exchange:
         self.ops.append(make_op(name, operands, result, span=self.op.span, **more))
         return self.ops[-1].result if self.ops[-1].results else self.value
 
+    def constant(self, t: Type, number: int) -> Value:
+        return self.make("constant", [], t, value=number)
+
     def convert(self, layout: SharedLayout, bits: tuple[int, ...]) -> None:
         """The value in the layout of the result."""
         buffer = self.buffer(layout)
@@ -125,18 +128,16 @@ class _Exchange:
             self.finish(self.make("shared_gather", [buffer, index], self.result))
             return
         t = index.type
-        inside = self.make("and", [index, self.make("constant", [], t, value=size - 1)])
-        which = self.make("lshr", [index, self.make("constant", [], t, value=log2(size))])
-        found: Value | None = None
+        inside = self.make("and", [index, self.constant(t, size - 1)])
+        which = self.make("lshr", [index, self.constant(t, log2(size))])
+        found = self.value
         for number in range(parts):
             self.make("shared_store", [buffer, self.value], bits=bits, index=number)
             here = self.make("shared_gather", [buffer, inside], self.result)
-            if found is not None:
-                own = self.make("constant", [], t, value=number)
-                own = self.make("icmp", [which, own], predicate="eq")
+            if number:
+                own = self.make("icmp", [which, self.constant(t, number)], predicate="eq")
                 here = self.make("select", [own, here, found])
             found = here
-        assert found is not None
         self.finish(found)
 
     def count(self, extent: int) -> None:
@@ -144,10 +145,9 @@ class _Exchange:
         t = self.value.type
         assert isinstance(t, Tile) and isinstance(self.result, Tile)
         buffer = self.buffer(row_major(self.result.shape))
-        self.make("shared_store", [buffer, self.make("constant", [], self.result, value=0)])
-        inside = self.make("icmp", [self.value, self.make("constant", [], t, value=extent)],
-                           predicate="ult")
-        one = self.make("constant", [], t, value=1)
+        self.make("shared_store", [buffer, self.constant(self.result, 0)])
+        inside = self.make("icmp", [self.value, self.constant(t, extent)], predicate="ult")
+        one = self.constant(t, 1)
         self.make("shared_atomic", [buffer, self.value, one], guard=inside, kind="add")
         self.finish(self.make("shared_load", [buffer], self.result))
 

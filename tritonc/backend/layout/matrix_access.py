@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from tritonc.backend.layout.access import SharedAccess, SharedAccesses
+from tritonc.backend.layout.access import SharedAccess, SharedAccesses, grouped
 from tritonc.ir import f2
 from tritonc.ir.layout import Layout, SharedLayout, log2
 from tritonc.ir.shared_layout import BANK_BYTES, BANKS
@@ -106,19 +106,12 @@ def _moves(layout: Layout, shared: SharedLayout, size: int, transposed: bool
     addresses = (*rows, *(register[i] for i in picked))
     addresses += (0,) * (_ROW_BITS + _MATRIX_BITS - len(addresses))
     thread = (*addresses, *warp)
-    touched = 0
-    for offset in thread:
-        touched |= offset
-    members = [1 << i for i in (*bits, *picked)]
-    skip = sum(members) | layout.replicated_registers
-    accesses = []
-    for first in range(layout.registers):
-        if not first & skip:
-            offset = f2.apply(register, first)
-            registers = tuple(first | f2.apply(members, i) for i in range(1 << len(members)))
-            accesses.append(SharedAccess(registers, offset & touched, offset & ~touched))
+    places = [1 << i for i in (*bits, *picked)]
+    members = [f2.apply(places, i) for i in range(1 << len(places))]
+    accesses = grouped(layout, register, thread, members,
+                       sum(places) | layout.replicated_registers)
     bank = BANKS * BANK_BYTES // size - 1  # offsets that differ here lie in other banks
     distinct = [image for image in rows if image]  # a bit that moves nothing reads the same row
     conflicts = 1 << (len(distinct) - f2.rank(tuple(image & bank for image in distinct)))
-    return MatrixAccesses(transposed, 1 << len(picked),
-                          SharedAccesses(1, thread, tuple(accesses)), conflicts)
+    return MatrixAccesses(transposed, 1 << len(picked), SharedAccesses(1, thread, accesses),
+                          conflicts)

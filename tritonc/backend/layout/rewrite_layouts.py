@@ -67,22 +67,24 @@ class _Rewrite:
     def anchor(self, op: Op, block: Block) -> None:
         """Give the operation its layout and its operands in the layouts that it wants."""
         layout = self.choice.layout_of(op)
-        wants = self.choice.operand_layouts(op, layout) if layout is not None else []
+        self.placed[op] = [op]
         for result in op.results:
             if isinstance(result.type, Tile):
                 assert layout is not None
                 result.type = with_layout(result.type, layout)
                 self.versions[result, layout] = result
-        self.placed[op] = [op]
-        if layout is None:
+        if layout is not None:
+            self.read(op, op, layout, block)
+
+    def read(self, old: Op, new: Op, layout: Layout, block: Block) -> None:
+        """Give `new`, which does in `layout` what `old` did, the operands that it wants."""
+        if old.name == "phi":
+            self.pending.append((Op("phi", old.operands, blocks=old.blocks), new, layout))
             return
-        if op.name == "phi":
-            self.pending.append((Op("phi", op.operands, blocks=op.blocks), op, layout))
-            return
-        op.operands = [self.version(v, want, block) if want is not None else v
-                       for v, want in zip(op.operands, wants, strict=True)]
-        if op.guard is not None and isinstance(op.guard.type, Tile):
-            op.guard = self.version(op.guard, layout, block)
+        new.operands = [v if want is None else self.version(v, want, block) for v, want in zip(
+            old.operands, self.choice.operand_layouts(old, layout), strict=True)]
+        if old.guard is not None and isinstance(old.guard.type, Tile):
+            new.guard = self.version(old.guard, layout, block)
 
     def version(self, value: Value, layout: Layout, reader: Block) -> Value:
         """`value` in `layout`, for a reader in a block."""
@@ -103,15 +105,7 @@ class _Rewrite:
         for old_result, result in zip(op.results, new.results, strict=True):
             result.name = old_result.name
             self.versions[old_result, layout] = result
-        if op.name == "phi":
-            self.pending.append((op, new, layout))
-        else:
-            block = self.home[op.results[0]]
-            new.operands = [self.version(v, want, block) if want is not None else v
-                            for v, want in zip(op.operands, self.choice.operand_layouts(op, layout),
-                                               strict=True)]
-            if op.guard is not None and isinstance(op.guard.type, Tile):
-                new.guard = self.version(op.guard, layout, block)
+        self.read(op, new, layout, self.home[op.results[0]])
         self.placed.setdefault(op, []).append(new)
 
     def convert(self, value: Value, layout: Layout, reader: Block) -> Value:

@@ -56,10 +56,15 @@ def by_vote(op: Op) -> bool:
     return op.attributes["kind"] in ("or", "and") and op.result.type == I1
 
 
+def reduced_axes(op: Op) -> tuple[int, ...]:
+    """The axes that a reduction, or a scan, goes along."""
+    return tuple(op.attributes.get("axes") or (op.attributes["axis"],))
+
+
 def _split(op: Op, replaced: dict[Value, Value]) -> list[Op]:
     """What stands in place of a reduction; `replaced` gets its results, if they are others."""
     steps = _Steps(op)
-    layout, axes = steps.layout, op.attributes.get("axes") or (op.attributes["axis"],)
+    layout, axes = steps.layout, reduced_axes(op)
     if not layout_ops.reduction(layout, axes).warp:
         return [op]
     extents, inside, across = split_axes(layout, axes, layout.warp)

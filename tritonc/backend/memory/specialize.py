@@ -37,7 +37,7 @@ from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import slice_of
-from tritonc.backend.dots.fuse_exponents import MODERATE
+from tritonc.backend.dots.exponentials import MODERATE
 from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.memory.unwrap_indices import polynomial_key, unwrap_indices
 from tritonc.backend.memory.wanted import Wanted

@@ -26,7 +26,7 @@ from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.values import computed_from
-from tritonc.backend.dots.fuse_exponents import wanted_factors
+from tritonc.backend.dots.exponentials import wanted_factors
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
 from tritonc.backend.layout import layout_choice

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from tritonc.analysis import axis_info
 from tritonc.backend.dots.staged_operand import layout_of
 from tritonc.backend.layout.access import VECTOR_BITS
-from tritonc.backend.layout.layout_choice import fma_operand
+from tritonc.backend.layout.dot_layouts import fma_operand
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.shared.shared_memory import VIEWS, allocation

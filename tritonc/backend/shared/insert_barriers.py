@@ -276,22 +276,17 @@ class _Uses:
 
     def of(self, op: Op) -> list[Pending]:
         """The accesses of one operation."""
-        found = []
+        found, flight = [], FLIES.get(op.name, "")
         for access in accesses(op):
-            buffer = access.allocation.result.type
+            home, buffer = access.allocation, access.allocation.result.type
             assert isinstance(buffer, Buffer)
-            start = access.allocation.attributes["offset"]
-            ring = self.ring.get(access.allocation)
-            flight = FLIES.get(op.name, "")
-            found.append(Pending(access.write, start, start + buffer.bytes,
-                                 access.ahead if ring else None, buffer.stages, ring,
-                                 bool(access.allocation.attributes.get("continues")), flight,
-                                 age=1 if CLOSES.get(op.name) == flight else 0,
-                                 alone=op.name in ALONE, copies=op.name == "tensor_copy",
-                                 private=access.allocation
-                                 if access.allocation.attributes.get("private") else None,
-                                 grouped="groups" in access.allocation.attributes,
-                                 piece=_piece(op), atomic=op.name == "shared_atomic"))
+            start, ring, more = home.attributes["offset"], self.ring.get(home), home.attributes
+            found.append(Pending(
+                access.write, start, start + buffer.bytes, access.ahead if ring else None,
+                buffer.stages, ring, bool(more.get("continues")), flight,
+                age=1 if CLOSES.get(op.name) == flight else 0, alone=op.name in ALONE,
+                copies=op.name == "tensor_copy", private=home if more.get("private") else None,
+                grouped="groups" in more, piece=_piece(op), atomic=op.name == "shared_atomic"))
         effects = op.effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
@@ -301,14 +296,12 @@ class _Uses:
             root = self.roots.get(pointer)
             if effects >= {READ, WRITE} and not isinstance(pointer.type, Tile):
                 root = None  # a lock guards memory that its address does not tell
-            for write in (False, True):
-                if (WRITE if write else READ) in effects:
-                    found.append(Pending(write, is_global=True, root=root, pointer=own,
-                                         release="release" in op.attributes, ring=ring,
-                                         moves=pointer if ring else None,
-                                         every=self.every(op, root),
-                                         scalar=WRITE in effects and not isinstance(
-                                             pointer.type, Tile)))
+            scalar = WRITE in effects and not isinstance(pointer.type, Tile)
+            found += [Pending(effect is WRITE, is_global=True, root=root, pointer=own,
+                              release="release" in op.attributes, ring=ring,
+                              moves=pointer if ring else None, every=self.every(op, root),
+                              scalar=scalar)
+                      for effect in (READ, WRITE) if effect in effects]
         return found
 
     def moves(self, op: Op) -> Loop | None:

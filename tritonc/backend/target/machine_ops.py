@@ -7,6 +7,7 @@ barriers, matrix instructions, copies in flight.  A kernel in the backend uses b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tritonc.ir import rules
 from tritonc.ir.layout import Layout, log2
@@ -46,7 +47,7 @@ def _step_pointers(types: Sequence[Type], attributes: Attributes, stated: Type |
     return (p,)
 
 
-def _buffer(t: Type) -> Buffer:
+def _buffer(t: Type | None) -> Buffer:
     if not isinstance(t, Buffer):
         raise TypeMismatch(f"expected a buffer, found {t}")
     return t
@@ -95,11 +96,6 @@ def _gather(types: Sequence[Type], attributes: Attributes, stated: Type | None) 
     return (with_element(index, source.element),)
 
 
-def _shared_gather(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    _buffer(types[0])
-    return _gather(types, attributes, stated)
-
-
 def _shared_atomic(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     b, index, value = _buffer(types[0]), types[1], types[2]
     if b.stages != 1 or element(index) != I32 or value != with_element(index, b.element) \
@@ -108,14 +104,10 @@ def _shared_atomic(types: Sequence[Type], attributes: Attributes, stated: Type |
     return ()
 
 
-def _size(t: Type) -> int:
-    return t.size if isinstance(t, Tile) else 1
-
-
 def _tile_part(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     whole, parts = types[0], 1 << len(attributes["bits"])
-    if stated is None or element(whole) != element(stated) or _size(whole) != _size(
-            stated) * parts or not 0 <= attributes["index"] < parts:
+    if stated is None or element(whole) != element(stated) or prod(shape(whole)) != prod(
+            shape(stated)) * parts or not 0 <= attributes["index"] < parts:
         raise TypeMismatch(f"{stated} is not one of {parts} parts of {whole}")
     return (stated,)
 
@@ -123,15 +115,15 @@ def _tile_part(types: Sequence[Type], attributes: Attributes, stated: Type | Non
 def _join_parts(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     parts = 1 << len(attributes["bits"])
     if stated is None or len(types) != parts or any(
-            element(t) != element(stated) or _size(t) * parts != _size(stated) for t in types):
+            element(t) != element(stated) or prod(shape(t)) * parts != prod(shape(stated))
+            for t in types):
         raise TypeMismatch(f"{len(types)} parts do not make {stated}")
     return (stated,)
 
 
 def _buffer_view(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    if not isinstance(stated, Buffer) or not isinstance(types[0], Buffer):
-        raise TypeMismatch(f"expected buffers, found {types[0]} and {stated}")
-    return (stated,)
+    _buffer(types[0])
+    return (_buffer(stated),)
 
 
 def _async_copy(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
@@ -268,7 +260,7 @@ _ROWS: list[OpInfo] = [
     OpInfo("load_slice", ("buffer",), _load_slice,
            "Reads what has the number `index` along `axis`.", None, ("axis", "index"),
            effects=frozenset({SHARED_READ})),
-    OpInfo("shared_gather", ("buffer", "index"), _shared_gather,
+    OpInfo("shared_gather", ("buffer", "index"), _gather,
            "Reads, as element i, element `index[i]` of the buffer's tile, counted row-major.",
            effects=frozenset({SHARED_READ})),
     OpInfo("shared_atomic", ("buffer", "index", "value"), _shared_atomic,

@@ -7,6 +7,7 @@ Instructions: mma" and "Asynchronous Warpgroup Level Matrix Instructions: wgmma"
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ from tritonc.ir.types import (
     I32,
     TF32,
     Scalar,
+    Type,
+    element,
 )
 
 MMA, WGMMA = "mma", "wgmma"
@@ -46,6 +49,10 @@ class MatrixInstruction(NamedTuple):
     def warps(self) -> int:
         """How many warps execute one instruction together."""
         return 4 if self.kind == WGMMA else 1
+
+    def is_filled(self, rows: int, columns: int, depth: int) -> bool:
+        """Whether a product of these extents has as many elements as one instruction takes."""
+        return self.rows <= rows and self.columns <= columns and self.depth <= depth
 
 
 def _mma(operand: Scalar, accumulator: Scalar, rows: int, columns: int, depth: int, feature: str,
@@ -81,24 +88,31 @@ INSTRUCTIONS: tuple[MatrixInstruction, ...] = (
 
 BY_NAME: dict[str, MatrixInstruction] = {row.name: row for row in INSTRUCTIONS}
 
+
+
+def candidates(features: Collection[str], operand: Type, result: Type) -> list[MatrixInstruction]:
+    """The instructions that a target with these features has for such a product, best first."""
+    types = element(operand), element(result)
+    return [row for row in INSTRUCTIONS
+            if row.feature in features and (row.operand, row.accumulator) == types]
+
+
 MOST_COLUMNS = 256  # of one wgmma
 LARGE = 128 * 128  # elements of a product from which on TMA serves wgmma best
 ACCUMULATORS = 128  # registers of a thread that a dot's result may fill
 
 
-def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
-            along_rows: bool = False) -> tuple[int, int]:
+def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int) -> tuple[int, int]:
     """How many warps (for wgmma, warpgroups) stand along the rows and columns of a result.
 
-    The part of each is as square as can be, so that operands are read least; `along_rows` keeps
-    rows whole, for results that are reduced along them.
+    The part of each is as square as can be, so that operands are read least.
     """
     units = warps // row.warps
     rows, columns = 1, 1
     while rows * columns < units:
         tall = shape[0] // (row.rows * rows)
         wide = shape[1] // (max(row.columns, 8) * columns)
-        taller = shape[0] / rows >= shape[1] / columns or row.kind == WGMMA or along_rows
+        taller = shape[0] / rows >= shape[1] / columns or row.kind == WGMMA
         if tall > 1 and (taller or wide <= 1):
             rows *= 2
         elif wide > 1:
@@ -108,11 +122,10 @@ def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
     return rows, columns
 
 
-def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
-                       along_rows: bool = False) -> Layout:
+def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: int) -> Layout:
     """The layout of a dot's result of `shape`.  A batch lies in warps, of wgmma in warpgroups."""
     *batch, rows, columns = shape
-    arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
+    arranged = arrange(row, (rows, columns), warps // prod(batch))
     if row.kind == WGMMA:
         return fragment.batched(fragment.wgmma_accumulator(
             (rows, columns), arranged, min(MOST_COLUMNS, columns // arranged[1])), tuple(batch))
@@ -123,15 +136,14 @@ def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: in
 
 
 def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, warps: int,
-                    along_rows: bool = False, contiguous: bool = False
-                    ) -> tuple[Layout, Layout | None]:
+                    contiguous: bool = False) -> tuple[Layout, Layout | None]:
     """The layouts of A and B in registers; wgmma has none for B.
 
     `shape`: of the result; `depth`: K of the whole tile; `contiguous`: of mma.sync, lanes hold
     neighbours along K.
     """
     *batch, rows, columns = shape
-    arranged = arrange(row, (rows, columns), warps // prod(batch), along_rows)
+    arranged = arrange(row, (rows, columns), warps // prod(batch))
     bits = row.operand.bits
     if row.kind == WGMMA:
         return fragment.batched(fragment.wgmma_a((rows, depth), arranged, bits), tuple(batch)), None

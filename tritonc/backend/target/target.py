@@ -118,51 +118,31 @@ def _features(capability: int, specific: bool, ptx: int) -> frozenset[str]:
         and (specific and capability in row.only if row.only else capability >= row.sm))
 
 
-class _Row(NamedTuple):
-    capability: int
-    gpus: str
-    suffixes: tuple[str, ...]
-    ptx: int  # written by default: the least that has all features of the target
-    least_ptx: int
-    shared_per_block: int  # KiB
-    shared_per_multiprocessor: int  # KiB
-    threads: int
-    blocks: int
-    multiprocessors: int
+def _targets(capability: int, gpus: str, ptx: int, least_ptx: int, shared: int,
+             shared_of_multiprocessor: int, threads: int, blocks: int, multiprocessors: int
+             ) -> list[Target]:
+    """The targets of a capability; `shared` in KiB, `ptx` the least that has all features."""
+    return [Target(
+        f"sm_{capability}{suffix}", capability, gpus, ptx, least_ptx, shared * 1024,
+        shared_of_multiprocessor * 1024, threads, blocks, multiprocessors,
+        _features(capability, bool(suffix), ptx), shared_reserved=1024 if capability >= 80 else 0)
+        for suffix in (("", "a") if capability >= 90 else ("",))]
 
 
-_ROWS = (
-    _Row(60, "P100", ("",), 63, 60, 48, 64, 2048, 32, 56),
-    _Row(61, "P40, P4, GeForce 10", ("",), 63, 60, 48, 96, 2048, 32, 28),
-    _Row(70, "V100", ("",), 74, 60, 96, 96, 2048, 32, 80),
-    _Row(75, "T4, GeForce 16 and 20", ("",), 74, 63, 64, 64, 1024, 16, 40),
-    _Row(80, "A100, A30", ("",), 75, 70, 163, 164, 2048, 32, 108),
-    _Row(86, "A40, A10, RTX A6000, GeForce 30", ("",), 75, 71, 99, 100, 1536, 16, 84),
-    _Row(87, "Jetson Orin", ("",), 75, 74, 163, 164, 1536, 16, 16),
-    _Row(89, "L40, L4, GeForce 40", ("",), 84, 78, 99, 100, 1536, 24, 142),
-    _Row(90, "H100, H200", ("", "a"), 86, 80, 227, 228, 2048, 32, 132),
-    _Row(100, "B200", ("", "a"), 88, 86, 227, 228, 2048, 32, 148),
-    _Row(103, "B300", ("", "a"), 88, 88, 227, 228, 2048, 32, 160),
-    _Row(120, "RTX PRO Blackwell, GeForce 50", ("", "a"), 88, 87, 99, 100, 1536, 24, 170),
-)
-
-
-def _make(row: _Row, suffix: str, ptx: int) -> Target:
-    return Target(
-        name=f"sm_{row.capability}{suffix}", capability=row.capability, gpus=row.gpus,
-        ptx=ptx, least_ptx=row.least_ptx,
-        shared_per_block=row.shared_per_block * 1024,
-        shared_per_multiprocessor=row.shared_per_multiprocessor * 1024,
-        threads_per_multiprocessor=row.threads, blocks_per_multiprocessor=row.blocks,
-        multiprocessors=row.multiprocessors,
-        features=_features(row.capability, bool(suffix), ptx),
-        shared_reserved=1024 if row.capability >= 80 else 0)
-
-
-TARGETS: dict[str, Target] = {
-    target.name: target
-    for row in _ROWS for suffix in row.suffixes for target in [_make(row, suffix, row.ptx)]
-}
+TARGETS: dict[str, Target] = {target.name: target for targets in (
+    _targets(60, "P100", 63, 60, 48, 64, 2048, 32, 56),
+    _targets(61, "P40, P4, GeForce 10", 63, 60, 48, 96, 2048, 32, 28),
+    _targets(70, "V100", 74, 60, 96, 96, 2048, 32, 80),
+    _targets(75, "T4, GeForce 16 and 20", 74, 63, 64, 64, 1024, 16, 40),
+    _targets(80, "A100, A30", 75, 70, 163, 164, 2048, 32, 108),
+    _targets(86, "A40, A10, RTX A6000, GeForce 30", 75, 71, 99, 100, 1536, 16, 84),
+    _targets(87, "Jetson Orin", 75, 74, 163, 164, 1536, 16, 16),
+    _targets(89, "L40, L4, GeForce 40", 84, 78, 99, 100, 1536, 24, 142),
+    _targets(90, "H100, H200", 86, 80, 227, 228, 2048, 32, 132),
+    _targets(100, "B200", 88, 86, 227, 228, 2048, 32, 148),
+    _targets(103, "B300", 88, 88, 227, 228, 2048, 32, 160),
+    _targets(120, "RTX PRO Blackwell, GeForce 50", 88, 87, 99, 100, 1536, 24, 170),
+) for target in targets}
 
 
 def find(name: str, ptx: str | None = None, span: Span | None = None) -> Target:
@@ -190,5 +170,5 @@ def find(name: str, ptx: str | None = None, span: Span | None = None) -> Target:
         known = [f"{v // 10}.{v % 10}" for v in PTX_VERSIONS if v >= target.least_ptx]
         raise fail("unknown-ptx-version", span, f"{name} cannot be written in PTX {ptx}",
                    Note(f"versions for {name}: {', '.join(known)}"))
-    row = next(row for row in _ROWS if row.capability == target.capability)
-    return _make(row, name.removeprefix(f"sm_{row.capability}"), version)
+    return target._replace(ptx=version, features=_features(
+        target.capability, name.endswith("a"), version))

@@ -19,7 +19,7 @@ from math import prod
 
 from tritonc import driver, sema
 from tritonc.backend.dots.split_dots import SUMS
-from tritonc.backend.layout.layout_choice import DEFAULT, nestings
+from tritonc.backend.layout.dot_layouts import DEFAULT, nestings
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
 from tritonc.backend.target.target import Target, find
 from tritonc.frontend.parser import parse

@@ -1,0 +1,161 @@
+"""The accesses of a kernel to memory, and in which layout each runs best."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from tritonc.analysis import axis_info, ragged
+from tritonc.analysis.windows import windows
+from tritonc.backend.layout.layout_choice import Access, coalesced, folded, turned
+from tritonc.backend.layout.split_reductions import reduced_axes
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.layout import Layout
+from tritonc.ir.rules import pointee
+from tritonc.ir.shared_layout import BANK_BYTES
+from tritonc.ir.types import Type, same_axes, scalar, shape
+
+_SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")
+_MOST = 200  # values looked at
+SHARED = 4  # neighbours of one address, that a load may follow others into their layout
+
+
+class Accesses:
+    """What is known of the loads, stores and atomics of tiles of pointers."""
+
+    def __init__(self, kernel: Kernel, cfg: Cfg, warps: int) -> None:
+        self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
+        self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
+        for load, window in windows(kernel, self.infos).items():
+            if not window.aligned:  # aligned accesses bring it
+                self.infos[load.operands[0]] = window.info
+        self.staged = _staged_loads(kernel)
+        reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
+        self.reductions = [] if any(op.name in ("dot", "scan", "scan_with") for op in ops) \
+            else reductions
+
+    def of(self, op: Op) -> Access:
+        """What is known of an operation's addresses and guard."""
+        pointer = op.operands[0]
+        return Access(shape(pointer.type), self.infos.get(pointer),
+                      ragged.edge(op, self.infos, self.ragged), scalar(pointee(pointer.type)).bytes)
+
+    def is_gathered(self, pointer: Value) -> bool:
+        """Whether no two neighbours are known to be neighbours in memory."""
+        info = self.infos.get(pointer)
+        return info is None or max(info.contiguity) == 1
+
+    def layout(self, op: Op, moved: Container[Op]) -> Layout:
+        """The layout in which an access runs best; those that are `moved` have others."""
+        access, gathered = self.of(op), self.is_gathered(op.operands[0])
+        info = access.pointer
+        if gathered and info is not None and max(info.constancy) >= SHARED and (
+                wide := self.wide_layout(op, moved)) is not None:
+            return wide
+        best = coalesced(access, self.warps, self.likely(op) if gathered else None)
+        if op.name == "load" and self.is_reduced(op, access.axis):
+            best = folded(best, access.axis, access.element_bytes)
+        if op in self.staged:
+            best = turned(access, self.warps, self.staged[op]) or best
+        return best
+
+    def is_reduced(self, op: Op, axis: int) -> bool:
+        """Whether tiles of a load's shape are reduced along this axis, and each time it runs."""
+        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        return any(
+            shape(other.operands[0].type) == shape(op.result.type)
+            and reduced_axes(other) == (axis,)
+            and (loop is None or self.cfg.block_of[other] in loop) for other in self.reductions)
+
+    def wide_layout(self, op: Op, moved: Container[Op]) -> Layout | None:
+        """The layout of a wide access of a tile of that shape in the same block: of addresses that
+        neighbours share, a thread loads each once, wherever it is."""
+        for other in self.cfg.block_of[op].ops:
+            if other.name in ("load", "store") and other not in moved \
+                    and other not in self.staged and not self.is_gathered(other.operands[0]) \
+                    and shape(other.operands[0].type) == shape(op.operands[0].type):
+                return self.layout(other, moved)
+        return None
+
+    def likely(self, op: Op) -> int | None:
+        """The axis along which the addresses are likely to go on; of several, the one that shared
+        memory will have contiguous, or the last."""
+        axes = _likely_axes(op.operands[0], self.infos)
+        if not axes:
+            return None
+        return self.staged[op] if self.staged.get(op) in axes else max(axes)
+
+
+def _staged_loads(kernel: Kernel) -> dict[Op, int]:
+    """Loads that a dot on CUDA cores alone reads, and that are turned if K is contiguous.
+
+    With each, the axis that will be contiguous there: the one that the dot does not reduce.
+    """
+    readers = uses(kernel)
+    found = {}
+    for op in kernel.ops():
+        if op.name != "load" or not shape(op.result.type):
+            continue
+        value, axes = op.result, list(range(len(shape(op.result.type))))
+        while len(readers.get(value, ())) == 1 and readers[value][0].name in ("trans", "reshape"):
+            (turn,) = readers[value]
+            if turn.name == "trans":
+                axes = [axes[d] for d in turn.attributes["permutation"]]
+            else:
+                axes = _split_axes(value.type, turn.result.type, axes)
+            value = turn.result
+        if len(readers.get(value, ())) == 1:
+            (dot,) = readers[value]
+            if dot.name == "dot" and "instruction" not in dot.attributes and (
+                    len(shape(value.type)) == 2 or scalar(value.type).bytes < BANK_BYTES):
+                axis = axes[-2 if value is dot.operands[0] else -1]
+                if axis >= 0:
+                    found[op] = axis
+    return found
+
+
+def _split_axes(before: Type, after: Type, axes: list[int]) -> list[int]:
+    """What `axes`, a number for each axis before a reshape, are after it; -1 where axes merge."""
+    left, found = list(zip(shape(before), axes, strict=True)), []
+    for extent in shape(after):
+        while left and left[0][0] == 1:
+            left.pop(0)
+        if extent == 1 or not left:
+            found.append(-1)
+            continue
+        n, axis = left.pop(0)
+        found.append(axis if n % extent == 0 else -1)
+        if n % extent == 0:
+            left.insert(0, (n // extent, axis))
+        else:
+            return [-1] * len(shape(after))
+    return found
+
+
+def _likely_axes(pointer: Value, infos: axis_info.Infos) -> set[int]:
+    """The axes along which addresses are likely to go on, where along none they are known to.
+
+        b * K * P * Q + p * Q + q    with q = pixel % Q, p = pixel / Q % P, of neighbouring pixels
+
+    mostly goes on by 1 from pixel to pixel, though no two are known to be neighbours in memory.
+    This proves nothing: it chooses which elements neighbouring lanes get, where any choice is
+    right.  A remainder by something that is not known goes on with its dividend; anything else that
+    is no sum or move does not.
+    """
+    found: set[int] = set()
+    stack = [(pointer, tuple(range(len(shape(pointer.type)))))]
+    for value, axes in stack:  # which grows
+        op = value.op
+        if op is None or len(stack) > _MOST:
+            break
+        if op.name in _SUMS:
+            stack += [(v, axes) for v in op.operands]
+        elif op.name == "reshape":
+            before, after = shape(op.operands[0].type), shape(op.result.type)
+            if (places := same_axes(after, before)) is not None:
+                stack.append((op.operands[0], tuple(-1 if d is None else axes[d] for d in places)))
+        elif op.name in ("srem", "urem"):
+            info = infos.get(op.operands[0])
+            if info is not None:
+                found.update(a for a, n in zip(axes, info.contiguity, strict=True) if n > 1)
+    return found - {-1}
